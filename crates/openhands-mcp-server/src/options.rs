@@ -15,8 +15,8 @@ pub struct Options {
     #[arg(default_value = "http://127.0.0.1:8000")]
     pub(crate) openhands_url: Url,
 
-    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; none if it needs
-    /// none
+    /// Key of the agent server (one of its OH_SESSION_API_KEYS) or the app server; leave it unset
+    /// if the server needs no key
     #[arg(long, env = "OPENHANDS_API_KEY", value_name = "KEY")]
     #[arg(hide_env_values = true)]
     pub(crate) openhands_api_key: Option<String>,
@@ -31,34 +31,35 @@ pub struct Options {
     #[arg(default_value = "mcp-tasks")]
     pub(crate) openhands_workspace_root: String,
 
-    /// Agent profile for tasks (with the app server its id); by default the active one
+    /// Agent profile for tasks (with the app server its id); default: the active one
     #[arg(long, env = "OPENHANDS_AGENT_PROFILE", value_name = "NAME")]
     pub(crate) openhands_agent_profile: Option<String>,
 
-    /// Other directories on the agent server that tasks may name as their workspace; several with
+    /// Other directories on the agent server that tasks may name as their workspace, separated by
     /// commas
     #[arg(long, env = "OPENHANDS_WORKSPACES", value_name = "DIR")]
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_workspaces: Vec<String>,
 
     /// MCP servers that the agents of tasks may call, such as n8n=http://127.0.0.1:3456/mcp, as
-    /// seen from the agent server; several with commas
+    /// seen from the agent server, separated by commas
     #[arg(long, env = "OPENHANDS_MCP_SERVERS", value_name = "NAME=URL")]
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_mcp_servers: Vec<String>,
 
-    /// Tokens for these MCP servers; several with commas
+    /// Tokens for these MCP servers: NAME=TOKEN, separated by commas
     #[arg(long, env = "OPENHANDS_MCP_TOKENS", value_name = "NAME=TOKEN")]
     #[arg(hide_env_values = true, value_delimiter = ',')]
     pub(crate) openhands_mcp_tokens: Vec<String>,
 
-    /// Files with such tokens; they may be created or changed later
+    /// Files with such tokens: NAME=FILE, separated by commas; they may be created or changed later
     #[arg(long, env = "OPENHANDS_MCP_TOKEN_FILES", value_name = "NAME=FILE")]
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_mcp_token_files: Vec<String>,
 
-    /// Maximum of tasks that run at once on the agent server; others are queued. One less than the
-    /// agent server's own max_concurrent_runs (10), because queueing a task takes a slot, too
+    /// Maximum number of tasks that run at once on the agent server; others are queued. One less
+    /// than the agent server's own max_concurrent_runs (10), because queueing a task takes a slot
+    /// as well
     #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS", default_value_t = 9,
           value_parser = clap::value_parser!(u32).range(1..=100))]
     pub(crate) max_parallel: u32,

@@ -17,7 +17,7 @@ async fn time_limit_stops_the_task() {
     let task = json!({"task": "RUN: echo so far\nRUN: sleep 300", "max_seconds": 8});
     let run = call(&client, "run_task", task).await;
     let status = wait_for_status(&client, &run["task_id"], "failed").await;
-    assert_contains(&status["error"], "used up its time");
+    assert_contains(&status["error"], "reached its time limit");
     let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
     assert_eq!(result["last_output"], "so far");
 }
@@ -74,7 +74,7 @@ async fn cost_limit_stops_the_task() {
     let task = json!({"task": "RUN: echo paid\nRUN: sleep 300", "agent": name, "max_cost": 0.1});
     let run = call(&client, "run_task", task).await;
     assert_eq!(run["status"], "failed", "{run}");
-    assert_contains(&run["error"], "used up its money");
+    assert_contains(&run["error"], "reached its cost limit");
     assert!(run["cost"].as_f64().unwrap() > 0.1, "{run}");
     remove_agent(&real, &name).await;
 }

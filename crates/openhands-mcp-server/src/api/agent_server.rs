@@ -58,7 +58,7 @@ impl AgentServer {
         );
         ensure!(
             base.username().is_empty() && base.password().is_none(),
-            "OPENHANDS_URL must not hold a password: the key belongs into OPENHANDS_API_KEY"
+            "OPENHANDS_URL must not contain a password: put the key into OPENHANDS_API_KEY"
         );
         Ok(Self {
             http: Client::new(base, &PROFILE)?,

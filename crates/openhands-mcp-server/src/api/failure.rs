@@ -34,7 +34,7 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
         (
             409..=409,
             ToolErrorKind::Conflict,
-            "The state of the task does not allow this. Ask get_task_status.",
+            "The state of the task does not allow this. Call get_task_status.",
         ),
         (
             429..=429,
@@ -222,13 +222,13 @@ impl From<ApiFailure> for ToolError {
                  there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
             )),
             ApiFailure::V0(address) => Self::upstream(format!(
-                "At {address} is OpenHands V0, whose interface has been removed from OpenHands and \
-                 which this server does not support. Install OpenHands 1.x and set OPENHANDS_URL \
-                 to the address of its agent server (package openhands-agent-server)."
+                "The server at {address} is OpenHands V0. OpenHands has removed its API, and this \
+                 server does not support it. Install OpenHands 1.x and set OPENHANDS_URL to the \
+                 address of its agent server (package openhands-agent-server)."
             )),
             ApiFailure::SandboxesOnly => Self::conflict(
-                "This is not possible with the OpenHands V1 app server, which keeps every task in a \
-                 sandbox of its own. It is possible with an agent server as OPENHANDS_URL.",
+                "This is not possible with the OpenHands V1 app server, because every task has \
+                 its own sandbox there. Set OPENHANDS_URL to an agent server to use it.",
             ),
             ApiFailure::SandboxDown(id, problem) => sandbox_error(id, problem),
         }
@@ -238,7 +238,7 @@ impl From<ApiFailure> for ToolError {
 /// The error for a task whose sandbox does not run.
 fn sandbox_error(id: TaskId, problem: SandboxProblem) -> ToolError {
     let state = match problem {
-        SandboxProblem::Starting => "is starting: try again in some seconds, or ask wait_task.",
+        SandboxProblem::Starting => "is starting: try again in a few seconds, or call wait_task.",
         SandboxProblem::Paused => "is paused: resume_task or send_message resumes it.",
         SandboxProblem::Broken => "is broken: look at it in OpenHands, or run the task again.",
         SandboxProblem::Gone => "was removed, together with all that the task did there.",
@@ -288,7 +288,7 @@ fn explain_refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorK
         ),
         401 | 403 => (
             ToolErrorKind::Unauthorized,
-            "wants a key: set OPENHANDS_API_KEY or OPENHANDS_API_KEY_FILE.".to_owned(),
+            "requires a key: set OPENHANDS_API_KEY or OPENHANDS_API_KEY_FILE.".to_owned(),
         ),
         422 if hint.as_deref() == Some("unresolved_profile_references") => {
             return Some((ToolErrorKind::Conflict, NO_MODEL.to_owned()));
@@ -296,8 +296,8 @@ fn explain_refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorK
         400 | 422 if detail(refusal).is_some() => {
             let hint = hint.map_or(String::new(), |hint| format!(", {hint}"));
             let message = format!(
-                "does not accept the request (HTTP {status}{hint}). Its version may not fit: 1.x \
-                 is expected."
+                "does not accept the request (HTTP {status}{hint}). Its version may be \
+                 unsupported: 1.x is expected."
             );
             (ToolErrorKind::Upstream, message)
         }

@@ -76,12 +76,12 @@ impl TaskOutcome {
         match (facts.execution, facts.waits_for, facts.stop_reason) {
             (execution, Some(WaitsFor::Repository(_)), _) if execution.is_stopped() => Self::new(
                 S::Queued,
-                "Its repository is being fetched; it starts by itself. Ask wait_task.",
+                "Its repository is being fetched; it starts by itself. Call wait_task.",
             ),
             (execution, Some(WaitsFor::Slot), _) if execution.is_stopped() => Self::new(
                 S::Queued,
-                "All slots for running tasks are taken; it starts by itself when one is free. Ask \
-                 wait_task, or cancel_task it.",
+                "All slots for running tasks are taken; it starts by itself when one is free. \
+                 Call wait_task, or stop it with cancel_task.",
             ),
             (Execution::Idle | Execution::Paused, _, Some(reason)) => {
                 Self::from_stop_reason(reason)
@@ -90,12 +90,13 @@ impl TaskOutcome {
             // A new conversation is idle until its first step starts.
             (Execution::Idle, ..) if !facts.has_acted => Self::new(
                 S::Running,
-                "It is starting. If it still is in a minute, cancel_task it and run it again.",
+                "It is starting. If it is still starting in a minute, stop it with cancel_task \
+                 and run it again.",
             ),
             (Execution::Idle, ..) => Self::new(
                 S::Idle,
-                "The agent stopped and waits: read the result, then tell it more with send_message \
-                 or let it go on with resume_task.",
+                "The agent stopped and waits: read the result, then send it more instructions \
+                 with send_message, or continue it with resume_task.",
             ),
             (Execution::Paused, ..) => match facts.run_end {
                 Some(RunEnd::Interrupt) => Self::cancelled(),
@@ -107,7 +108,7 @@ impl TaskOutcome {
             (Execution::WaitingForConfirmation, ..) => Self::new(
                 S::WaitingForConfirmation,
                 "The agent asks for permission for last_action: answer with \
-                 respond_confirmation, or cancel_task it.",
+                 respond_confirmation, or stop it with cancel_task.",
             ),
             (Execution::Finished, ..) => Self {
                 status: S::Finished,
@@ -117,8 +118,7 @@ impl TaskOutcome {
             (Execution::Stuck, ..) => Self::failed(
                 S::Stuck,
                 "The agent repeated itself without progress and was stopped.",
-                "Read get_task_result, then explain the task in other or clearer words with \
-                 send_message.",
+                "Read get_task_result, then explain the task more clearly with send_message.",
             ),
             (Execution::Error, ..) => {
                 let (error, next) = explain_run_end(facts.run_end.as_ref(), facts.max_iterations);
@@ -142,7 +142,7 @@ impl TaskOutcome {
         Self::failed(
             TaskStatus::Unknown,
             reason,
-            "The task was started and may be running: ask get_task_status, do not run it again.",
+            "The task was started and may be running: call get_task_status, do not run it again.",
         )
     }
 
@@ -152,7 +152,7 @@ impl TaskOutcome {
         match problem {
             SandboxProblem::Starting => Self::new(
                 S::Queued,
-                "Its sandbox is starting; the task starts by itself. Ask wait_task.",
+                "Its sandbox is starting; the task starts by itself. Call wait_task.",
             ),
             SandboxProblem::Paused => Self::new(
                 S::Paused,
@@ -197,7 +197,8 @@ impl TaskOutcome {
 
     fn running(quiet: Option<Duration>) -> Self {
         let Some(quiet) = quiet.filter(|quiet| *quiet > QUIET_TIME) else {
-            let next = "Ask wait_task or get_task_status for its end, or stop it with cancel_task.";
+            let next =
+                "Call wait_task or get_task_status for its end, or stop it with cancel_task.";
             return Self::new(TaskStatus::Running, next);
         };
         let error = format!(
@@ -205,8 +206,8 @@ impl TaskOutcome {
              answer, or the task hangs.",
             quiet.as_secs() / 60
         );
-        let next = "If last_action does not take this long, cancel_task it, then resume_task or run \
-            it again.";
+        let next = "If last_action should not take this long, call cancel_task, then resume_task, \
+            or run it again.";
         Self::failed(TaskStatus::Running, error, next)
     }
 
@@ -215,12 +216,12 @@ impl TaskOutcome {
         match reason {
             StopReason::Time => Self::failed(
                 S::Failed,
-                "The task used up its time and was stopped (max_seconds).",
+                "The task reached its time limit and was stopped (max_seconds).",
                 "Read the result so far; resume_task gives it the same time again.",
             ),
             StopReason::Cost => Self::failed(
                 S::Failed,
-                "The task used up its money and was stopped (max_cost).",
+                "The task reached its cost limit and was stopped (max_cost).",
                 "Read the result so far, then run what is left as a new task.",
             ),
             StopReason::NoRepository => Self::failed(
@@ -234,7 +235,7 @@ impl TaskOutcome {
     }
 
     fn cancelled() -> Self {
-        let next = "It was stopped. Go on with send_message or resume_task if needed.";
+        let next = "It was stopped. Continue it with send_message or resume_task if needed.";
         Self::new(TaskStatus::Cancelled, next)
     }
 

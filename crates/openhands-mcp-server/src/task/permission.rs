@@ -115,7 +115,7 @@ async fn waiting_conversation(server: &AgentServer, id: TaskId) -> Result<Conver
         return Ok(task);
     }
     Err(ToolError::conflict(
-        "The task does not wait for a permission. Ask get_task_status what it does.",
+        "The task is not waiting for a permission. get_task_status shows what it does.",
     ))
 }
 

@@ -74,7 +74,7 @@ impl Report {
             if !matches!(added, Ok(Ok(()))) {
                 let failure = added.map(Result::err);
                 tracing::warn!(task = %id, ?failure, "cannot read the result");
-                report.next = Some("Ask get_task_result for the result.".into());
+                report.next = Some("Call get_task_result for the result.".into());
             }
         }
         if let Some(failure) = seen.failure {
@@ -140,7 +140,7 @@ impl Report {
             cost: None,
             changed_files: None,
             error: None,
-            next: Some("Ask wait_task for its end, get_task_result for its result.".into()),
+            next: Some("Call wait_task for its end, get_task_result for its result.".into()),
         }
     }
 

@@ -32,7 +32,7 @@ pub(crate) async fn resume(
         // Resuming would approve the pending action.
         (Execution::WaitingForConfirmation, _) => {
             return refuse(
-                "The agent waits for a permission: answer with respond_confirmation first.",
+                "The agent is waiting for a permission: answer with respond_confirmation first.",
             );
         }
         (Execution::Deleting, _) => return refuse("The task is being deleted."),
@@ -83,9 +83,9 @@ fn explain_conflict(failure: ApiFailure) -> ToolError {
         return error;
     }
     ToolError::conflict(
-        "The task hangs: the agent server neither runs it nor lets it run. Try again in half a \
-         minute; if that does not help, go on in a copy (fork_task), or delete_task and run it \
-         again.",
+        "The task hangs: the agent server does not run it and does not accept a new run. Try \
+         again in half a minute; if that does not help, continue in a copy (fork_task), or call \
+         delete_task and run it again.",
     )
     .caused_by(error)
 }

@@ -29,9 +29,7 @@ pub(crate) fn explain_run_end(
             "The agent server restarted while the task was running; the current step was lost."
         }
         // A restart between two steps leaves no event.
-        _ => {
-            "The run ended without a reason given, most likely because the agent server restarted."
-        }
+        _ => "The run ended without a reason, most likely because the agent server restarted.",
     };
     (restarted.to_owned(), RESUME_AFTER_RESTART)
 }
@@ -63,7 +61,7 @@ fn explain_error(error: &RunError, max_iterations: Option<u32>) -> (String, &'st
         ),
         (_, "rate_limit") => (
             "The model provider limits the rate of requests",
-            "resume_task it in some minutes.",
+            "Call resume_task in a few minutes.",
         ),
         (_, "config") => (
             "The agent's model or tools are not set up correctly",
@@ -71,11 +69,11 @@ fn explain_error(error: &RunError, max_iterations: Option<u32>) -> (String, &'st
         ),
         (_, "transient") => (
             "The model did not answer, or answered with an error",
-            "resume_task it; if it fails again, check the model in the OpenHands settings.",
+            "Call resume_task; if it fails again, check the model in the OpenHands settings.",
         ),
         _ => (
             "The run failed",
-            "resume_task it, or run it again; the agent server's log says more.",
+            "Call resume_task, or run it again; the agent server's log says more.",
         ),
     };
     (format!("{reason} ({code})."), next)

@@ -26,7 +26,7 @@ pub(super) async fn start_before<T>(
 /// The error for a start with an uncertain outcome; `error` is the reason.
 pub(super) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
     let message = format!(
-        "{} Whether the task was started is not certain: ask get_task_status for task_id {id} \
+        "{} It is not known whether the task was started: call get_task_status with task_id {id} \
          before you run it again.",
         error.message()
     );

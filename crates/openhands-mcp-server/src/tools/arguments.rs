@@ -65,9 +65,13 @@ impl Context {
         match (self.file, self.content) {
             (Some(file), Some(content)) => workspace.files.push((file, content)),
             (None, None) => {}
-            (Some(_), None) => return refuse("context.content is missing: what is in the file?"),
+            (Some(_), None) => {
+                return refuse("context.content is missing: pass the content of the file.");
+            }
             (None, Some(_)) => {
-                return refuse("context.file is missing: where is the content to go?");
+                return refuse(
+                    "context.file is missing: pass the name of the file for the content.",
+                );
             }
         }
         let files = self.files.into_iter();

@@ -70,7 +70,7 @@ impl Tool for CancelTask {
             Err(failure) => return Err(failure.into()),
         };
         let message = match status {
-            TaskStatus::Running => "It was told to stop and is still doing so.",
+            TaskStatus::Running => "It was told to stop and is still stopping.",
             TaskStatus::Finished => "It ended before it could be stopped.",
             _ => "It was stopped.",
         };
@@ -92,7 +92,7 @@ pub(super) fn unconfirmed(failure: ApiFailure) -> ToolError {
     }
     ToolError::new(
         error.kind(),
-        "The agent server was told to stop the task but has not confirmed it. Ask get_task_status \
+        "The agent server was told to stop the task but has not confirmed it. Call get_task_status \
          in half a minute; if it still runs, call cancel_task again.",
     )
     .caused_by(error)

@@ -19,7 +19,7 @@ const MAX_BYTES: usize = 6_500;
 pub(crate) struct GetTaskEvents {
     /// From run_task.
     task_id: TaskId,
-    /// next_since of the last answer: only later events.
+    /// Previous next_since: only later events.
     since: Option<String>,
     /// Only these; default all.
     #[serde(default)]
@@ -170,7 +170,7 @@ impl<'a> EventCursor<'a> {
         let is_valid = |time: &str| (1..40).contains(&time.len()) && time.chars().all(is_time);
         let parts = text.split_once('/').filter(|(time, _)| is_valid(time));
         let (time, id) = parts.ok_or_else(|| {
-            ToolError::invalid_argument("since must be next_since of an earlier answer.")
+            ToolError::invalid_argument("since must be the next_since of a previous result.")
         })?;
         Ok(Self { time, id })
     }

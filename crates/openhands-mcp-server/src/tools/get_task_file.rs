@@ -20,7 +20,7 @@ pub(crate) struct GetTaskFile {
     task_id: TaskId,
     /// Path from the task's directory, such as src/app.py.
     file: FileName,
-    /// next_offset of the last answer; default 0.
+    /// Previous next_offset; default 0.
     offset: Option<u32>,
     /// Bytes of the part; default 6000.
     max_bytes: Option<Bounded<16, 200_000>>,
@@ -68,7 +68,7 @@ impl Tool for GetTaskFile {
         let text = text(&part.bytes, offset).ok_or_else(|| {
             let size = part.size;
             ToolError::conflict(format!(
-                "The file holds {size} bytes that are no text, so it cannot be shown."
+                "The file is not text ({size} bytes), so it cannot be shown."
             ))
         })?;
         let end = offset + text.len() as u64;

@@ -26,7 +26,7 @@ pub(crate) struct ListTasks {
     status: Option<StatusFilter>,
     /// Default 20.
     limit: Option<Bounded<1, 50>>,
-    /// next_cursor of the last answer.
+    /// Previous next_cursor.
     cursor: Option<String>,
 }
 

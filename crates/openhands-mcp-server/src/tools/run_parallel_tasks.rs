@@ -142,7 +142,7 @@ impl ParallelRuns {
         let open = queued + count(TaskStatus::Running) + count(TaskStatus::Unknown);
         Self {
             next: (open > 0)
-                .then_some("Ask wait_task or get_task_result for each that is not done."),
+                .then_some("Call wait_task or get_task_result for each that is not done."),
             tasks,
             queued,
         }

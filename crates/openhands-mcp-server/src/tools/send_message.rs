@@ -13,7 +13,7 @@ use crate::task::{Report, resume};
 const MAX_MESSAGE_BYTES: usize = 200_000;
 
 /// Sends the agent of a task a correction or a next step, while it runs or after its end. It keeps
-/// its history; returns as run_task.
+/// its history. Returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct SendMessage {

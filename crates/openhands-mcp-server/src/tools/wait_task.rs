@@ -9,8 +9,8 @@ use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{ObservedTask, Report};
 
-/// Waits until a task ends, asks or stops, at most wait_seconds; then as get_task_result. Cancelling
-/// it changes nothing.
+/// Waits up to wait_seconds until a task ends, asks or stops. Returns as get_task_result.
+/// Cancelling it stops no task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct WaitTask {

@@ -82,7 +82,8 @@ fn parse_pairs<'a>(texts: &'a [String], rule: &str) -> anyhow::Result<Vec<(&'a s
     let texts = texts.iter().map(|text| text.trim());
     let pairs = texts.filter(|text| !text.is_empty()).map(|text| {
         let pair = text.split_once('=').context("there is no '='");
-        let (name, value) = pair.with_context(|| format!("{rule}, with commas"))?;
+        let (name, value) =
+            pair.with_context(|| format!("{rule}; separate several with commas"))?;
         Ok((name.trim(), value.trim()))
     });
     pairs.collect()

@@ -20,9 +20,10 @@ impl Repository {
     pub(crate) fn new(url: &str, branch: Option<&str>) -> Result<Self, &'static str> {
         let is_odd = |c: char| c.is_control() || c.is_whitespace();
         if url.len() > MAX_URL_BYTES || url.chars().any(is_odd) {
-            return Err("context.repository is no URL");
+            return Err("context.repository is not a URL");
         }
-        let parsed = Url::parse(url).map_err(|_| "context.repository is no URL: use https://…")?;
+        let parsed =
+            Url::parse(url).map_err(|_| "context.repository is not a URL: use https://…")?;
         // A local path would copy files from outside of the workspace; `ext::` runs programs.
         if !matches!(parsed.scheme(), "https" | "http" | "ssh" | "git") || !parsed.has_host() {
             return Err("context.repository must begin with https://, http://, ssh:// or git://");
@@ -42,7 +43,7 @@ impl Repository {
         if let Some(branch) = branch
             && !is_ref_name(branch)
         {
-            return Err("context.branch is no name of a branch or tag");
+            return Err("context.branch is not a valid name of a branch or tag");
         }
         Ok(Self {
             url: url.to_owned(),

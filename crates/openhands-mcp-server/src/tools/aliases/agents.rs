@@ -39,7 +39,7 @@ impl Tool for CreateAgent {
         let names = server.profile_names().await?;
         if names.iter().any(|other| other == name) {
             return Err(ToolError::conflict(format!(
-                "There is an agent {name:?} already: use it, or delete_agent it first."
+                "There is an agent {name:?} already: use it, or delete it first with delete_agent."
             )));
         }
         let llm = match self.llm_profile {

@@ -12,7 +12,7 @@ use crate::tools::run_parallel_tasks::{ParallelRuns, run};
 use crate::tools::wait::{TaskWait, WaitFor};
 use crate::workspace::FileName;
 
-/// Starts a task with an agent and does not wait: ask get_task_status and get_task_result.
+/// Starts a task with an agent without waiting: call get_task_status and get_task_result.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteTask {
@@ -41,7 +41,7 @@ impl Tool for ExecuteTask {
     }
 }
 
-/// Starts a task in which the agent calls a function of one of its MCP servers, and does not wait.
+/// Starts a task in which the agent calls a function of one of its MCP servers, without waiting.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteMcpTask {
@@ -72,7 +72,7 @@ impl Tool for ExecuteMcpTask {
     }
 }
 
-/// Starts several tasks and does not wait; tasks without a slot are queued.
+/// Starts several tasks without waiting; tasks without a slot are queued.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteParallelTasks {
