@@ -45,7 +45,7 @@ pub struct DockerOptions {
     #[arg(long, env = "DOCKER_MCP_ALLOW_EXEC", value_parser = FalseyValueParser::new())]
     pub allow_exec: bool,
 
-    /// Neither list nor run tools that stop, remove or overwrite something.
+    /// Do not offer tools that stop, remove or overwrite something.
     #[arg(long, env = "DOCKER_MCP_NO_DESTRUCTIVE", value_parser = FalseyValueParser::new())]
     pub no_destructive: bool,
 
@@ -58,7 +58,7 @@ pub struct DockerOptions {
     #[arg(value_delimiter = ',')]
     pub allow: Vec<String>,
 
-    /// All containers except these; overrides --allow.
+    /// All containers except these, in the same form; overrides --allow.
     #[arg(long, env = "DOCKER_MCP_DENY", value_name = "RULE")]
     #[arg(value_delimiter = ',')]
     pub deny: Vec<String>,

@@ -58,7 +58,8 @@ impl Policy {
     pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
         allow_if(self.permits(subject), || {
             format!(
-                "`{}` is out of bounds for this server: its rules (--allow, --deny) exclude it.",
+                "`{}` is not accessible through this server: its rules (--allow, --deny) exclude \
+                 it.",
                 subject.name
             )
         })

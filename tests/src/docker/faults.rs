@@ -131,7 +131,7 @@ async fn incomplete_reply_is_an_error() {
             server,
             "list_containers",
             {},
-            "incomplete, or it is no Docker Engine"
+            "incomplete, or it is not a Docker Engine"
         );
     }
 }

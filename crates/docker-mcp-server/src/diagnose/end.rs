@@ -56,7 +56,7 @@ fn stopped(code: i64, run: &[Event]) -> Option<Finding> {
         let summary = "It was stopped on request, did not end in time, and was killed.";
         Finding::high(Cause::Killed, summary)
             .because(format!("Events: {}.", signals(run)))
-            .next("Have the application handle SIGTERM, or stop it with a longer timeout_seconds.")
+            .next("Let the application handle SIGTERM, or stop it with a longer timeout_seconds.")
     } else {
         Finding::high(Cause::Stopped, "It was stopped on request.")
             .because(format!("Event: stop at {}.", rfc3339(stop.time)))
@@ -146,7 +146,7 @@ fn advice(log: &str) -> &'static str {
     } else if has("read-only file system|erofs") {
         "It writes to a file system that is mounted read-only: give it a volume or a tmpfs there."
     } else if has("no such file or directory|enoent") {
-        "It misses a file: check its mounts, working directory and configuration."
+        "A file that it needs is missing: check its mounts, working directory and configuration."
     } else {
         "Fix what the last lines of its log name: configuration, environment, arguments."
     }

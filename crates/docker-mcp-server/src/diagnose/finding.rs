@@ -42,7 +42,7 @@ pub(crate) enum Cause {
 pub(crate) enum Confidence {
     /// The engine itself says so.
     High,
-    /// The facts fit, and others could too.
+    /// Likely; others are possible.
     Medium,
     Low,
 }

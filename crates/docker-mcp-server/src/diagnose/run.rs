@@ -47,7 +47,8 @@ pub(super) fn crash_loop(facts: &Facts) -> Option<Finding> {
     }
     if facts.last_end().is_some_and(|end| end.code == 0) {
         finding = finding.next(
-            "Its command is no service: have it stay in the foreground, or give it no restart policy.",
+            "Its command is not a service: keep it in the foreground, or give it no restart \
+             policy.",
         );
     }
     Some(finding.next("stop_container ends the loop until the cause is fixed."))

@@ -91,7 +91,7 @@ impl EngineError {
                          be busy: try again later."
                     ),
                     Some(Action { verb, name, .. }) => format!(
-                        "The Docker Engine did not confirm within {seconds} s that it would \
+                        "The Docker Engine did not confirm within {seconds} s the request to \
                          {verb} `{name}`. {UNCERTAIN}"
                     ),
                 };
@@ -100,8 +100,8 @@ impl EngineError {
             Self::Unreadable(source) => {
                 let text = match action {
                     None => format!(
-                        "The reply from {target} was incomplete, or it is no Docker Engine. Check \
-                         DOCKER_HOST, or try again."
+                        "The reply from {target} was incomplete, or it is not a Docker Engine. \
+                         Check DOCKER_HOST, or try again."
                     ),
                     Some(Action { verb, name, .. }) => format!(
                         "The connection broke while the Docker Engine was asked to {verb} \
@@ -134,7 +134,7 @@ const UNCERTAIN: &str = "It may still happen: check with get_container before re
 fn refusal(status: u16, message: &str) -> ToolError {
     if message.starts_with("Multiple IDs found") {
         return ToolError::invalid_argument(
-            "Several container ids begin like this: give more of the id, or the name.",
+            "Several container ids begin with this: give more of the id, or the name.",
         );
     }
     if message.contains("HTTP request to an HTTPS server") {

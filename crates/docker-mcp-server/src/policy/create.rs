@@ -63,9 +63,9 @@ impl CreateExceptions {
         checks.iter().try_for_each(|(allowed, option)| {
             allow_if(*allowed, || {
                 format!(
-                    "This server does not create containers with {option}: it would reach out of \
-                     the container. Leave it out, or ask the operator of this server to allow it in \
-                     the policy file (--policy)."
+                    "This server does not create containers with {option}: that would give access \
+                     outside of the container. Leave it out, or ask the operator of this server \
+                     to allow it in the policy file (--policy)."
                 )
             })
         })

@@ -99,7 +99,7 @@ impl ComposeDown {
             .collect();
         let data = match (volumes, self.volumes) {
             ([], _) => "",
-            (_, true) => " All data in its volumes is lost for good:",
+            (_, true) => " All data in its volumes is permanently lost:",
             (_, false) => " Its volumes stay:",
         };
         let volumes: Vec<&str> = volumes.iter().map(ObjectName::as_str).collect();

@@ -172,7 +172,7 @@ fn text(content: &[u8], truncated: bool) -> Option<String> {
 pub(super) fn check_path(path: &str) -> Result<(), ToolError> {
     if !path.starts_with('/') || path.contains('\0') {
         return Err(ToolError::invalid_argument(
-            "path is absolute, as `/etc/hosts`.",
+            "path must be absolute, such as `/etc/hosts`.",
         ));
     }
     Ok(())

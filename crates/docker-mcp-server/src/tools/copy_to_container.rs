@@ -8,7 +8,7 @@ use super::copy_from_container::{archive, check_path, explain};
 use super::prelude::*;
 use crate::engine::EngineError;
 
-/// Write a file into a container, whose directory must exist.
+/// Write a file into a container; its directory must exist.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct CopyToContainer {
@@ -86,7 +86,7 @@ impl CopyToContainer {
                 Ok((if directory.is_empty() { "/" } else { directory }, name))
             }
             _ => Err(ToolError::invalid_argument(
-                "path ends with the name of the file, as `/tmp/notes.txt`.",
+                "path must end with the name of the file, such as `/tmp/notes.txt`.",
             )),
         }
     }
@@ -104,7 +104,8 @@ impl CopyToContainer {
     fn tar(&self, name: &str, content: &[u8]) -> Result<Vec<u8>, ToolError> {
         let digits = self.mode.map_or(644, Bounded::get).to_string();
         let mode = u32::from_str_radix(&digits, 8);
-        let mode = mode.map_err(|_| ToolError::invalid_argument("mode is octal, as 644."))?;
+        let mode =
+            mode.map_err(|_| ToolError::invalid_argument("mode must be octal, such as 644."))?;
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(mode);

@@ -23,7 +23,7 @@ mod port;
 pub(super) struct CreateContainer {
     /// Must exist here; else pull_image first.
     image: ImageName,
-    /// Default: the engine invents one.
+    /// Default: the engine chooses.
     name: Option<ContainerName>,
     /// Program and arguments; default: the image's.
     #[serde(default)]

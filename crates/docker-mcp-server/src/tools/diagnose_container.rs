@@ -3,7 +3,7 @@
 use super::prelude::*;
 use crate::diagnose::{self, Diagnosis};
 
-/// Why a container does not run or is not well: cause, evidence, next steps.
+/// Why a container is not running or healthy: cause, evidence, next steps.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiagnoseContainer {

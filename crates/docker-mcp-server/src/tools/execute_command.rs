@@ -71,7 +71,9 @@ impl Tool for ExecuteCommand {
         let name = details.display_name().to_owned();
         let state = &details.state.status;
         if state != "running" {
-            let text = format!("`{name}` is {state}, so nothing can run in it.");
+            let text = format!(
+                "`{name}` is {state}, so no command can run in it: start_container starts it."
+            );
             return Err(conflict(text));
         }
         let id = details.container_id()?;
@@ -111,7 +113,7 @@ impl ExecuteCommand {
             (true, [line]) => vec!["sh".to_owned(), "-c".to_owned(), line.clone()],
             (true, _) => {
                 return Err(ToolError::invalid_argument(
-                    "With shell: true, command is one line: a list of one text.",
+                    "With shell: true, command must be a list of one string: the line.",
                 ));
             }
             (false, words) => words.to_vec(),

@@ -44,7 +44,7 @@ impl Tool for GetContainerStats {
             Some(container) => {
                 let details = docker.container(container).await?;
                 if !details.state.is_alive() {
-                    let text = format!("`{}` does not run.", details.display_name());
+                    let text = format!("`{}` is not running.", details.display_name());
                     return Err(conflict(text));
                 }
                 vec![(details.container_id()?, details.display_name().to_owned())]
@@ -69,9 +69,9 @@ impl Tool for GetContainerStats {
         let note = match omitted {
             None => containers
                 .is_empty()
-                .then(|| "No container runs.".to_owned()),
+                .then(|| "No container is running.".to_owned()),
             Some(omitted) => Some(format!(
-                "{omitted} containers that use less CPU are left out: ask for one by name."
+                "{omitted} containers that use less CPU are left out: pass `container` to see one."
             )),
         };
         Ok(Stats { containers, note })

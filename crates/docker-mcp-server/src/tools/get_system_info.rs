@@ -55,7 +55,7 @@ pub(super) struct Share {
     count: usize,
     in_use: usize,
     size_bytes: i64,
-    /// Most that prune would free.
+    /// Freed by prune at most.
     pub(super) reclaimable_bytes: i64,
 }
 

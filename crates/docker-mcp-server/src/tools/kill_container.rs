@@ -41,11 +41,11 @@ impl Tool for KillContainer {
         let before = docker.mutable_container(&self.container).await?;
         let name = before.display_name();
         if !before.state.is_alive() {
-            return Err(conflict(format!("`{name}` does not run.")));
+            return Err(conflict(format!("`{name}` is not running.")));
         }
         let signal = format!("{:?}", self.signal).to_uppercase();
         if self.signal.is_fatal() {
-            let loss = format!("Sends SIG{signal} to `{name}`: what it has not saved is lost.");
+            let loss = format!("Sends SIG{signal} to `{name}`: its unsaved data is lost.");
             docker.confirm(call, &loss, name, &self.confirm).await?;
         } else {
             docker.policy.permit_destructive()?;

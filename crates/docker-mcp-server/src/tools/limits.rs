@@ -40,7 +40,9 @@ pub(super) fn memory_bytes(limit: Megabytes) -> i64 {
 /// CPUs as the engine counts them.
 pub(super) fn nano_cpus(cpus: f64) -> Result<i64, ToolError> {
     if !(0.01..=1024.0).contains(&cpus) {
-        return Err(ToolError::invalid_argument("cpus is from 0.01 to 1024."));
+        return Err(ToolError::invalid_argument(
+            "cpus must be from 0.01 to 1024.",
+        ));
     }
     // In range, so nothing is cut off.
     Ok((cpus * 1e9) as i64)

@@ -76,7 +76,7 @@ impl Tool for ListComposeProjects {
             .is_empty()
             .then_some("No container has the labels of compose.");
         let (projects, omitted) = fit(rows, MAX_BYTES);
-        let note = no_project.or(omitted.map(|_| "Ask for one by `project`."));
+        let note = no_project.or(omitted.map(|_| "Pass `project` to see one."));
         Ok(Projects {
             projects,
             omitted,

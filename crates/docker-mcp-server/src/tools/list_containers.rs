@@ -31,7 +31,7 @@ pub(crate) struct ListContainers {
     image: Option<String>,
     /// Only of this compose project.
     project: Option<String>,
-    /// Most rows (default 50).
+    /// Row limit (default 50).
     limit: Option<Bounded<1, 500>>,
 }
 

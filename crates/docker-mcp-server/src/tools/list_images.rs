@@ -15,7 +15,7 @@ pub(crate) struct ListImages {
     /// Only those without a tag.
     #[serde(default)]
     dangling: bool,
-    /// Most rows.
+    /// Row limit.
     limit: Option<Bounded<1, 500>>,
 }
 

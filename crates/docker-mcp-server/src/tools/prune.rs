@@ -14,7 +14,7 @@ use crate::engine::is_anonymous;
 const MAX_ITEMS: usize = 100;
 const MAX_ITEMS_OF_QUESTION: usize = 20;
 
-/// Remove what is not in use; without `apply` only shows what that would be.
+/// Remove what is not in use; without `apply` only show it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct Prune {
@@ -129,7 +129,8 @@ impl Tool for Prune {
         let names = unused.iter().take(MAX_ITEMS).map(|one| one.name.clone());
         pruned.items = names.collect();
         if !self.apply || count == 0 {
-            pruned.note = (count > 0).then_some("Nothing was done: apply: true removes these.");
+            pruned.note = (count > 0)
+                .then_some("Nothing was done yet: call again with apply: true to remove these.");
             return Ok(pruned);
         }
         let names = pruned.items.iter().take(MAX_ITEMS_OF_QUESTION);
@@ -139,7 +140,7 @@ impl Tool for Prune {
             more => format!(" and {more} more"),
         };
         let names = names.join(", ");
-        let loss = format!("Removes {count} unused {what} for good: {names}{more}.");
+        let loss = format!("Permanently removes {count} unused {what}: {names}{more}.");
         docker.confirm(call, &loss, what, &self.confirm).await?;
         for (done, one) in unused.iter().enumerate() {
             call.progress(done as f64, Some(count as f64), &one.name);
@@ -163,7 +164,7 @@ impl Prune {
         if !self.apply || count == 0 {
             return Ok(pruned);
         }
-        let loss = format!("Removes {count} pieces of build cache: builds take longer once.");
+        let loss = format!("Removes {count} pieces of build cache: the next builds take longer.");
         let what = self.what.as_str();
         docker.confirm(call, &loss, what, &self.confirm).await?;
         let options = PruneBuildOptionsBuilder::new().all(self.all).build();

@@ -32,7 +32,7 @@ impl Tool for RemoveContainer {
         let name = before.display_name();
         if before.state.is_alive() && !self.force {
             return Err(conflict(format!(
-                "`{name}` runs: stop it first, or give force: true to kill it."
+                "`{name}` is running: stop it first, or give force: true to kill it."
             )));
         }
         let loss = self.loss(&before);

@@ -29,7 +29,7 @@ impl Tool for RemoveImage {
         let is_a_tag = details.repo_tags.len() > 1
             && details.repo_tags.iter().any(|tag| tag.starts_with(name));
         let loss = match is_a_tag && !self.force {
-            true => format!("Takes the name `{name}` from an image that has others."),
+            true => format!("Removes the name `{name}` from an image that also has other names."),
             false => format!(
                 "Removes the image `{name}` ({} MB): it would have to be pulled or built again.",
                 details.size / 1_000_000

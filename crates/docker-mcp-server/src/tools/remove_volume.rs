@@ -30,7 +30,7 @@ impl Tool for RemoveVolume {
                 "`{name}` is in use by {users} (stopped containers count too)."
             )));
         }
-        let loss = format!("Removes the volume `{name}`: all data in it is lost for good.");
+        let loss = format!("Removes the volume `{name}`: all data in it is permanently lost.");
         docker.confirm(call, &loss, name, &self.confirm).await?;
         remove_volume(docker, &self.volume).await?;
         Ok(ObjectChange::new(name, "removed").with_note(loss))

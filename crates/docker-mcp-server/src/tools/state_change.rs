@@ -92,7 +92,7 @@ pub(super) async fn watch_early_exit(
     for delay in INSPECTION_DELAYS {
         tokio::time::sleep(delay).await;
         let Some(now) = docker.container_now(&id).await? else {
-            let note = "It ended at once and was removed, as it was created to be (--rm).";
+            let note = "It ended at once and was removed, because it was created with --rm.";
             return Ok(StateChange::removed(before).with_note(note));
         };
         // In a crash loop it may run at every inspection, but not in the same run.

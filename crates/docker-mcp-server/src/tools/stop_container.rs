@@ -8,7 +8,7 @@ use super::state_change::StateChange;
 /// The engine's own default, in seconds.
 const DEFAULT_GRACE: u32 = 10;
 
-/// Stop a container: SIGTERM, then SIGKILL. What it had not saved is lost.
+/// Stop a container: SIGTERM, then SIGKILL. Its unsaved data is lost.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct StopContainer {
@@ -37,7 +37,7 @@ impl Tool for StopContainer {
         if before.host_config.auto_remove {
             let name = before.display_name();
             let loss = format!(
-                "Stops `{name}`, which the engine then removes, as it was created to be (--rm), \
+                "Stops `{name}`, which the engine then removes, because it was created with --rm, \
                  with its log and every file it wrote."
             );
             docker.confirm(call, &loss, name, &self.confirm).await?;

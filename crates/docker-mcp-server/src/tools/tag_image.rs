@@ -4,7 +4,7 @@ use bollard::query_parameters::TagImageOptionsBuilder;
 
 use super::prelude::*;
 
-/// Give an image another name. A name that another image has moves to this one.
+/// Give an image another name. If another image has that name, it loses it.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct TagImage {
@@ -25,7 +25,7 @@ impl Tool for TagImage {
         docker.image(&self.image).await?;
         let (name, tag) = self.new_name.split();
         if tag.contains(':') {
-            let text = "new_name has a tag, not a digest.";
+            let text = "new_name must have a tag, not a digest.";
             return Err(ToolError::invalid_argument(text));
         }
         let image = self.image.to_string();

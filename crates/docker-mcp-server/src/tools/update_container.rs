@@ -20,7 +20,7 @@ pub(super) struct UpdateContainer {
     memory_mb: Option<Megabytes>,
     /// CPU limit, as 0.5.
     cpus: Option<f64>,
-    /// Most processes.
+    /// Process limit.
     pids: Option<Bounded<1, 4_000_000>>,
     restart: Option<RestartPolicy>,
 }

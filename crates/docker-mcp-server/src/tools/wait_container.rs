@@ -15,7 +15,7 @@ const POLL_INTERVAL: Duration = Duration::from_millis(300);
 pub(super) struct WaitContainer {
     /// Name or id.
     container: ContainerName,
-    /// Awaited state.
+    /// Target state.
     #[serde(default)]
     until: AwaitedState,
     /// Default 25; longer only helps as a task.

@@ -60,7 +60,7 @@ pub(super) fn pack(
         let inside = |part| matches!(part, Component::Normal(_));
         if name.is_empty() || !Path::new(name).components().all(inside) {
             return Err(ToolError::invalid_argument(
-                "The names of files are relative paths without `..`.",
+                "The names of files must be relative paths without `..`.",
             ));
         }
         pack.text(name, text).map_err(unreadable)?;

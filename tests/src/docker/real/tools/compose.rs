@@ -86,7 +86,7 @@ async fn project_is_removed() {
     let name = project(&mut lab).await;
     let arguments = json!({"project": name, "volumes": true});
     let (loss, down) = confirmed(&lab, "compose_down", arguments, &name).await;
-    assert!(loss.contains("lost for good"), "{loss}");
+    assert!(loss.contains("permanently lost"), "{loss}");
     assert_eq!(texts(&down["removed_volumes"]), [volume.as_str()]);
 }
 

@@ -98,7 +98,7 @@ async fn fatal_signal_needs_a_confirmation() {
     let log = succeed(&lab, "follow_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     let (loss, killed) = confirmed(&lab, "kill_container", json!({"container": name}), &name).await;
-    assert!(loss.contains("not saved is lost"), "{loss}");
+    assert!(loss.contains("unsaved data is lost"), "{loss}");
     assert_eq!(killed["before"], "running");
     lab.until(&name, "exited").await;
 }

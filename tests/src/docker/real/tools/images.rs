@@ -42,7 +42,7 @@ async fn an_image_is_built_named_and_removed() {
 
     succeed!(lab, "tag_image", {"image": tag, "new_name": other});
     let (loss, _) = confirmed(&lab, "remove_image", json!({"image": other}), &other).await;
-    assert!(loss.contains("that has others"), "{loss}");
+    assert!(loss.contains("that also has other names"), "{loss}");
     let (loss, _) = confirmed(&lab, "remove_image", json!({"image": tag}), &tag).await;
     assert!(loss.contains("pulled or built again"), "{loss}");
     fail(&lab, "get_image", json!({"image": tag})).await;

@@ -69,6 +69,6 @@ async fn volume_is_created_used_and_removed() {
     let unused = succeed(&lab, "list_volumes", json!({"unused": true})).await;
     assert!(unused.to_string().contains(&volume), "{unused}");
     let (loss, _) = confirmed(&lab, "remove_volume", json!({"volume": volume}), &volume).await;
-    assert!(loss.contains("lost for good"), "{loss}");
+    assert!(loss.contains("permanently lost"), "{loss}");
     fails_with!(lab, "list_volumes", {"volume": volume}, "There is no volume");
 }
