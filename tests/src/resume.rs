@@ -138,7 +138,7 @@ async fn ended_session_cannot_be_resumed() {
     assert_eq!(ended.status, 204);
     while events.next().await.is_some() {}
     // The call ends as well, because its question can no longer be answered.
-    server.wait_for_log("The client is gone.").await;
+    server.wait_for_log("The client has disconnected.").await;
     let headers = [
         ("mcp-session-id", session.as_str()),
         ("accept", "text/event-stream"),

@@ -151,15 +151,17 @@ impl fmt::Display for Error {
         match self {
             Self::Invalid(what) => f.write_str(what),
             Self::Unreachable { peer, .. } => write!(f, "{peer} cannot be reached"),
-            Self::Busy { peer } => write!(f, "{peer} is busy: it does not read what it is sent"),
+            Self::Busy { peer } => write!(f, "{peer} is busy: it does not read its input"),
             Self::Timeout { peer, after } => {
                 write!(f, "{peer} did not answer within {} s", after.as_secs_f32())
             }
             Self::Http { peer, status, .. } => write!(f, "{peer} answered with HTTP {status}"),
-            Self::SessionLost { peer } => write!(f, "{peer} has forgotten the session"),
+            Self::SessionLost { peer } => write!(f, "{peer} no longer knows the session"),
             Self::Rpc(error) => error.fmt(f),
-            Self::Protocol { peer, fault } => write!(f, "{peer} broke the protocol: {fault}"),
-            Self::Closed { peer, reason } => write!(f, "{peer} is gone: {reason}"),
+            Self::Protocol { peer, fault } => write!(f, "{peer} violated the protocol: {fault}"),
+            Self::Closed { peer, reason } => {
+                write!(f, "the connection to {peer} has ended: {reason}")
+            }
         }
     }
 }

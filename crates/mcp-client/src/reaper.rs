@@ -121,7 +121,7 @@ fn exec_child(mut args: impl Iterator<Item = OsString>) -> io::Result<ExitCode> 
     // The child is killed if the reaper is.
     set_pdeathsig(Signal::SIGKILL)?;
     if reaper.to_str() != Some(&getppid().to_string()) {
-        return Err(io::Error::other("its reaper is gone"));
+        return Err(io::Error::other("its reaper has exited"));
     }
     SigSet::all().thread_unblock()?;
     Err(Command::new(program).args(args).exec())

@@ -113,7 +113,7 @@ impl Stdio {
             SendTimeoutError::Closed(_) => {
                 let reason = self.pending.end();
                 self.pending
-                    .unreachable(reason.as_deref().unwrap_or("it is ending"))
+                    .unreachable(reason.as_deref().unwrap_or("it is shutting down"))
             }
         })
     }

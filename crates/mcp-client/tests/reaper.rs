@@ -155,7 +155,10 @@ async fn exit_status_of_a_child_is_reported() {
     ] {
         let client = client(script);
         let error = client.request("m", &()).await.unwrap_err();
-        assert_eq!(error.to_string(), format!("sh is gone: {end}"));
+        assert_eq!(
+            error.to_string(),
+            format!("the connection to sh has ended: {end}")
+        );
         assert_eq!(client.closed().await, end);
     }
 }

@@ -135,7 +135,7 @@ impl Server {
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
             clock,
-            degraded: Mutex::new(Some("the service was not asked yet".to_owned())),
+            degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
         }
     }
 

@@ -125,7 +125,7 @@ fn input_schema(schema: &str) -> Result<String, String> {
     }
     if depth(&value) > MAX_SCHEMA_DEPTH {
         return Err(format!(
-            "has an inputSchema that is deeper than {MAX_SCHEMA_DEPTH} levels"
+            "has an inputSchema that is nested deeper than {MAX_SCHEMA_DEPTH} levels"
         ));
     }
     if has_foreign_ref(&value) {

@@ -37,7 +37,7 @@ impl Key {
     /// If there is no randomness.
     pub fn random() -> anyhow::Result<Self> {
         let mut key = [0; 32];
-        getrandom::fill(&mut key).context("no randomness for a key")?;
+        getrandom::fill(&mut key).context("no random bytes for a key")?;
         Ok(Self(key))
     }
 

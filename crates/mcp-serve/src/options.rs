@@ -32,7 +32,8 @@ pub struct Options {
     #[arg(long, env = "MCP_STDIO", value_parser = clap::builder::FalseyValueParser::new())]
     pub stdio: bool,
 
-    /// Address to listen on. Any but a loopback address lets other machines in and needs a token.
+    /// Address to listen on. Any address other than loopback allows other machines to connect and
+    /// needs a token.
     #[arg(
         long,
         env = "MCP_BIND",
@@ -41,7 +42,7 @@ pub struct Options {
     )]
     pub bind: IpAddr,
 
-    /// Port to listen on; 0 takes a free one.
+    /// Port to listen on; 0 chooses a free one.
     #[arg(long, env = "MCP_PORT")]
     pub port: Option<u16>,
 
@@ -49,16 +50,17 @@ pub struct Options {
     #[arg(long, env = "MCP_TOKEN")]
     pub token: Option<String>,
 
-    /// File with the token, or with one `NAME TOKEN` a line.
+    /// File with the token, or with one `NAME TOKEN` per line.
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 
-    /// Let other machines in without a token. Any client that reaches the port controls the service.
+    /// Allow other machines to connect without a token. Any client that reaches the port controls
+    /// the service.
     #[arg(long, env = "MCP_INSECURE_NO_AUTH", value_parser = clap::builder::FalseyValueParser::new())]
     pub insecure_no_auth: bool,
 
-    /// Host names, beside localhost, by which clients and web pages may call this server; several
-    /// with commas.
+    /// Host names, besides localhost, by which clients and web pages may call this server,
+    /// separated by commas.
     #[arg(
         long,
         env = "MCP_ALLOWED_HOSTS",
@@ -77,8 +79,8 @@ pub struct Options {
     )]
     pub session_key: Option<String>,
 
-    /// Toolsets to offer, with commas: `all`, or some of those that the README lists. `default`
-    /// is the small one.
+    /// Toolsets to offer, separated by commas: `all`, or names from the README. `default` is a
+    /// small set.
     #[arg(
         long,
         env = "MCP_TOOLSETS",
@@ -188,7 +190,8 @@ impl Options {
         );
         if tokens.is_empty() && !self.bind.is_loopback() && !self.insecure_no_auth {
             anyhow::bail!(
-                "--bind {} lets other machines in: set a token (--token, MCP_TOKEN), or --insecure-no-auth",
+                "--bind {} allows other machines to connect: set a token (--token, MCP_TOKEN), or \
+                 --insecure-no-auth",
                 self.bind
             );
         }

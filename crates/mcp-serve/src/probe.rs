@@ -35,7 +35,7 @@ pub(crate) async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
         };
         if server.set_degraded(failure.clone()) {
             match failure {
-                None => tracing::info!("the service answers: online"),
+                None => tracing::info!("online: the service answers"),
                 Some(reason) => tracing::warn!("degraded: {reason}"),
             }
         }

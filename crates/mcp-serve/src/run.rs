@@ -121,9 +121,9 @@ impl<S: Service, O: Args> Product<S, O> {
             .version(self.identity.version.clone())
             .about(about.to_owned())
             .long_about(format!(
-                "{about}\n\nAn MCP server. It answers POST /mcp on 127.0.0.1:{port}, or with --stdio the one client \
-                 that started it. Every option can also be set by the environment variable named with it; \
-                 the command line goes first."
+                "{about}\n\nAn MCP server. It serves HTTP (POST /mcp on 127.0.0.1:{port}), or \
+                 with --stdio the client that started it. Every option can also be set by the \
+                 environment variable named with it; the command line overrides it."
             ))
             // Not `mut_arg`, which puts its argument last.
             .mut_args(|arg| match arg.get_id().as_str() {

@@ -132,7 +132,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Arc<Principal>>> {
         let is_taken = tokens.iter().any(|token| *token.name == *name);
         ensure!(
             !is_taken,
-            "line {} of the tokens names {name:?} again",
+            "line {} of the tokens repeats the name {name:?}",
             at + 1
         );
         tokens.push(Arc::new(Principal {

@@ -18,8 +18,9 @@ where
     T: Tool<Output: Serialize>,
 {
     let answer = tool.call(service, call).await?;
-    let json = serde_json::to_string(&answer)
-        .map_err(|error| ToolError::upstream("The answer cannot be written.").caused_by(error))?;
+    let json = serde_json::to_string(&answer).map_err(|error| {
+        ToolError::upstream("The result cannot be written as JSON.").caused_by(error)
+    })?;
     Ok(ResourceContents::Text(json))
 }
 

@@ -111,7 +111,7 @@ impl HttpClient {
         );
         if let Some(last_event) = last_event {
             let last_event = HeaderValue::from_bytes(last_event)
-                .map_err(|_| self.protocol_error("it names its events with control characters"))?;
+                .map_err(|_| self.protocol_error("its event names contain control characters"))?;
             headers.insert("last-event-id", last_event);
         }
         self.send(request, session).await

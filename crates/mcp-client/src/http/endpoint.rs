@@ -43,7 +43,7 @@ impl Endpoint {
             return Err(invalid("must start with http:// or https://"));
         }
         if authority.as_str().contains('@') {
-            return Err(invalid("must not hold a user name or password"));
+            return Err(invalid("must not contain a user name or password"));
         }
         let origin = format!("{scheme}://{authority}").into();
         Ok(Self {

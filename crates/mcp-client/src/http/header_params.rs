@@ -88,7 +88,7 @@ fn parameters(tool: &RawValue) -> Result<Vec<ToolHeader>, String> {
     let declared = header_params(&tool.input_schema)?.into_iter();
     let parameter = |argument: HeaderParam| {
         let header = format!("mcp-param-{}", argument.header).parse();
-        let header = header.map_err(|_| "a header has no legal name".to_owned())?;
+        let header = header.map_err(|_| "a header name is not valid".to_owned())?;
         Ok(ToolHeader { header, argument })
     };
     declared.map(parameter).collect()

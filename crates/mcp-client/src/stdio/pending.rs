@@ -181,7 +181,10 @@ mod tests {
         pending.close("exit status: 3".to_owned());
         pending.close("later".to_owned());
         let error = waiting.outcome().await.unwrap_err();
-        assert_eq!(error.to_string(), "child is gone: exit status: 3");
+        assert_eq!(
+            error.to_string(),
+            "the connection to child has ended: exit status: 3"
+        );
         assert!(!error.was_not_sent());
         let error = register(&pending, 2).map(drop).unwrap_err();
         assert!(error.was_not_sent(), "{error}");

@@ -74,7 +74,7 @@ pub(super) async fn supervise(
 fn exit(status: io::Result<ExitStatus>) -> String {
     match status {
         Ok(status) => status.to_string(),
-        Err(error) => format!("its end cannot be seen: {error}"),
+        Err(error) => format!("its exit status cannot be read: {error}"),
     }
 }
 

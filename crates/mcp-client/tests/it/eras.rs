@@ -258,5 +258,8 @@ async fn child_that_exits_at_discover_is_reported() {
         .connect(&client_info())
         .await;
     let error = error.unwrap_err();
-    assert_eq!(error.to_string(), "sh is gone: exit status: 1");
+    assert_eq!(
+        error.to_string(),
+        "the connection to sh has ended: exit status: 1"
+    );
 }

@@ -10,7 +10,10 @@ use crate::stdio::{client, sh};
 #[track_caller]
 fn assert_closed(error: &Error, reason: &str) {
     assert_error!(error, Error::Closed { .. });
-    assert_eq!(error.to_string(), format!("sh is gone: {reason}"));
+    assert_eq!(
+        error.to_string(),
+        format!("the connection to sh has ended: {reason}")
+    );
 }
 
 /// Waits until a process is gone, or a zombie.

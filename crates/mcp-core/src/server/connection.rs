@@ -192,11 +192,15 @@ impl Connection {
         let _open = OnDrop(|| drop(self.state().questions.remove(&key)));
         let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         if !send(question.to_string()) {
-            return Err("The client cannot be asked while it waits for plain JSON.".to_owned());
+            return Err(
+                "The client cannot be asked a question, because it does not accept an \
+                event stream as the response."
+                    .to_owned(),
+            );
         }
         answered
             .await
-            .unwrap_or_else(|_| Err("The client is gone.".to_owned()))
+            .unwrap_or_else(|_| Err("The client has disconnected.".to_owned()))
     }
 
     /// Passes a response of the client to the open question. Ignores responses to other requests.

@@ -300,7 +300,7 @@ fn check_batched(method: McpMethod, era: Era) -> Result<(), Error> {
 
 fn no_batches(era: Era) -> Error {
     Error::InvalidRequest {
-        detail: format!("{} has no batches", era.revision()),
+        detail: format!("{} does not support batches", era.revision()),
         field: None,
     }
 }

@@ -79,7 +79,10 @@ impl Client for ModernClient {
 
     fn require_input(&self, by_key: Map<String, Value>, memo: Value) -> ToolError {
         *lock(&self.questions) = Some(Questions { by_key, memo });
-        ToolError::new(ToolErrorKind::Interrupted, "The client must answer first.")
+        ToolError::new(
+            ToolErrorKind::Interrupted,
+            "The client must answer the question first.",
+        )
     }
 
     fn waits_for_answers(&self) -> bool {

@@ -49,7 +49,10 @@ impl Server {
             if !wanted {
                 connection.unsubscribe(&uri);
             } else if !connection.subscribe(&uri, self.features.changes.as_ref()) {
-                return Err(wrong("uri", "is one subscription too many"));
+                return Err(wrong(
+                    "uri",
+                    "exceeds the limit of subscriptions; unsubscribe from another resource first",
+                ));
             }
         }
         Ok(json!({}).into())

@@ -75,11 +75,11 @@ impl Tasks {
         let running = |other: &&Arc<Task>| other.owner == task.owner && !other.has_ended();
         if tasks.values().filter(running).count() >= MAX_RUNNING_TASKS {
             return Err(ToolError::unavailable(format!(
-                "{MAX_RUNNING_TASKS} tasks are running already; cancel one or wait for its end."
+                "{MAX_RUNNING_TASKS} tasks are running already; cancel one, or wait until one ends."
             )));
         }
         if tasks.len() >= MAX_TASKS && !remove_oldest(&mut tasks) {
-            let message = "The server is at its limit of tasks; try again later.";
+            let message = "The server has reached its limit of tasks; try again later.";
             return Err(ToolError::unavailable(message));
         }
         tasks.insert(task.id.clone(), Arc::clone(task));

@@ -212,7 +212,7 @@ impl Call {
         let answers = self.client.ask(&requests).await?;
         for ((key, request), answer) in requests.iter().zip(&answers) {
             request.check_answer(answer).map_err(|fault| {
-                let detail = format!("The client's answer to {key:?} does not fit: {fault}.");
+                let detail = format!("The client's answer to {key:?} is not valid: {fault}.");
                 ToolError::invalid_argument(detail)
             })?;
         }

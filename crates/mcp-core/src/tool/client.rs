@@ -51,7 +51,10 @@ pub trait Client: Send + Sync {
     /// Stores the questions, by key, and the memo with which the call ends. Returns the error that
     /// ends it.
     fn require_input(&self, _questions: Map<String, Value>, _memo: Value) -> ToolError {
-        ToolError::new(ToolErrorKind::Interrupted, "The client must answer first.")
+        ToolError::new(
+            ToolErrorKind::Interrupted,
+            "The client must answer the question first.",
+        )
     }
 
     /// True if [`Client::ask`] waits for answers; false if the call has to end first.

@@ -40,7 +40,7 @@ impl Call {
                 "type": "object",
                 "properties": {"confirm": {
                     "type": "boolean",
-                    "title": format!("Go on with {target}?"),
+                    "title": format!("Continue with {target}?"),
                     "description": loss,
                 }},
                 "required": ["confirm"],

@@ -43,7 +43,7 @@ impl Handler for Notifications {
             RawValue::from_string(r#"{"roots":[]}"#.to_owned())
                 .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
         } else {
-            let text = "There is no client to ask outside of a call";
+            let text = "Only during a call is there a client that can be asked";
             Err(RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, text))
         };
         Box::pin(std::future::ready(answer))

@@ -24,7 +24,7 @@ impl<'de> Deserialize<'de> for ConfigDuration {
         };
         duration.map(Self).ok_or_else(|| {
             D::Error::custom(
-                "expected seconds, or a text like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"",
+                "expected seconds, or a string like \"500ms\", \"30s\", \"5m\", \"2h\" or \"7d\"",
             )
         })
     }

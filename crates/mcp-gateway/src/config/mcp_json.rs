@@ -79,7 +79,8 @@ fn read(
             return Err(Problem::new(&at, text));
         }
         let server = ServerEntry::deserialize(server).map_err(|_| {
-            let text = "must be an object with `command` (a text), `args` (a list of texts) and `env`, or with `url` and `headers`";
+            let text = "must be an object with `command` (a string), `args` (a list of strings) \
+                and `env`, or with `url` and `headers`";
             Problem::new(&at, text)
         })?;
         config.backends.insert(key, server.check(at, environment)?);

@@ -227,7 +227,7 @@ impl<L: OpenStore> Writer<L> {
         state.events.clear();
         state.health.dropped += lost;
         if lost > 0 {
-            tracing::warn!(lost, "events were lost at the stop");
+            tracing::warn!(lost, "events were lost during the shutdown");
         }
     }
 }

@@ -89,7 +89,7 @@ impl RelayedRequest<'_> {
             }
         }
         Err(ToolError::upstream(format!(
-            "The backend {} asked more than {MAX_ROUNDS} times for input.",
+            "The backend {} asked for input more than {MAX_ROUNDS} times.",
             self.backend.key
         )))
     }
@@ -180,7 +180,7 @@ impl RelayedRequest<'_> {
         let suspended = SuspendedRequest { request, answer };
         let Some(name) = self.relay.suspended.add(suspended, self.owner()) else {
             return ToolError::unavailable(
-                "Too many calls wait for answers of their users; try again later.",
+                "Too many calls are waiting for answers from users; try again later.",
             );
         };
         let state = RoundState {

@@ -34,7 +34,7 @@ struct GatewayInfo {
     config: Settings,
 }
 
-/// As in seed 003.
+/// Settings.
 #[derive(Serialize, JsonSchema)]
 struct Settings {
     log_level: String,

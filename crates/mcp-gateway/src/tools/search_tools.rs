@@ -33,7 +33,7 @@ impl Tool for SearchTools {
         if found.is_empty() {
             let names: Vec<String> = gateway.backends().keys().map(ToString::to_string).collect();
             return Ok(ToolResult::text(format!(
-                "No tool matches. The {} tools are of these backends: {}.",
+                "No tool matches; try other words. The {} tools belong to these backends: {}.",
                 catalog.lists.tools.len(),
                 names.join(", ")
             )));

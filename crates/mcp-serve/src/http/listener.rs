@@ -112,7 +112,7 @@ impl Listener {
         {
             tracing::warn!(
                 left = connections.len(),
-                "not all requests finished in time"
+                "not all requests finished before the shutdown timeout"
             );
         }
     }

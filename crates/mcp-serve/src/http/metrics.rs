@@ -48,7 +48,7 @@ impl Collector for ServerMetrics {
         let metrics: [(&str, &str, &dyn EncodeMetric); 4] = [
             (
                 "mcp_request_seconds",
-                "Time spent answering them.",
+                "Time spent on requests.",
                 &ConstCounter::new(spent),
             ),
             (
@@ -58,7 +58,7 @@ impl Collector for ServerMetrics {
             ),
             (
                 "mcp_service_up",
-                "1 while the service behind answers.",
+                "1 while the service answers.",
                 &ConstGauge::new(is_up),
             ),
             (

@@ -179,7 +179,7 @@ pub(super) fn busy() -> Response<Reply> {
 
 /// The response to a client at its limit of streams: 429.
 pub(super) fn too_many_streams(limit: usize) -> Response<Reply> {
-    let error = format!("this client has {limit} open streams, which is the limit; close one");
+    let error = format!("this client has reached the limit of {limit} open streams; close one");
     let body = serde_json::json!({"error": error});
     json(StatusCode::TOO_MANY_REQUESTS, body.to_string())
 }

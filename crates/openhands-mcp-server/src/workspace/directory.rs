@@ -18,7 +18,7 @@ impl Root {
             return Err("must be a directory without '.' or '..', and not '/'");
         }
         if root.chars().any(char::is_control) {
-            return Err("must not hold control characters");
+            return Err("must not contain control characters");
         }
         Ok(Self(root.to_owned()))
     }

@@ -24,7 +24,7 @@ impl FileName {
             return Err("is too long");
         }
         if name.chars().any(is_deceptive) {
-            return Err("must not hold control or invisible characters");
+            return Err("must not contain control or invisible characters");
         }
         if name.contains('\\') {
             return Err("must use '/' between directories, not '\\'");

@@ -32,7 +32,7 @@ impl Repository {
             || (parsed.scheme() != "ssh" && !parsed.username().is_empty())
         {
             return Err(
-                "context.repository must not hold credentials: those of the agent server are used",
+                "context.repository must not contain credentials: those of the agent server are used",
             );
         }
         // ssh would treat it as an option.

@@ -116,7 +116,7 @@ async fn hidden_container_is_in_no_resource() {
     server.wait_for_status("online").await;
     let listed = server.result("resources/list", json!({})).await;
     assert!(!listed.to_string().contains(&name), "{listed}");
-    fails_with!(server, "diagnose_container", {"container": name}, "out of bounds");
+    fails_with!(server, "diagnose_container", {"container": name}, "not accessible");
     for end in ["", "/logs", "/stats"] {
         let uri = format!("docker://containers/{name}{end}");
         server.error("resources/read", json!({"uri": uri})).await;

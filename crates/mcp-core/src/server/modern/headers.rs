@@ -76,8 +76,10 @@ fn check_argument(
         .map(|(_, value)| *value)
         .peekable();
     match argument {
-        Some(_) if values.peek().is_none() => return wrong("is missing, but the argument is not"),
-        None if values.peek().is_some() => return wrong("is there, but the argument is not"),
+        Some(_) if values.peek().is_none() => {
+            return wrong("is missing, but the argument is present");
+        }
+        None if values.peek().is_some() => return wrong("is present, but the argument is missing"),
         _ => {}
     }
     for value in values {

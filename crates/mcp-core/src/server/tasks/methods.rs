@@ -26,7 +26,12 @@ impl Server {
         let id = context.params.task_id()?;
         let caller = context.caller.name().map(|name| &**name);
         let found = self.tasks.find(&id, caller);
-        found.ok_or_else(|| wrong("taskId", "names no task of yours, or one that has expired"))
+        found.ok_or_else(|| {
+            wrong(
+                "taskId",
+                "is not a task of this client, or the task has expired",
+            )
+        })
     }
 
     pub(in crate::server) fn get_task(&self, context: &Context<'_>) -> Result<Outcome, Error> {
@@ -44,7 +49,7 @@ impl Server {
             Era::Modern => Ok(empty()),
             _ if is_cancelled => Ok(task.legacy().into()),
             _ => {
-                let reason = "names a task that has ended, so that it cannot be cancelled";
+                let reason = "is a task that has already ended and cannot be cancelled";
                 Err(wrong("taskId", reason))
             }
         }
@@ -64,7 +69,9 @@ impl Server {
         }
         let size = context.raw.map_or(0, |params| params.get().len());
         if !self.tasks.make_room(size) {
-            let reason = format!("all tasks together keep {MAX_STORED_BYTES} bytes");
+            let reason = format!(
+                "all tasks together may store at most {MAX_STORED_BYTES} bytes; try again later"
+            );
             return Err(wrong(reason));
         }
         for (key, answer) in responses {

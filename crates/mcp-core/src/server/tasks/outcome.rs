@@ -35,7 +35,8 @@ impl TaskOutcome {
         };
         let outcome = outcome.map(|outcome| match outcome.json.as_str().len() {
             size if size > MAX_RESULT_BYTES => failed(&format!(
-                "The result has {size} bytes, but a task keeps at most {MAX_RESULT_BYTES}; ask for less at once."
+                "The result has {size} bytes, but a task keeps at most {MAX_RESULT_BYTES}; \
+                 request less at once."
             )),
             _ => outcome,
         });
@@ -50,7 +51,7 @@ impl TaskOutcome {
 
     /// The outcome of a task that has expired.
     pub(super) fn expired() -> Self {
-        let message = "The task took longer than it is kept.";
+        let message = "The task ran longer than its time to live (ttl).";
         let error = ToolError::new(ToolErrorKind::Timeout, message);
         Self::Error(Arc::new(Error::ToolFailed(error)))
     }

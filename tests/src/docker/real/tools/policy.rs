@@ -136,7 +136,7 @@ async fn hidden_containers_are_neither_seen_nor_changed() {
     let denying = lab_with(&env).await.unwrap();
     for container in [&secret, &marked] {
         for (tool, arguments) in calls_on(container) {
-            fails_with!(denying.server, tool, arguments, "out of bounds");
+            fails_with!(denying.server, tool, arguments, "not accessible");
         }
         assert_eq!(lab.state(container).await, "running");
     }
@@ -149,13 +149,13 @@ async fn hidden_containers_are_neither_seen_nor_changed() {
     let allow = format!("name={free}");
     let allowing = lab_with(&[("DOCKER_MCP_ALLOW", &allow)]).await.unwrap();
     succeed!(allowing, "get_container", {"container": free});
-    fails_with!(allowing, "get_container", {"container": secret}, "out of bounds");
+    fails_with!(allowing, "get_container", {"container": secret}, "not accessible");
     let arguments = json!({"image": "busybox:test", "name": lab.name("other")});
     fails_with!(
         allowing.server,
         "create_container",
         arguments,
-        "out of bounds"
+        "not accessible"
     );
 }
 
@@ -177,7 +177,7 @@ async fn rules_for_images_apply_to_all_tools() {
         ),
         ("create_container", json!({"image": "busybox:test"})),
     ] {
-        fails_with!(lab, tool, arguments, "out of bounds");
+        fails_with!(lab, tool, arguments, "not accessible");
     }
     let listed = succeed(&lab, "list_images", json!({"name": "busybox:test"})).await;
     assert_eq!(listed["images"], json!([]));

@@ -98,7 +98,7 @@ async fn resource_usage_is_measured() {
     let is_listed = rows.iter().any(|row| row["container"] == json!(busy));
     assert!(is_listed, "{all}");
     lab.docker.stop_container(&idle, None).await.unwrap();
-    fails_with!(lab, "get_container_stats", {"container": idle}, "does not run");
+    fails_with!(lab, "get_container_stats", {"container": idle}, "is not running");
 }
 
 #[tokio::test]
