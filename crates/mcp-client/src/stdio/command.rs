@@ -59,8 +59,8 @@ impl Command {
         arguments.fold(self, |command, argument| command.arg(argument))
     }
 
-    /// Sets an environment variable. Of our own environment the child inherits only `PATH`, `HOME` and
-    /// the like.
+    /// Sets an environment variable. Of our own environment the child inherits only `PATH`, `HOME`
+    /// and a few more.
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.environment
             .push((name.as_ref().to_owned(), value.as_ref().to_owned()));
