@@ -29,13 +29,13 @@ pub struct Options {
     /// API key of n8n (Settings > n8n API).
     #[arg(long, env, value_name = "KEY", hide_env_values = true)]
     n8n_api_key: Option<String>,
-    /// File that holds the API key; may be written later.
+    /// File with the API key; may be written later.
     #[arg(long, env, value_name = "FILE")]
     n8n_api_key_file: Option<PathBuf>,
     /// Token of n8n's built-in MCP server (Settings > MCP access): can start more triggers.
     #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
     n8n_mcp_token: Option<String>,
-    /// File that holds that token; may be written later.
+    /// File with that token; may be written later.
     #[arg(long, env, value_name = "FILE")]
     n8n_mcp_token_file: Option<PathBuf>,
     /// Address of production webhooks, if it is not that of n8n.

@@ -52,7 +52,7 @@ pub(crate) fn risks(workflow: &Workflow) -> Vec<Risk> {
         }
         let mut parameters = Value::Object(node.parameters.clone());
         if Redactor::new(true).json(&mut parameters) > 0 {
-            add("holds what looks like a secret outside of credentials");
+            add("contains what looks like a secret outside of credentials");
         }
     }
     for trigger in triggers(workflow) {

@@ -46,7 +46,7 @@ pub fn product() -> Product<OpenHands, Options> {
     Product::with_service(
         "openhands-mcp-server",
         env!("CARGO_PKG_VERSION"),
-        "OpenHands tasks: hand coding work to an agent and get the result",
+        "OpenHands tasks: give coding work to an agent and get the result",
         OpenHands::new,
     )
     .port(3457)

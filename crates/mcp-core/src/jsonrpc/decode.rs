@@ -64,8 +64,8 @@ impl fmt::Display for Fault {
         match self {
             Self::NotJson(detail) => f.write_str(detail),
             Self::NotAnObject => f.write_str("a message must be a JSON object"),
-            Self::EmptyBatch => f.write_str("a batch must hold at least one message"),
-            Self::LargeBatch => write!(f, "a batch holds at most {MAX_BATCH} messages"),
+            Self::EmptyBatch => f.write_str("a batch must contain at least one message"),
+            Self::LargeBatch => write!(f, "a batch can contain at most {MAX_BATCH} messages"),
             Self::Duplicate(field) => write!(f, "Duplicate field: {field}"),
             Self::Missing(field) => write!(f, "Missing required field: {field}"),
             Self::Wrong(field, must) => write!(f, "{field} must be {must}"),
@@ -152,7 +152,7 @@ impl<'a> Envelope<'a> {
         let outcome = match (self.result, self.error) {
             (Some(result), None) => Ok(result),
             (None, Some(error)) => Err(error),
-            (Some(_), Some(_)) => return Err(Fault::Wrong("result", "absent beside error")),
+            (Some(_), Some(_)) => return Err(Fault::Wrong("result", "absent if error is present")),
             (None, None) => return Err(Fault::Missing("method")),
         };
         Ok(Message::Response(ResponseIn { id, outcome }))

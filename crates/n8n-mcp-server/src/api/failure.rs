@@ -16,14 +16,14 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
     unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to its address.",
     timeout: "n8n at {address} did not answer within {seconds} s.",
     interrupted: "n8n at {address} closed the connection before its answer was complete.",
-    too_large: "n8n's answer is larger than {mib} MiB. Ask for less, for example with a smaller \
+    too_large: "n8n's answer is larger than {mib} MiB. Request less, for example with a smaller \
                 limit.",
     unreadable: "The server at {address} does not answer like n8n's API. Check N8N_URL: it must \
         be the address of n8n itself, with its path prefix if it has one.",
     no_credential: "No API key for n8n at {address} is configured. Create one in n8n (Settings > \
                     n8n API) and set N8N_API_KEY or N8N_API_KEY_FILE.",
-    credential_unreadable: "The file that N8N_API_KEY_FILE names cannot be read (yet); it holds the \
-                            API key of n8n at {address}.",
+    credential_unreadable: "The file that N8N_API_KEY_FILE names cannot be read (yet); it must \
+        contain the API key of n8n at {address}.",
     credential_invalid: "N8N_API_KEY contains characters that an API key cannot have. Copy the \
         key again from n8n (Settings > n8n API).",
     statuses: &[

@@ -73,7 +73,7 @@ impl Run {
         let result = ResultData::read(execution.data.as_deref());
         match run.status {
             RunStatus::Completed if execution.data_too_large_to_display => {
-                run.note = Some("The output is too large for n8n to hand out.".into());
+                run.note = Some("The output is too large for n8n to return.".into());
             }
             RunStatus::Completed => match result.last_items() {
                 Some(items) => run.set_output(items),

@@ -134,7 +134,7 @@ fn check_nodes(draft: &Draft, found: &mut Findings) {
     for (at, node) in draft.nodes.iter().enumerate() {
         let name = name_of(node);
         if name.is_empty() {
-            found.error("", format!("nodes[{at}] has no name."), "Give it one.");
+            found.error("", format!("nodes[{at}] has no name."), "Give it a name.");
         } else if !seen.insert(name) {
             let fix = "Rename one: connections and expressions go by name.";
             found.error(name, "Two nodes have this name.", fix);

@@ -160,7 +160,7 @@ impl Draft {
         let is_settable =
             |key: &str| !RESERVED_FIELDS.contains(&key) && FieldSet::N8n2.keeps_field(key);
         if let Some(field) = fields.keys().find(|key| !is_settable(key)) {
-            return Err(format!("`fields` cannot hold {field:?}"));
+            return Err(format!("`fields` cannot contain {field:?}"));
         }
         let node = self.nodes.iter_mut().find(|node| name_of(node) == name);
         let node = required(node, "node")?;

@@ -240,7 +240,7 @@ fn sandbox_error(id: TaskId, problem: SandboxProblem) -> ToolError {
     let state = match problem {
         SandboxProblem::Starting => "is starting: try again in a few seconds, or call wait_task.",
         SandboxProblem::Paused => "is paused: resume_task or send_message resumes it.",
-        SandboxProblem::Broken => "is broken: look at it in OpenHands, or run the task again.",
+        SandboxProblem::Broken => "is broken: check it in OpenHands, or run the task again.",
         SandboxProblem::Gone => "was removed, together with all that the task did there.",
         SandboxProblem::NotStarted => "could not be started: run the task again.",
     };

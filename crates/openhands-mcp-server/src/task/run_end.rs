@@ -5,7 +5,7 @@ use upstream::text::one_line;
 use crate::api::RunError;
 
 const RESUME_AFTER_RESTART: &str =
-    "Read get_task_result for what was done, then resume_task to go on.";
+    "Read get_task_result for what was done, then call resume_task to continue.";
 
 /// The event that ended a run.
 #[derive(Debug)]

@@ -38,7 +38,7 @@ pub(super) async fn create(
     let new = request(id, spec, profile)?;
     if !service.mcp_servers.is_empty() {
         return Err(unsupported(
-            "hand MCP servers to a task: add them to OpenHands' own settings instead of \
+            "pass MCP servers to a task: add them to OpenHands' own settings instead of \
              OPENHANDS_MCP_SERVERS",
         ));
     }

@@ -89,7 +89,7 @@ pub(super) async fn run(
 ) -> Result<ParallelRuns, ToolError> {
     if !(1..=MAX_TASKS).contains(&specs.len()) {
         return Err(ToolError::invalid_argument(format!(
-            "tasks must hold 1 to {MAX_TASKS} tasks."
+            "tasks must contain 1 to {MAX_TASKS} tasks."
         )));
     }
     let starting = Semaphore::new(MAX_STARTING);

@@ -9,7 +9,7 @@ use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{Confirm, Report, TaskSpec, create};
 
-/// Hands a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
+/// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
 /// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]

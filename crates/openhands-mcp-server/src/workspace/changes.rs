@@ -123,7 +123,7 @@ pub(crate) async fn diff(
     let Some((length, diff)) = printed.split_once('\n') else {
         return Err(ToolError::conflict(
             "The agent server has no git, or the task's directory is gone, so changes are not \
-             known. Ask for single files with get_task_file.",
+             known. Read single files with get_task_file.",
         ));
     };
     let size = length.trim().parse().unwrap_or_default();

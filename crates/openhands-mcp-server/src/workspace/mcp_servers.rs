@@ -49,13 +49,15 @@ pub(crate) fn parse_options(
             read.iter().all(|server| server.name != name),
             "{SERVERS_OPTION} names {name} twice"
         );
-        let url = Url::parse(url)
-            .map_err(|reason| anyhow!("{SERVERS_OPTION}: {name} has no URL: {reason}"))?;
+        let url = Url::parse(url).map_err(|reason| {
+            anyhow!("{SERVERS_OPTION}: the URL of {name} is not valid: {reason}")
+        })?;
         ensure!(
             matches!(url.scheme(), "http" | "https")
                 && url.username().is_empty()
                 && url.password().is_none(),
-            "{SERVERS_OPTION}: the URL of {name} must be http or https and hold no password"
+            "{SERVERS_OPTION}: the URL of {name} must be http or https and must not contain a \
+             password"
         );
         let find = |pairs: &[(&str, &str)]| {
             let mut found = pairs.iter().filter(|(other, _)| *other == name);

@@ -50,7 +50,7 @@ impl Tool for ListNodes {
         let blank = self.search.iter().any(|text| text.trim().is_empty());
         if self.search.is_empty() || self.search.len() > MAX_SEARCHES || blank {
             return Err(ToolError::invalid_argument(format!(
-                "`search` holds 1 to {MAX_SEARCHES} texts, none of them blank."
+                "`search` must contain 1 to {MAX_SEARCHES} texts that are not blank."
             )));
         }
         let mut queries = self.search.clone();

@@ -150,7 +150,8 @@ impl Tool for SetWorkflowTags {
             let tag = tag.trim();
             if tag.is_empty() || tag.chars().count() > MAX_TAG_CHARS {
                 return Err(ToolError::invalid_argument(format!(
-                    "`tags` holds a name that is blank or longer than {MAX_TAG_CHARS} characters."
+                    "`tags` contains a name that is blank or longer than {MAX_TAG_CHARS} \
+                     characters."
                 )));
             }
             if !tags.iter().any(|other| other == tag) {

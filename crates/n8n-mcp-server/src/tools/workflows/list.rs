@@ -82,7 +82,7 @@ impl ListWorkflows {
         let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
         if let Some(tag) = self.tags.iter().find(unusable) {
             return Err(ToolError::invalid_argument(format!(
-                "`tags` holds {tag:?}: n8n cannot look for a tag that is blank or has a comma."
+                "`tags` contains {tag:?}: n8n cannot search for a tag that is blank or has a comma."
             )));
         }
         check_cursor(self.cursor.as_deref())?;

@@ -83,5 +83,7 @@ async fn check_with_n8n(n8n: &N8n, draft: &Draft) -> Result<Vec<Finding>, String
     let found = node_catalog::check(n8n, draft, &nodes).await;
     found
         .map_err(|error| error.message().to_owned())?
-        .ok_or_else(|| "the MCP server of this n8n has no node tools; n8n 2 has".into())
+        .ok_or_else(|| {
+            "the MCP server of this n8n has no node tools: update n8n to version 2".into()
+        })
 }
