@@ -272,7 +272,10 @@ mod tests {
                 foreign,
                 "has an inputSchema that refers to another document",
             ),
-            (&deep, "has an inputSchema that is deeper than 64 levels"),
+            (
+                &deep,
+                "has an inputSchema that is nested deeper than 64 levels",
+            ),
         ] {
             check(definition, Err(reason));
         }

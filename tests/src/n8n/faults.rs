@@ -57,7 +57,7 @@ async fn bad_answers_are_explained() {
         (Response::html(404), "no n8n API"),
         (
             Response::json(429, &message("SECRET-BODY")),
-            "limits its rate",
+            "limits the rate of requests",
         ),
         (Response::json(500, &message("SECRET-BODY")), "HTTP 500"),
         (Response::html(503), "not ready"),

@@ -51,7 +51,7 @@ async fn only_respond_confirmation_answers_the_agent() {
     let cancelled = call_with_id(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled");
     let late = json!({"task_id": id, "accept": true});
-    let expected = "does not wait for a permission";
+    let expected = "is not waiting for a permission";
     assert_error(&client, "respond_confirmation", late, expected).await;
 }
 

@@ -131,7 +131,7 @@ async fn unreadable_files_are_explained() {
     let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
     for (file, why) in [
         ("link", "leads out of the task's directory"),
-        ("zeros", "no text"),
+        ("zeros", "not text"),
         ("none", "no such file"),
         ("d", "no such file"),
         ("../x", "the file name must not have"),

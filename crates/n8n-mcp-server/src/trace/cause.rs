@@ -167,7 +167,7 @@ mod tests {
             cause("Cannot read properties of undefined (reading 'a')", None)
                 .contains("its input does not have")
         );
-        assert!(cause("strange", None).contains("best hint"));
+        assert!(cause("strange", None).contains("read the message"));
         let kind = Some("n8n-nodes-base.stopAndError");
         let stopped = Cause::from_failure(&failed("timeout", None), kind);
         assert!(stopped.cause.contains("on purpose"));

@@ -84,7 +84,7 @@ fn impossible_operation_is_rejected_with_the_reason() {
         [{"op": "connect", "node": "Set"}, "`to` is missing"],
         [{"op": "disconnect", "node": "Set", "to": "Webhook"}, "not connected"],
         [{"op": "set_settings", "settings": {"foo": 1}}, "no setting \"foo\""],
-        [{"op": "configure_node", "node": "Set", "fields": {"name": "x"}}, "cannot hold"],
+        [{"op": "configure_node", "node": "Set", "fields": {"name": "x"}}, "cannot contain"],
         [{"op": "rename_node", "node": "Set", "to": "Webhook"}, "already"],
     ]);
     for row in table.as_array().unwrap() {
@@ -139,7 +139,7 @@ fn problems_are_found() {
         (with("{{ $json.a }}"), Warning, "S", "does not start"),
         (code.clone(), Error, "C", "\"Y\""),
         (code, Warning, "C", "runs code"),
-        (alone(json!([hook, bare])), Error, "B", "no type"),
+        (alone(json!([hook, bare])), Error, "B", "not a type"),
     ] {
         let found = check(&draft(workflow));
         let hit = found.iter().any(|one| {

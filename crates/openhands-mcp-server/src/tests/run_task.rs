@@ -122,7 +122,7 @@ async fn unconfirmed_start_reports_the_id() {
     let error = fake.refuse("run_task", json!({"task": "t"})).await;
     let created = fake.requests(CREATE)[0].json();
     let id = created["conversation_id"].as_str().unwrap();
-    assert!(error.message().contains("not certain"), "{error}");
+    assert!(error.message().contains("not known"), "{error}");
     assert!(error.message().contains(id), "{error}");
 }
 

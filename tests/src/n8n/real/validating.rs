@@ -80,7 +80,7 @@ async fn unknown_nodes_and_parameters_are_found() {
     ]);
     let found = findings(&env, &nodes).await;
     if env.is_old().await {
-        assert_contains(&found["unchecked"], "n8n 2 has");
+        assert_contains(&found["unchecked"], "update n8n to version 2");
         return;
     }
     assert_eq!(found["valid"], false);

@@ -58,7 +58,7 @@ async fn arguments_reach_the_program_unchanged() {
     assert_eq!(done["stdout"], json!(expected));
     assert!(lab.docker.container_changes(&name).await.unwrap().is_none());
     let line = json!({"container": name, "command": ["echo", "two"], "shell": true});
-    fails_with!(lab, "execute_command", line, "one line");
+    fails_with!(lab, "execute_command", line, "one string");
 }
 
 #[tokio::test]
