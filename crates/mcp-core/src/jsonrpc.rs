@@ -14,6 +14,7 @@ mod id;
 mod json;
 mod members;
 mod message;
+mod nesting;
 mod string;
 
 pub use build::{
@@ -26,6 +27,7 @@ pub use id::Id;
 pub use json::Json;
 pub use members::Members;
 pub use message::{Message, Notification, Request, ResponseIn, is_request};
+pub use nesting::{MAX_NESTING, is_too_deep};
 pub use string::{push_quoted, quoted, string};
 
 /// Invalid JSON was received.

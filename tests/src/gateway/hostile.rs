@@ -193,3 +193,40 @@ async fn changed_tool_definition_is_recorded_or_blocked() {
         .await;
     }
 }
+
+/// S24: neither direction.
+#[tokio::test]
+async fn deep_json_is_not_passed_on() {
+    let nested = |depth| format!("{}{}", "[".repeat(depth), "]".repeat(depth));
+    let deep = nested(100_000);
+    let backend = FakeService::start(move |request| {
+        let request: Value = serde_json::from_slice(&request.body).unwrap();
+        let result = match request["method"].as_str() {
+            Some("tools/call") => format!(r#"{{"content":[],"structuredContent":{{"a":{deep}}}}}"#),
+            _ => r#"{"tools":[{"name":"deep","inputSchema":{"type":"object"}}]}"#.to_owned(),
+        };
+        let id = &request["id"];
+        let body = format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#);
+        Response::Http(200, "application/json", body.into())
+    })
+    .await;
+    let rpc = format!(
+        "[backends.rpc]\nurl = \"{}\"\nprotocol = \"rpc\"\n",
+        backend.url
+    );
+    let config = format!("{rpc}[backends.b]\n{}\n", super::env::stdio_fixture());
+    let gateway = Gateway::running(Folder::new(), &config).await;
+    gateway.until("rpc", "running").await;
+    let failure = gateway.tool("rpc__deep", json!({})).await;
+    assert_contains(text(&failure), "nested deeper than 64 levels");
+    for dialect in Dialect::ALL {
+        let call = async |depth| {
+            let arguments = format!(r#"{{"value":{}}}"#, nested(depth));
+            gateway.call_as(dialect, "b__echo", &arguments).await
+        };
+        assert_contains(&call(50).await.body, &nested(50));
+        let refused = call(100).await.body;
+        assert_contains(&refused, "nested deeper than 64 levels");
+        assert_contains(&refused, "-32602");
+    }
+}

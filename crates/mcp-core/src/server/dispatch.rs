@@ -15,13 +15,14 @@ use super::legacy_client::LegacyClient;
 use super::mcp_method::McpMethod;
 use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome};
-use super::params::Params;
+use super::params::{Params, wrong};
 use super::reply::MessageReply;
 use super::{Caller, Connection, FrameReply, IncomingFrame, OriginalRequest, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
 use crate::jsonrpc::{
-    DecodeError, Frame, Id, Json, Members, Message, Notification, Request, Response,
+    DecodeError, Frame, Id, Json, MAX_NESTING, Members, Message, Notification, Request, Response,
+    is_too_deep,
 };
 use crate::tool::{Call, Client};
 
@@ -190,7 +191,12 @@ impl Server {
             call = call.with_progress(token.to_owned());
         }
         if self.features.relays {
-            let params = request.params.map(RawValue::get).and_then(Members::read);
+            let params = request.params.map(RawValue::get);
+            if params.is_some_and(is_too_deep) {
+                let reason = format!("is nested deeper than {MAX_NESTING} levels");
+                return Err(wrong("params", &reason));
+            }
+            let params = params.and_then(Members::read);
             call = call.with_extension(Arc::new(OriginalRequest {
                 params: params.unwrap_or_default(),
                 traceparent: source.hints.traceparent.map(ToOwned::to_owned),

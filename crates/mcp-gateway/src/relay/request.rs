@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_client::Options;
-use mcp_core::jsonrpc::{Members, string};
+use mcp_core::jsonrpc::{MAX_NESTING, Members, is_too_deep, string};
 use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
@@ -69,6 +69,12 @@ impl RelayedRequest<'_> {
         };
         for _ in 0..MAX_ROUNDS {
             let answer = self.follow(sent).await?;
+            if is_too_deep(answer.get()) {
+                return Err(ToolError::upstream(format!(
+                    "The backend {} answered with JSON that is nested deeper than {MAX_NESTING} levels.",
+                    self.backend.key
+                )));
+            }
             let Some(result) = Members::read(answer.get()) else {
                 return Err(ToolError::upstream(format!(
                     "The backend {} answered with a result that is not an object.",

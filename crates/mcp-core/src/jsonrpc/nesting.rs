@@ -1,0 +1,53 @@
+//! The depth of JSON that is passed on unread.
+
+/// Deepest nesting of what a gateway passes on. Deeper JSON kills clients and servers whose parsers recurse:
+/// 1,000 levels are a `RecursionError` in Python.
+pub const MAX_NESTING: usize = 64;
+
+/// Returns true if valid JSON is nested deeper than [`MAX_NESTING`].
+pub fn is_too_deep(json: &str) -> bool {
+    let opening = |byte: &&u8| matches!(byte, b'[' | b'{');
+    // Vectorised, and enough for most messages.
+    if json.as_bytes().iter().filter(opening).count() <= MAX_NESTING {
+        return false;
+    }
+    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
+    for byte in json.bytes() {
+        match byte {
+            _ if is_escaped => is_escaped = false,
+            b'\\' => is_escaped = true,
+            b'"' => in_string = !in_string,
+            _ if in_string => {}
+            b'[' | b'{' => {
+                depth += 1;
+                if depth > MAX_NESTING {
+                    return true;
+                }
+            }
+            b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+    }
+    false
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn depth_is_bounded() {
+        let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
+        assert!(!is_too_deep(&nested(MAX_NESTING)));
+        assert!(is_too_deep(&nested(MAX_NESTING + 1)));
+        let objects = format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65));
+        assert!(is_too_deep(&objects));
+    }
+
+    #[test]
+    fn breadth_and_text_are_not() {
+        assert!(!is_too_deep(&format!("[{}]", "[],{},".repeat(1000))));
+        let text = "[{".repeat(1000);
+        assert!(!is_too_deep(&format!(r#"["{text}","\"{text}\\"]"#)));
+    }
+}
