@@ -10,6 +10,8 @@ use upstream::text::is_invisible;
 
 /// Deeper schemas make recursive parsers of clients fail.
 const MAX_SCHEMA_DEPTH: usize = 64;
+/// The meta-schemas that every validator has.
+const META_SCHEMAS: [&str; 2] = ["http://json-schema.org/", "https://json-schema.org/"];
 /// Longer definitions fill the context of any model.
 const MAX_DEFINITION_BYTES: usize = 256 * 1024;
 
@@ -49,46 +51,53 @@ pub(crate) fn tool(definition: &RawValue) -> Result<Box<RawValue>, String> {
     raw(members.encode())
 }
 
-/// Removes invisible characters from titles and descriptions: control characters, and those that a
-/// model reads but no screen shows.
+/// Removes invisible characters from every text of a definition, names of properties and choices included:
+/// control characters, and those that a model reads but no screen shows. The identity of the item stays.
 pub(crate) fn without_hidden_characters(definition: Box<RawValue>) -> Box<RawValue> {
     let text = definition.get();
     if text.is_ascii() && !text.contains("\\u") {
         return definition;
     }
-    let Some(mut value) = parse(definition.get()) else {
+    let Some(value) = parse(definition.get()) else {
         return definition;
     };
-    match remove_hidden(&mut value) {
-        true => raw(value.to_string()).unwrap_or(definition),
-        false => definition,
+    let cleaned = visible_definition(value.clone());
+    match cleaned == value {
+        true => definition,
+        false => raw(cleaned.to_string()).unwrap_or(definition),
     }
 }
 
-/// Returns true if something was removed.
-fn remove_hidden(value: &mut Value) -> bool {
-    let mut changed = false;
+/// Members by which a backend finds an item: published names are made from them, URIs are sent back.
+const IDENTITY: [&str; 3] = ["name", "uri", "uriTemplate"];
+
+fn visible_definition(definition: Value) -> Value {
+    let Value::Object(members) = definition else {
+        return visible(definition);
+    };
+    let members = members.into_iter().map(|(name, value)| {
+        let is_identity = IDENTITY.contains(&name.as_str());
+        (name, if is_identity { value } else { visible(value) })
+    });
+    Value::Object(members.collect())
+}
+
+fn visible(value: Value) -> Value {
     match value {
+        Value::String(text) => Value::String(visible_text(text)),
         Value::Object(members) => {
-            for (name, value) in members {
-                changed |= match value {
-                    Value::String(text) if name == "description" || name == "title" => {
-                        let before = text.len();
-                        text.retain(|letter| !is_invisible(letter));
-                        text.len() != before
-                    }
-                    value => remove_hidden(value),
-                };
-            }
+            let members = members.into_iter();
+            let members = members.map(|(name, value)| (visible_text(name), visible(value)));
+            Value::Object(members.collect())
         }
-        Value::Array(items) => {
-            for item in items {
-                changed |= remove_hidden(item);
-            }
-        }
-        _ => {}
+        Value::Array(items) => Value::Array(items.into_iter().map(visible).collect()),
+        other => other,
     }
-    changed
+}
+
+fn visible_text(mut text: String) -> String {
+    text.retain(|letter| !is_invisible(letter));
+    text
 }
 
 /// Returns true if JSON text has an invisible character, literally or escaped.
@@ -179,13 +188,17 @@ fn depth(value: &Value) -> usize {
     1 + inner.map(depth).max().unwrap_or(0)
 }
 
-/// Returns true for a `$ref` to another document: a client that resolves it would fetch a URL that
-/// the backend has chosen.
+/// Returns true for a reference to another document, or a base that makes one of local references: a client
+/// that resolves it would fetch a URL that the backend has chosen.
 fn has_foreign_ref(value: &Value) -> bool {
     match value {
         Value::Object(members) => members.iter().any(|(name, value)| {
-            let foreign = |target: &str| !target.starts_with('#');
-            (name == "$ref" && value.as_str().is_some_and(foreign)) || has_foreign_ref(value)
+            let is_foreign = |target: &str| match name.as_str() {
+                "$ref" | "$dynamicRef" | "$recursiveRef" | "$id" => !target.starts_with('#'),
+                "$schema" => !META_SCHEMAS.iter().any(|own| target.starts_with(own)),
+                _ => false,
+            };
+            value.as_str().is_some_and(is_foreign) || has_foreign_ref(value)
         }),
         Value::Array(items) => items.iter().any(has_foreign_ref),
         _ => false,
@@ -216,6 +229,8 @@ mod tests {
     fn valid_definition_keeps_its_bytes() {
         let definition = r#"{"name":"a","inputSchema":{"type":"object", "properties":{"n":{"maximum":1.50}}},"x":1.0}"#;
         check(definition, Ok(definition));
+        let named = r#"{"inputSchema":{"$schema":"http://json-schema.org/draft-07/schema#","type":"object"}}"#;
+        check(named, Ok(named));
     }
 
     #[test]
@@ -226,12 +241,15 @@ mod tests {
         };
         for clean in [
             r#"{"name":"a", "description":"\u00e4\nb","x":1.50}"#,
-            "{\"description\":\"\u{e4}\", \"default\":\"\u{200b}\"}",
+            "{\"description\":\"\u{e4}\", \"uri\":\"x://\u{200b}\"}",
         ] {
             assert_eq!(cleaned(clean), clean);
         }
         let hidden = r#"{"a":[{"title":"x\u001b\u200by\udb40\udc41"}]}"#;
         assert_eq!(cleaned(hidden), r#"{"a":[{"title":"xy"}]}"#);
+        let everywhere = "{\"inputSchema\":{\"properties\":{\"a\u{fe01}\":{\"enum\":[\"b\u{3164}\"],\"default\":\"c\u{2028}\",\"examples\":[\"d\u{e0100}\"],\"$comment\":\"e\u{2800}\"}}}}";
+        let visible = r#"{"inputSchema":{"properties":{"a":{"enum":["b"],"default":"c","examples":["d"],"$comment":"e"}}}}"#;
+        assert_eq!(cleaned(everywhere), visible);
     }
 
     #[test]
@@ -272,9 +290,18 @@ mod tests {
                 foreign,
                 "has an inputSchema that refers to another document",
             ),
+            (&deep, "has an inputSchema that is nested deeper than 64 levels"),
             (
-                &deep,
-                "has an inputSchema that is nested deeper than 64 levels",
+                r#"{"inputSchema":{"type":"object","$id":"http://x/y"}}"#,
+                "has an inputSchema that refers to another document",
+            ),
+            (
+                r#"{"inputSchema":{"type":"object","$schema":"http://x/y"}}"#,
+                "has an inputSchema that refers to another document",
+            ),
+            (
+                r#"{"inputSchema":{"type":"object","properties":{"a":{"$dynamicRef":"http://x#y"}}}}"#,
+                "has an inputSchema that refers to another document",
             ),
         ] {
             check(definition, Err(reason));

@@ -46,17 +46,29 @@ pub fn clean(text: &str) -> Cow<'_, str> {
 }
 
 /// Returns true for characters that a model reads and no screen shows: control characters except
-/// line ends and tabs, zero-width and direction marks, byte order marks, tags.
+/// line ends and tabs, zero-width and direction marks, byte order marks, tags, variation selectors, fillers
+/// and the separators of lines and paragraphs. Emoji lose their variation, which no reader misses.
 pub fn is_invisible(c: char) -> bool {
     c.is_control() && !matches!(c, '\n' | '\r' | '\t')
         || matches!(
             c,
             '\u{ad}'
+                | '\u{34f}'
+                | '\u{61c}'
+                | '\u{115f}'..='\u{1160}'
+                | '\u{17b4}'..='\u{17b5}'
+                | '\u{180b}'..='\u{180f}'
                 | '\u{200b}'..='\u{200f}'
-                | '\u{202a}'..='\u{202e}'
+                | '\u{2028}'..='\u{202e}'
                 | '\u{2060}'..='\u{206f}'
+                | '\u{2800}'
+                | '\u{3164}'
+                | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
-                | '\u{e0000}'..='\u{e007f}'
+                | '\u{ffa0}'
+                | '\u{fff9}'..='\u{fffb}'
+                | '\u{1d173}'..='\u{1d17a}'
+                | '\u{e0000}'..='\u{e01ef}'
         )
 }
 
@@ -115,6 +127,7 @@ mod tests {
             ("pass\u{200b}word\u{202e}", "password"),
             ("pass\u{ad}wo\u{200d}rd", "password"),
             ("a\u{e0041}\u{feff}b", "ab"),
+            ("a\u{fe0f}\u{e0101}\u{3164}\u{2800}\u{2028}\u{180e}b", "ab"),
             ("\u{1b}", ""),
             ("\u{1b}[12", ""),
         ];
