@@ -113,9 +113,10 @@ pub struct Options {
         long,
         env = "MCP_STREAM_LIMIT",
         value_name = "STREAMS",
-        default_value_t = 20
+        default_value_t = 20,
+        value_parser = clap::value_parser!(u32).range(1..)
     )]
-    pub stream_limit: usize,
+    pub stream_limit: u32,
 
     /// Error numbers for clients that call without a handshake.
     #[arg(
@@ -205,7 +206,7 @@ impl Options {
         Limits {
             max_body_bytes: self.body_limit,
             max_requests_per_second: self.rate_limit,
-            max_streams_per_client: self.stream_limit,
+            max_streams_per_client: self.stream_limit as usize,
             ..Limits::default()
         }
     }

@@ -92,6 +92,27 @@ async fn requests_over_the_limit_get_503() {
     drop((one, two));
 }
 
+/// The header alone makes no subscription: calls with it count, too.
+#[tokio::test]
+async fn calls_with_the_header_of_a_subscription_are_limited() {
+    let listener = TestListener::start(|limits| limits.max_in_flight = 1).await;
+    let slow = Dialect::Unversioned.request(
+        "1",
+        "tools/call",
+        r#""name":"slow","arguments":{"step":60000,"steps":1}"#,
+    );
+    let mut wire = RawConnection::connect(&listener.url).await;
+    wire.send(post(&["Mcp-Method: subscriptions/listen"], &slow))
+        .await;
+    wait_until("the call to take the only permit", async || {
+        RawConnection::round_trip(&listener.url, ping(1))
+            .await
+            .status
+            == 503
+    })
+    .await;
+}
+
 #[tokio::test]
 async fn slow_bodies_take_no_permit() {
     let listener = TestListener::start(|limits| limits.max_in_flight = 1).await;

@@ -27,6 +27,38 @@ async fn preflight_of_an_admitted_origin_is_answered() {
 }
 
 #[tokio::test]
+async fn preflight_needs_no_token_on_any_path() {
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
+    let headers = [("origin", PAGE), ("access-control-request-method", "GET")];
+    for path in ["/mcp", "/metrics", "/healthz"] {
+        let reply = server.request("OPTIONS", path, &headers).await;
+        assert_eq!(reply.status, 204, "{path}");
+        assert_eq!(reply.headers["access-control-allow-origin"], PAGE);
+    }
+}
+
+/// Every page of the web could read a service that needs no token.
+#[tokio::test]
+async fn all_hosts_without_a_token_means_no_cors() {
+    let all = ["--allowed-hosts", "*"];
+    for (args, is_readable) in [
+        (&all[..], false),
+        (&["--allowed-hosts", "*", "--token", "x"], true),
+    ] {
+        let server = Server::with_args("mcp-conformance", args, &[]).await;
+        let body = Dialect::Unversioned.request("1", "ping", "");
+        let headers = [
+            ("origin", "http://any.example"),
+            ("authorization", "Bearer x"),
+        ];
+        let reply = server.post_with(&headers, body).await;
+        assert_eq!(reply.status, 200);
+        let has_cors = reply.headers.contains_key("access-control-allow-origin");
+        assert_eq!(has_cors, is_readable, "{args:?}");
+    }
+}
+
+#[tokio::test]
 async fn responses_to_an_admitted_origin_are_readable() {
     let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
     let token = ("authorization", "Bearer t0ken");

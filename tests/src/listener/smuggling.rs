@@ -95,6 +95,16 @@ async fn only_one_chunked_transfer_encoding_is_read() {
     }
 }
 
+#[tokio::test]
+async fn foreign_origin_is_refused_before_the_transfer_encoding() {
+    let listener = TestListener::start(|_| {}).await;
+    let request = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nOrigin: http://evil.example\r\n\
+                   Transfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n";
+    let reply = RawConnection::round_trip(&listener.url, request).await;
+    assert_eq!(reply.status, 403);
+    assert!(!reply.headers.contains_key("access-control-allow-origin"));
+}
+
 /// A body that may still be on its way ends the connection, and the response says so: else a client sends
 /// its next request into a connection that is closed.
 #[tokio::test]

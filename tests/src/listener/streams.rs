@@ -83,3 +83,38 @@ async fn changed_token_file_is_applied() {
         assert!(!server.log().contains(secret));
     }
 }
+
+/// The token is checked again once the body is there.
+#[tokio::test]
+async fn request_that_outlives_its_token_is_refused() {
+    let tokens = file("alice a-s3cret\nbob b-s3cret\n");
+    let args = ["--token-file", tokens.to_str().unwrap()];
+    let server = Server::with_args("mcp-conformance", &args, &[]).await;
+    let body = Dialect::Unversioned.request("1", "ping", "");
+    let (first, rest) = body.split_at(10);
+    let mut wire = RawConnection::connect(&server.url).await;
+    wire.send(format!(
+        "POST /mcp HTTP/1.1\r\nHost: localhost\r\nAuthorization: Bearer b-s3cret\r\n\
+         Content-Length: {}\r\n\r\n{first}",
+        body.len()
+    ))
+    .await;
+    std::fs::write(&tokens, "alice a-s3cret\n").unwrap();
+    wait_until("bob is refused", async || {
+        ping(&server, "b-s3cret").await == 401
+    })
+    .await;
+    wire.send(rest).await;
+    assert_eq!(wire.reply().await.unwrap().status, 401);
+}
+
+#[tokio::test]
+async fn subscription_has_a_limited_number_of_resources() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    let uris: Vec<String> = (0..1001).map(|n| format!("test://{n}")).collect();
+    let members = format!(r#""notifications":{{"resourceSubscriptions":{uris:?}}}"#);
+    let reply = server
+        .request_as(Dialect::Modern, "subscriptions/listen", "", &members)
+        .await;
+    assert_eq!(reply.json()["error"]["code"], -32602, "{reply:?}");
+}

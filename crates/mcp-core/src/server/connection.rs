@@ -46,7 +46,7 @@ pub struct Negotiated {
 }
 
 /// The most resources that one connection may subscribe to.
-const MAX_SUBSCRIPTIONS: usize = 1000;
+pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
 
 impl Connection {
     /// A connection after its handshake.

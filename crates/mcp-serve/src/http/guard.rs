@@ -41,7 +41,8 @@ impl Guard {
     /// Checks a request. Returns the owner of its token, or `None` where no token is required.
     ///
     /// # Errors
-    /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token.
+    /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token,
+    /// `InvalidRequest` for a body whose end is ambiguous.
     pub(super) fn check(
         &self,
         target: &Uri,
@@ -58,8 +59,10 @@ impl Guard {
     }
 
     fn check_head(&self, target: &Uri, head: &Head<'_>) -> Result<(), Error> {
+        // HTTP/2 has the authority instead of the header.
         let host = head
             .host
+            .or(target.authority().map(http::uri::Authority::as_str))
             .ok_or_else(|| Error::Forbidden("the Host header is missing".into()))?;
         // A target that is a whole URL takes precedence over the header (RFC 9112, 3.2.2).
         let is_known = |authority: &http::uri::Authority| self.knows(authority.as_str());
@@ -69,18 +72,30 @@ impl Guard {
             ));
         }
         // Only browsers send an origin; `null` is a page that hides its origin.
-        let Some(origin) = head.origin else {
-            return Ok(());
-        };
-        let authority = origin
-            .strip_prefix("http://")
-            .or_else(|| origin.strip_prefix("https://"));
-        if authority.is_some_and(|authority| self.knows(authority)) {
-            return Ok(());
+        if let Some(origin) = head.origin {
+            let authority = origin
+                .strip_prefix("http://")
+                .or_else(|| origin.strip_prefix("https://"));
+            if !authority.is_some_and(|authority| self.knows(authority)) {
+                return Err(Error::Forbidden(
+                    "this Origin is not allowed here; add its host with --allowed-hosts".into(),
+                ));
+            }
         }
-        Err(Error::Forbidden(
-            "this Origin is not allowed here; add its host with --allowed-hosts".into(),
-        ))
+        if head.has_ambiguous_end {
+            let detail = "Transfer-Encoding must be chunked, once".to_owned();
+            return Err(Error::InvalidRequest {
+                detail,
+                field: None,
+            });
+        }
+        Ok(())
+    }
+
+    /// Returns true if pages of admitted origins may read responses: not where every page of the web could,
+    /// without a token.
+    pub(super) fn allows_pages(&self) -> bool {
+        !self.any_host || !self.tokens.is_empty()
     }
 
     fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Principal>>, Error> {
@@ -114,12 +129,13 @@ struct Head<'a> {
     origin: Option<&'a str>,
     /// Equals no token if the header is repeated: which one the client means is unknown.
     authorization: Option<&'a [u8]>,
+    /// A transfer encoding other than one `chunked`, which hyper takes for chunked (RFC 9112, 6.1).
+    has_ambiguous_end: bool,
 }
 
 impl<'a> Head<'a> {
     /// # Errors
-    /// `Forbidden` for a repeated or unreadable `Host` or `Origin`, `InvalidRequest` for a transfer
-    /// encoding other than one `chunked`.
+    /// `Forbidden` for a repeated or unreadable `Host` or `Origin`.
     fn read(headers: &'a HeaderMap) -> Result<Self, Error> {
         let mut head = Self::default();
         let mut is_chunked = false;
@@ -132,14 +148,8 @@ impl<'a> Head<'a> {
                 let is_repeated = head.authorization.is_some();
                 head.authorization = Some(if is_repeated { b"" } else { value.as_bytes() });
             } else if *name == TRANSFER_ENCODING {
-                // hyper takes `gzip, chunked` for chunked (RFC 9112, 6.1).
-                if is_chunked || !value.as_bytes().eq_ignore_ascii_case(b"chunked") {
-                    let detail = "Transfer-Encoding must be chunked, once".to_owned();
-                    return Err(Error::InvalidRequest {
-                        detail,
-                        field: None,
-                    });
-                }
+                let is_single = value.as_bytes().eq_ignore_ascii_case(b"chunked") && !is_chunked;
+                head.has_ambiguous_end |= !is_single;
                 is_chunked = true;
             }
         }

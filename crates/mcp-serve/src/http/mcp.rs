@@ -115,6 +115,7 @@ impl McpEndpoint {
         if let Some(replay) = replay {
             return reply::resumable(replay.until(client.revocation()));
         }
+        // First, so that the stream that this one replaces frees its slot.
         let Some(slot) = self.slots.acquire(client.share()) else {
             return reply::too_many_streams(self.limits.max_streams_per_client);
         };

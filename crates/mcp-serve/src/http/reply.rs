@@ -181,7 +181,10 @@ pub(super) fn busy() -> Response<Reply> {
 pub(super) fn too_many_streams(limit: usize) -> Response<Reply> {
     let error = format!("this client has reached the limit of {limit} open streams; close one");
     let body = serde_json::json!({"error": error});
-    json(StatusCode::TOO_MANY_REQUESTS, body.to_string())
+    let mut response = json(StatusCode::TOO_MANY_REQUESTS, body.to_string());
+    let soon = HeaderValue::from_static("1");
+    response.headers_mut().insert(RETRY_AFTER, soon);
+    response
 }
 
 /// The response to other methods: 405, with a body for people with a browser or a bare `curl`.

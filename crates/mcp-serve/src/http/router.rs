@@ -43,7 +43,10 @@ impl Router {
         registry.register_collector(Box::new(ServerMetrics(Arc::clone(&mcp))));
         Self {
             guard,
-            rate: limits.max_requests_per_second.map(RateLimit::new),
+            rate: limits
+                .max_requests_per_second
+                .filter(|rate| *rate > 0)
+                .map(RateLimit::new),
             mcp,
             registry,
         }
@@ -64,7 +67,8 @@ impl Router {
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
         let client = self.authenticate(&head, peer);
-        let is_admitted = !matches!(client, Err(Error::Forbidden(_)));
+        let is_forbidden = matches!(client, Err(Error::Forbidden(_)));
+        let is_admitted = !is_forbidden && self.guard.allows_pages();
         let origin = origin(&head.headers).filter(|_| is_admitted);
         let mut response = self.route(&mut head, &mut body, client).await;
         if let Some(origin) = origin {
@@ -103,11 +107,12 @@ impl Router {
         if let Some(response) = cors::preflight(&head.method, headers) {
             return response;
         }
-        match (&head.method, head.uri.path()) {
-            (&Method::POST, "/mcp") => {
-                let headers = std::mem::take(&mut head.headers);
-                self.mcp.post(headers, body, client).await
-            }
+        let path = head.uri.path();
+        if (&head.method, path) == (&Method::POST, "/mcp") {
+            let headers = std::mem::take(&mut head.headers);
+            return self.mcp.post(headers, body, client).await;
+        }
+        let response = match (&head.method, path) {
             (&Method::GET, "/mcp") if has_session_id(headers) && Accepts::new(headers).events => {
                 self.mcp.get(headers, &client)
             }
@@ -121,7 +126,8 @@ impl Router {
             (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
             (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry),
             _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help(headers))),
-        }
+        };
+        reply::before_body(response, headers, body)
     }
 
     /// Authenticates a request by its head. `/mcp` without a message or a session and the health checks
@@ -131,7 +137,9 @@ impl Router {
     /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
     fn authenticate(&self, head: &Parts, peer: IpAddr) -> Result<Authenticated, Error> {
         let (path, headers) = (head.uri.path(), &head.headers);
+        let is_preflight = cors::is_preflight(&head.method, headers);
         let is_public = match path {
+            _ if is_preflight => true,
             "/mcp" => head.method != Method::POST && !has_session_id(headers),
             path => path != "/metrics",
         };
@@ -147,7 +155,7 @@ impl Router {
             sends_mcp_headers: check_unambiguous(headers)?,
         };
         // Only `/mcp` is limited: a busy client must not make its server look dead.
-        if path == "/mcp" {
+        if path == "/mcp" && !is_preflight {
             self.limit_rate(&client)?;
         }
         Ok(client)

@@ -35,11 +35,11 @@ impl StreamSlots {
     /// Takes a slot for a stream of `client`; `None` if the client has no slot left.
     pub(super) fn acquire(self: &Arc<Self>, client: String) -> Option<StreamSlot> {
         let mut open = self.open.lock();
-        let count = open.entry(client.clone()).or_default();
-        if *count >= self.max_per_client {
+        let count = open.get(&client).copied().unwrap_or_default();
+        if count >= self.max_per_client {
             return None;
         }
-        *count += 1;
+        open.insert(client.clone(), count + 1);
         drop(open);
         Some(StreamSlot {
             slots: Arc::clone(self),

@@ -8,8 +8,10 @@ use serde_json::{Value, json};
 
 use crate::error::Error;
 use crate::jsonrpc::Json;
+use crate::server::connection::MAX_SUBSCRIPTIONS;
 use crate::server::context::Context;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
+use crate::server::params::wrong;
 use crate::server::{ChangeNotifier, Server, ServerChange};
 
 /// The notifications of a subscription.
@@ -50,6 +52,10 @@ impl Server {
         let Params {
             notifications: filter,
         } = context.parse("notifications")?;
+        if filter.resource_subscriptions.len() > MAX_SUBSCRIPTIONS {
+            let reason = format!("has more than {MAX_SUBSCRIPTIONS} resources");
+            return Err(wrong("notifications.resourceSubscriptions", &reason));
+        }
         let Context { call, caller, .. } = context;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context)?;

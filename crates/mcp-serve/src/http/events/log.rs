@@ -208,7 +208,8 @@ impl Replay {
 
 impl Drop for Replay {
     fn drop(&mut self) {
-        let state = self.log.state.lock();
+        let mut state = self.log.state.lock();
+        state.is_delivered |= state.is_over && self.next >= state.end();
         if state.reader == self.number {
             self.log.is_read.send_replace(false);
         }

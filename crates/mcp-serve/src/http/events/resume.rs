@@ -11,6 +11,7 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::sync::mpsc::Receiver;
+use tokio_util::sync::{CancellationToken, DropGuard};
 
 use super::log::{EventLog, Replay};
 use super::stream::{InFlightCall, ServerMessage};
@@ -30,6 +31,8 @@ struct KeptStream {
     /// The session that the stream belongs to.
     session: String,
     log: Arc<EventLog>,
+    /// Ends the task that would remove it later.
+    _removed: DropGuard,
 }
 
 /// The session of a stream, and how its events are sent.
@@ -66,9 +69,11 @@ impl ResumableStreams {
         if let Some(first) = first {
             log.append(first);
         }
+        let removed = CancellationToken::new();
         let kept = KeptStream {
             session: policy.session,
             log: Arc::clone(&log),
+            _removed: removed.clone().drop_guard(),
         };
         self.kept.lock().insert(log.id().to_owned(), kept);
         let replay = Replay::new(&log, 0, policy.keep_alive);
@@ -76,8 +81,15 @@ impl ResumableStreams {
         tokio::spawn(async move {
             record(&log, messages, call).await;
             // Even after the last event was written: the connection may have broken before it arrived.
-            tokio::time::sleep(RESUME_TIMEOUT).await;
-            streams.kept.lock().remove(log.id());
+            // The log itself is kept by the table alone, so that a stream that made room is freed at once.
+            let id = log.id().to_owned();
+            drop(log);
+            tokio::select! {
+                () = removed.cancelled() => {}
+                () = tokio::time::sleep(RESUME_TIMEOUT) => {
+                    streams.kept.lock().remove(&id);
+                }
+            }
         });
         Some(replay)
     }
@@ -136,12 +148,10 @@ async fn record(log: &EventLog, mut messages: Receiver<ServerMessage>, mut call:
 mod tests {
     use std::future::poll_fn;
 
-    use mcp_core::server::{FrameReply, Peer};
-    use tokio::sync::oneshot;
-    use tokio_util::sync::CancellationToken;
-
     use super::super::stream::MessageSender;
     use super::*;
+    use mcp_core::server::{FrameReply, Peer};
+    use tokio::sync::oneshot;
 
     const KEEP_ALIVE: Duration = Duration::from_secs(15);
 
@@ -231,7 +241,15 @@ mod tests {
         }
         assert!(!streams.make_room());
         while next_chunk(&mut open[0]).await.is_some() {}
+        drop(open.remove(0));
+        let log = {
+            let kept = streams.kept.lock();
+            let sent = kept.values().find(|kept| kept.log.is_delivered());
+            Arc::downgrade(&sent.unwrap().log)
+        };
         assert!(streams.make_room());
+        // Its memory is free at once, not when it would have expired.
+        assert!(log.upgrade().is_none());
     }
 
     #[tokio::test(start_paused = true)]

@@ -37,6 +37,7 @@ pub(super) struct Post<'a> {
 /// The reason why a request is refused.
 enum Refusal {
     AtLimit,
+    Unauthorized,
     NotJson,
     Encoded,
     Body(BodyError),
@@ -98,6 +99,11 @@ impl<'a> Post<'a> {
         let body = body::read(body, &self.endpoint.limits)
             .await
             .map_err(Refusal::Body)?;
+        // The body may have taken longer than its token was valid.
+        let principal = self.client.principal.as_ref();
+        if principal.is_some_and(|principal| principal.revoked.is_cancelled()) {
+            return Err(Refusal::Unauthorized);
+        }
         // After the body: a slow body must not take the permit of another request.
         let permit = Arc::clone(&self.endpoint.in_flight).try_acquire_owned();
         Ok((session, body, permit.map_err(|_| Refusal::AtLimit)?))
@@ -159,7 +165,7 @@ impl<'a> Post<'a> {
         let caller = Caller::new(caller, peer)
             .with_cancellation(cancelled)
             .with_disconnect(client_gone.clone());
-        let is_subscription = client.sends_mcp_headers && is_subscription(&headers);
+        let is_subscription = era == Era::Modern && is_subscription(&headers);
         // A subscription takes no permit: it only waits, and the limit of connections applies.
         let permit = (!is_subscription).then_some(permit);
         let server = Arc::clone(&endpoint.server);
@@ -193,7 +199,7 @@ impl<'a> Post<'a> {
             client,
             accepts,
             replay,
-            is_subscription: is_subscription && era == Era::Modern,
+            is_subscription,
             call: InFlightCall::new(answer, client_gone),
         };
         (reply, messages)
@@ -213,6 +219,7 @@ impl<'a> Post<'a> {
             Refusal::Body(BodyError::TooLarge) => {
                 Error::TooLarge(self.endpoint.limits.max_body_bytes)
             }
+            Refusal::Unauthorized => Error::Unauthorized,
             Refusal::SessionNotFound => Error::SessionNotFound,
         };
         reply::refused(&error, self.era, self.endpoint.server.profile())
@@ -227,7 +234,7 @@ impl PendingReply<'_> {
             let answer = (&mut self.call).await;
             return self.json(answer);
         };
-        let may_wait = self.accepts.json;
+        let may_wait = self.accepts.json || self.is_subscription;
         match FirstEvent::next(&mut self.call, &mut messages, may_wait).await {
             FirstEvent::Answer(answer) if self.accepts.json || answer.status != 200 => {
                 self.json(answer)
