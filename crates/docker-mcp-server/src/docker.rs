@@ -1,7 +1,7 @@
 //! The engine, as far as the policy lets a caller see and change it.
 //!
-//! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. The
-//! rules are checked nowhere else.
+//! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
+//! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
 mod objects;
 

@@ -290,7 +290,10 @@ mod tests {
                 foreign,
                 "has an inputSchema that refers to another document",
             ),
-            (&deep, "has an inputSchema that is nested deeper than 64 levels"),
+            (
+                &deep,
+                "has an inputSchema that is nested deeper than 64 levels",
+            ),
             (
                 r#"{"inputSchema":{"type":"object","$id":"http://x/y"}}"#,
                 "has an inputSchema that refers to another document",

@@ -64,7 +64,6 @@ impl Api {
         request.json::<Page<WorkflowRow>>().await.map(drop)
     }
 
-    /// A request to a path of the API.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
         let path = ["api", "v1"].iter().chain(path).copied();
         self.http
@@ -72,7 +71,6 @@ impl Api {
             .required_credential("X-N8N-API-KEY", self.key.get())
     }
 
-    /// The JSON at a path.
     pub(crate) async fn get<T: DeserializeOwned>(
         &self,
         path: &[&str],
@@ -101,7 +99,6 @@ impl Api {
         Ok((rows, false))
     }
 
-    /// Sends `body` as JSON.
     pub(crate) async fn send<T: DeserializeOwned>(
         &self,
         method: Method,

@@ -105,7 +105,6 @@ impl Options {
     }
 }
 
-/// The address that a path is appended to.
 fn base_url(text: &str, option: &str) -> anyhow::Result<Url> {
     let mut url = Url::parse(text.trim())
         .with_context(|| format!("{option} is not a URL like http://127.0.0.1:5678"))?;

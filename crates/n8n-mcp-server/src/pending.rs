@@ -48,7 +48,6 @@ impl<T: Send + 'static> Pending<T> {
         Ok(())
     }
 
-    /// The answer, if it has arrived.
     pub(crate) fn answer(&self) -> Option<&T> {
         self.answer.as_ref()
     }

@@ -156,7 +156,6 @@ async fn send_once(
     })
 }
 
-/// The form as a browser sends it.
 fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
     // Escapes characters that would end the file's name or its header, as browsers do.
     let escape = |name: &str| {

@@ -80,7 +80,6 @@ impl TriggerKind {
 }
 
 impl StartMethod {
-    /// True if n8n's built-in MCP server starts the run.
     pub(crate) fn is_mcp(self) -> bool {
         !matches!(self, Self::Webhook | Self::Chat | Self::Form)
     }

@@ -236,3 +236,33 @@ async fn unknown_names_get_suggestions() {
             "There is no container", &web);
     }
 }
+
+/// A new tool has a row here.
+#[test]
+fn every_tool_with_a_name_has_a_row() {
+    /// Filters and bodies are no part of a path.
+    const NO_PATH: [(&str, &str); 2] = [
+        ("list_containers", "image"),
+        ("create_container", "network"),
+    ];
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/snapshots/docker-mcp-server.tools.json"
+    );
+    let tools: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let rows: Vec<_> = places().into_iter().map(|row| (row.0, row.1)).collect();
+    for tool in &tools {
+        let name = tool["name"].as_str().unwrap();
+        for argument in ["container", "image", "network", "volume", "new_name"] {
+            let row = (name, argument);
+            let has_row = rows.contains(&row)
+                || NO_PATH.contains(&row)
+                || (argument == "container" && TOOLS.contains(&name));
+            let schema = &tool["inputSchema"]["properties"][argument];
+            assert!(
+                has_row || schema["type"] != "string",
+                "{row:?} has no row in places()"
+            );
+        }
+    }
+}

@@ -110,6 +110,9 @@ fn environment(instance: &Instance, key: &str) -> anyhow::Result<Environment> {
         ("LITELLM_LOCAL_MODEL_COST_MAP", "True".into()),
         ("OPENHANDS_SUPPRESS_BANNER", "1".into()),
         ("DO_NOT_TRACK", "1".into()),
+        // A step and a pause hold a thread each, of a pool with four more than processors: on two
+        // processors the tests fill it, and no request is answered for 10 s (Python 3.13 and newer).
+        ("PYTHON_CPU_COUNT", "16".into()),
     ])
 }
 

@@ -106,13 +106,14 @@ impl Facts {
             let exit = self.events.iter().rposition(Event::is_exit)?;
             let code = self.events[exit].attribute("exitCode")?.parse().ok()?;
             let mut run = self.events[..exit].rsplit(Event::is_exit).next()?.iter();
-            let oom = run.any(|event| event.action == "oom");
+            let oom = run.any(is_oom);
             return Some(RunEnd { code, oom });
         }
         unix_time::from_timestamp(&state.started_at).filter(|at| *at > 0)?;
         Some(RunEnd {
             code: state.exit_code,
-            oom: state.oom_killed,
+            // Engines that are busy report it as an event, but not in the state.
+            oom: state.oom_killed || self.last_run().iter().any(is_oom),
         })
     }
 
@@ -213,4 +214,8 @@ fn missing_binds(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
         .map(|mount| mount.source.clone())
         .filter(|source| matches!(Path::new(source).try_exists(), Ok(false)))
         .collect()
+}
+
+fn is_oom(event: &Event) -> bool {
+    event.action == "oom"
 }

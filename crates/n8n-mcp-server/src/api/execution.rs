@@ -87,7 +87,6 @@ impl Status {
 }
 
 impl Execution {
-    /// The id of the execution that it retries.
     pub(crate) fn retried_id(&self) -> Option<String> {
         Some(match self.retry_of.as_ref()? {
             Value::String(id) => id.clone(),

@@ -86,7 +86,6 @@ impl Api {
         changed.map_err(explain)
     }
 
-    /// Deletes an inactive workflow.
     pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
         let retry_until = Instant::now() + DEACTIVATION_TIMEOUT;
         let mut has_failed = false;

@@ -20,7 +20,6 @@ pub(crate) use get::GetWorkflow;
 pub(crate) use lifecycle::lifecycle;
 pub(crate) use list::ListWorkflows;
 
-/// A workflow and its definition as a draft.
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
     let (workflow, whole) = n8n.api.workflow_as(id).await?;
     Ok((workflow, Draft::read(whole)?))

@@ -116,7 +116,6 @@ impl Cause {
         advice: "Read n8n's log; if memory was the cause, process fewer items at once. Then retry.",
     };
 
-    /// The likely cause of a failure in a node of this type.
     pub(crate) fn from_failure(failed: &NodeFailure, node_type: Option<&str>) -> Self {
         let name = node_type.and_then(|kind| kind.rsplit('.').next());
         if name == Some("stopAndError") {

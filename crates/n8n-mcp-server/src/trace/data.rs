@@ -162,7 +162,6 @@ impl Trace {
         }
     }
 
-    /// The nodes that ran, in order.
     pub(crate) fn names(&self) -> Vec<&str> {
         self.nodes.iter().map(|(name, _)| name.as_str()).collect()
     }
@@ -190,7 +189,6 @@ impl NodeRun {
         outputs.flatten().flatten().flatten()
     }
 
-    /// The items of one output.
     pub(super) fn output(&self, index: usize) -> &[NodeItem] {
         let outputs = self.data.as_ref().and_then(|kinds| kinds.get("main"));
         let items = outputs.and_then(|outputs| outputs.get(index)?.as_deref());

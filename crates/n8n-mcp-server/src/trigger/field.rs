@@ -40,7 +40,6 @@ pub(crate) enum FormFieldKind {
 }
 
 impl Trigger<'_> {
-    /// The fields of a form.
     pub(crate) fn fields(&self) -> Vec<FormField> {
         let fields = values(&self.node.parameters, "formFields").enumerate();
         let fields = fields.filter_map(|(index, field)| self.field(index, field.as_object()?));

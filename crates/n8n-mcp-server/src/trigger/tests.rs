@@ -16,7 +16,6 @@ fn access(builtin_mcp: bool) -> Access {
     }
 }
 
-/// A workflow with one trigger of this kind.
 fn workflow(kind: &str, parameters: Value) -> Workflow {
     let workflow = json!({
         "id": "w", "name": "W", "active": true, "settings": {"availableInMCP": true},

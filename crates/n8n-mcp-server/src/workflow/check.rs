@@ -117,7 +117,6 @@ pub(crate) fn last_part(kind: &str) -> &str {
     kind.rsplit('.').next().unwrap_or_default()
 }
 
-/// True for types of nodes that start a workflow.
 pub(crate) fn is_trigger_type(kind: &str) -> bool {
     let others = ["webhook", "start", "cron", "interval", "emailReadImap"];
     let name = last_part(kind);

@@ -177,7 +177,6 @@ impl Draft {
         Ok(())
     }
 
-    /// Renames a node, also in connections and expressions.
     fn rename(&mut self, old: &str, new: String) -> Result<(), String> {
         if new.trim().is_empty() || self.node(&new).is_some() {
             return Err(format!(

@@ -9,7 +9,6 @@ use crate::production_url::{Body, REQUEST_ID, UrlRequest};
 use crate::trigger::{FormField, FormFieldKind, StartMethod, Trigger, TriggerKind};
 use crate::variant_name::variant_name;
 
-/// A request without query and body.
 pub(super) fn url_request(
     trigger: &Trigger<'_>,
     way: StartMethod,
@@ -62,7 +61,6 @@ fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError>
     Ok(text)
 }
 
-/// The request that sends a message to a chat.
 pub(super) fn chat_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,

@@ -7,7 +7,6 @@ use super::*;
 use crate::builtin_mcp::McpInputs;
 use crate::production_url::{Body, FormValue};
 
-/// An active workflow with these nodes: (name, kind, parameters).
 fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
     let node = |(name, kind, parameters): &(&str, &str, Value)| json!({"name": name, "type": kind, "typeVersion": 2.2, "webhookId": "wid", "parameters": parameters});
     let nodes: Vec<_> = nodes.iter().map(node).collect();
@@ -17,7 +16,6 @@ fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
     serde_json::from_value(workflow).unwrap()
 }
 
-/// The name of the chosen trigger, and the request that starts it.
 fn plan(
     workflow: &Workflow,
     parameters: Value,

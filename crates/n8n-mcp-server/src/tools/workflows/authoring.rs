@@ -237,7 +237,6 @@ fn members_of(definition: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-/// The workflow as get_workflow shows it.
 fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
     let mut shown = draft.clone();
     for node in &mut shown.nodes {

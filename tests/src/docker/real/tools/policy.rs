@@ -121,6 +121,25 @@ fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
     calls.map(with_container).into()
 }
 
+#[test]
+fn every_tool_with_a_container_has_a_row() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/snapshots/docker-mcp-server.tools.json"
+    );
+    let tools: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let rows = calls_on("x");
+    for tool in &tools {
+        let has_container = tool["inputSchema"]["properties"].get("container").is_some();
+        let has_row = rows.iter().any(|(name, _)| tool["name"] == *name);
+        assert!(
+            has_row || !has_container,
+            "{} has no row in calls_on()",
+            tool["name"]
+        );
+    }
+}
+
 /// The number of read-only tools in [`calls_on`].
 const READING: usize = 7;
 
