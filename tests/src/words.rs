@@ -37,7 +37,9 @@ fn documentation(line: &str) -> Option<&str> {
 /// The fault of `line`, which follows the line `before`.
 fn fault(before: &str, line: &str) -> Option<String> {
     let text = documentation(line);
-    if documentation(before).is_none_or(|text| text.trim().is_empty()) {
+    // A heading ends a paragraph, too.
+    let opens = |text: &str| text.trim().is_empty() || text.starts_with(" #");
+    if documentation(before).is_none_or(opens) {
         let words = words(text.unwrap_or_default());
         let mut openings = OPENINGS.split(", ");
         if let Some(opening) = openings.find(|opening| words.starts_with(&format!(" {opening} "))) {
@@ -121,6 +123,7 @@ fn faults_are_found() {
             "//~! A.\n//~!\n//~! Those of others.",
             "3: opens with `those`",
         ),
+        ("//~/ # Errors\n//~/ Those of A.", "2: opens with `those`"),
         ("    //~/ The one that counts.", "1: opens with `the one`"),
         ("let a = 1; /~/ Nobody reads it.", "1: has `nobody`"),
         ("/~/ A number that\n/~/ is none.", "2: has `is none`"),

@@ -65,7 +65,7 @@ impl Builder {
     /// Makes a client of the server behind a URL. Connects when there is something to send.
     ///
     /// # Errors
-    /// Those of [`tls::client_config`](crate::tls::client_config).
+    /// The errors of [`tls::client_config`](crate::tls::client_config).
     pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
         let inbound = Arc::new(Inbound::new(self.handler.clone()));
         let http = Http::new(endpoint, inbound.clone())?;
@@ -93,7 +93,7 @@ impl Client {
     /// Makes a client of the server behind a URL; see [`Builder::http`].
     ///
     /// # Errors
-    /// Those of [`Builder::http`].
+    /// The errors of [`Builder::http`].
     pub fn http(endpoint: Endpoint) -> Result<Self, Error> {
         Self::builder().http(endpoint)
     }
@@ -101,7 +101,7 @@ impl Client {
     /// Starts a server and makes a client of it; see [`Builder::stdio`].
     ///
     /// # Errors
-    /// Those of [`Builder::stdio`].
+    /// The errors of [`Builder::stdio`].
     pub fn stdio(command: Command) -> Result<Self, Error> {
         Self::builder().stdio(command)
     }

@@ -22,7 +22,7 @@ impl Client {
     /// allows, and opens a session if the era has one. Replaces the result of an earlier connect.
     ///
     /// # Errors
-    /// Those of [`Client::request`]; [`Error::Timeout`] after the [connect
+    /// The errors of [`Client::request`]; [`Error::Timeout`] after the [connect
     /// timeout](crate::Builder::connect_timeout); [`Error::Protocol`] if the server supports none of
     /// our revisions.
     pub async fn connect(&self, client: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
@@ -32,7 +32,7 @@ impl Client {
     /// Connects with `initialize` only: negotiates a revision of the legacy era and opens a session.
     ///
     /// # Errors
-    /// Those of [`Client::connect`].
+    /// The errors of [`Client::connect`].
     pub async fn initialize(&self, client: &ClientInfo) -> Result<Arc<ServerInfo>, Error> {
         self.connect_as(client, EraChoice::Legacy).await
     }

@@ -27,7 +27,7 @@ impl Client {
     /// specification demands; those of the others are stored for later calls.
     ///
     /// # Errors
-    /// Those of [`Client::request`], and [`Error::Protocol`] for a list without an end or of more than
+    /// The errors of [`Client::request`], and [`Error::Protocol`] for a list without an end or of more than
     /// 20,000 items or 64 MiB.
     pub async fn list(&self, method: &str, member: &str) -> Result<Vec<Box<RawValue>>, Error> {
         let mut items = self

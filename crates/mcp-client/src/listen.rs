@@ -54,7 +54,7 @@ impl Client {
     /// nothing to open, and the stream closes with the child.
     ///
     /// # Errors
-    /// Those of [`Client::request`]; [`Error::Invalid`] over HTTP in the unversioned era, which has
+    /// The errors of [`Client::request`]; [`Error::Invalid`] over HTTP in the unversioned era, which has
     /// no such stream.
     pub async fn listen(
         &self,

@@ -18,7 +18,7 @@ use crate::Error;
 /// ```
 ///
 /// # Errors
-/// Those of [`client_config`].
+/// The errors of [`client_config`].
 pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
     if scheme.eq_ignore_ascii_case("https") {
         return client_config();
@@ -50,7 +50,7 @@ pub fn client_config() -> Result<ClientConfig, Error> {
 /// The same with other root certificates, for example those of a private CA only.
 ///
 /// # Errors
-/// Those of [`client_config`].
+/// The errors of [`client_config`].
 pub fn config_with_roots(roots: RootCertStore) -> Result<ClientConfig, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
     let config = ClientConfig::builder_with_provider(provider)

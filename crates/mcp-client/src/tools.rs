@@ -94,7 +94,7 @@ impl Client {
     /// All tools of the server; see [`Client::list`].
     ///
     /// # Errors
-    /// Those of [`Client::list`], and [`Error::Protocol`] for a tool without a name.
+    /// The errors of [`Client::list`], and [`Error::Protocol`] for a tool without a name.
     pub async fn list_tools(&self) -> Result<Vec<Tool>, Error> {
         let tools = self.list("tools/list", "tools").await?;
         let read = |raw: Box<RawValue>| {
@@ -107,7 +107,7 @@ impl Client {
     /// Calls a tool; `arguments` must serialise to an object.
     ///
     /// # Errors
-    /// Those of [`Client::request`]. A tool that failed is not an error but a result.
+    /// The errors of [`Client::request`]. A tool that failed is not an error but a result.
     pub async fn call_tool(
         &self,
         name: &str,
@@ -120,7 +120,7 @@ impl Client {
     /// Calls a tool with options: its own timeout, or progress reports.
     ///
     /// # Errors
-    /// Those of [`Client::call_tool`].
+    /// The errors of [`Client::call_tool`].
     pub async fn call_tool_with(
         &self,
         name: &str,

@@ -8,7 +8,7 @@ use serde::Serialize;
 /// Calls a read tool and returns its result as the JSON content of a resource.
 ///
 /// # Errors
-/// Those of the tool.
+/// The errors of the tool.
 pub async fn from_tool<T>(
     tool: T,
     service: &T::Service,

@@ -95,7 +95,7 @@ async fn engine_errors_are_reported_without_html() {
             "disk full",
         ),
         (Response::html(502), "HTTP status 502"),
-        (Response::html(200), "no Docker Engine"),
+        (Response::html(200), "not a Docker Engine"),
         (
             Response::json(403, &json!({"message": "denied by plugin"})),
             "does not allow",

@@ -104,7 +104,7 @@ impl Request {
     /// Sends the request and parses the response as JSON; an empty body is `null`.
     ///
     /// # Errors
-    /// Those of [`Request::send`], and when the response is not such JSON.
+    /// The errors of [`Request::send`], and when the response is not such JSON.
     pub async fn json<T: DeserializeOwned>(self) -> Result<T, HttpFailure> {
         self.send().await?.json()
     }

@@ -109,6 +109,6 @@ async fn community_package_that_n8n_refuses_is_refused_with_its_reason() {
     assert!(listed["packages"].is_array(), "{listed}");
     let name = "n8n-nodes-nobody-has-published-this";
     refused!(env, "install_community_package", {"name": name}, "Nothing was done yet");
-    refused!(env, "install_community_package", {"name": name, "confirm": name}, "vetted");
+    refused!(env, "install_community_package", {"name": name, "confirm": name}, "verified");
     refused!(env, "install_community_package", {"name": "../../etc"}, "n8n-nodes-");
 }
