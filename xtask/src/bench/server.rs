@@ -116,7 +116,7 @@ impl<'a> Bench<'a> {
         self.start_program(
             cpu,
             self.binary(FIXTURE),
-            "--token bench --stream-limit 1000",
+            "--token bench --stream-limit 1100",
         )
     }
 
