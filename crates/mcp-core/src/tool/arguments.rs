@@ -1,8 +1,10 @@
 //! Parses the arguments of a call and explains invalid ones.
 
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
-use serde_json::{Map, Value};
+
+use crate::jsonrpc::Members;
 
 /// Arguments of a tool, or parameters of a method, that are invalid.
 #[derive(Debug)]
@@ -54,9 +56,10 @@ fn without_tool_call_id(arguments: &RawValue, error: &serde_json::Error) -> Opti
     if !error.to_string().starts_with("unknown field `toolCallId`") {
         return None;
     }
-    let mut members: Map<String, Value> = serde_json::from_str(arguments.get()).ok()?;
-    members.remove(ADDED)?;
-    serde_json::value::to_raw_value(&members).ok()
+    let mut members = Members::read(arguments.get())?;
+    members.get(ADDED)?;
+    members.remove(ADDED);
+    RawValue::from_string(members.encode()).ok()
 }
 
 /// The invalid field: the path, or the field that the message names if the enclosing object is

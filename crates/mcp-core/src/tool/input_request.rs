@@ -37,9 +37,7 @@ impl ClientCapabilities {
             roots: has("roots"),
         }
     }
-}
 
-impl ClientCapabilities {
     /// Writes a `ClientCapabilities` object.
     pub fn to_json(self) -> Value {
         let one = |name: &str, has: bool| has.then(|| (name.to_owned(), json!({})));
