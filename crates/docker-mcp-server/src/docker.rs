@@ -3,6 +3,7 @@
 //! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
 //! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
+mod new_container;
 mod objects;
 
 use mcp_core::server::ChangeNotifier;
@@ -44,24 +45,32 @@ impl Docker {
 
     /// The visible running containers, or `all`, in the engine's order.
     pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>> {
-        Ok(self.visible(self.engine.containers(all).await?))
+        self.visible(self.engine.containers(all).await?).await
     }
 
     /// The visible ones of the newest containers, stopped ones included.
     pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<ContainerSummary>> {
-        Ok(self.visible(self.engine.newest_containers(most).await?))
+        self.visible(self.engine.newest_containers(most).await?).await
     }
 
-    fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
-        listed.retain(|container| self.policy.permits(&Subject::from(container)));
-        listed
+    async fn visible(&self, mut listed: Vec<ContainerSummary>) -> Result<Vec<ContainerSummary>> {
+        let images = self.image_names().await?;
+        listed.retain(|container| {
+            let names = images.get(&container.image_id).into_iter().flatten();
+            let subject = Subject::from(container).with_images(names.map(String::as_str));
+            self.policy.permits(&subject)
+        });
+        Ok(listed)
     }
 
     /// The details of a visible container.
     /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn container(&self, name: &ContainerName) -> Result<ContainerDetails> {
         let details = self.engine.inspect(name).await?;
-        self.policy.permit(&Subject::from(&details))?;
+        let images = self.image_names().await?;
+        let names = images.get(&details.image).into_iter().flatten();
+        let subject = Subject::from(&details).with_images(names.map(String::as_str));
+        self.policy.permit(&subject)?;
         Ok(details)
     }
 
@@ -88,6 +97,8 @@ impl Docker {
             )));
         }
         self.policy.permit_change(name, &details.config.labels)?;
+        self.permit_volumes_of(&details, self.policy.is_only_created())
+            .await?;
         Ok(details)
     }
 

@@ -34,6 +34,12 @@ pub(crate) fn forbidden(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Forbidden, text)
 }
 
+fn excluded(name: &str) -> String {
+    format!(
+        "`{name}` is not accessible through this server: its rules (--allow, --deny) exclude it."
+    )
+}
+
 fn allow_if(allowed: bool, refusal: impl FnOnce() -> String) -> Result<(), ToolError> {
     match allowed {
         true => Ok(()),
@@ -56,13 +62,28 @@ impl Policy {
 
     /// Errors when the rules hide `subject`.
     pub(crate) fn permit(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
-        allow_if(self.permits(subject), || {
-            format!(
-                "`{}` is not accessible through this server: its rules (--allow, --deny) exclude \
-                 it.",
-                subject.name
-            )
-        })
+        allow_if(self.permits(subject), || excluded(subject.name))
+    }
+
+    /// Errors when a rule denies `subject`. For what a visible container already uses: the operator
+    /// need not have allowed each of its volumes by name.
+    pub(crate) fn permit_use(&self, subject: &Subject<'_>) -> Result<(), ToolError> {
+        allow_if(!self.rules.deny(subject), || excluded(subject.name))
+    }
+
+    /// The error of a call that would touch `name`, which the rules hide.
+    pub(crate) fn refusal(&self, name: &str) -> ToolError {
+        forbidden(excluded(name))
+    }
+
+    /// Whether there are rules.
+    pub(crate) fn has_rules(&self) -> bool {
+        !self.rules.are_none()
+    }
+
+    /// Whether there are rules about images.
+    pub(crate) fn has_image_rules(&self) -> bool {
+        self.rules.know_images()
     }
 
     /// Whether an object with these labels may be changed.
@@ -82,6 +103,30 @@ impl Policy {
                  (--only-created)."
             )
         })
+    }
+
+    /// Errors when a container must not write to a volume with these labels: its data would be
+    /// changed.
+    pub(crate) fn permit_write(
+        &self,
+        volume: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), ToolError> {
+        let flag = match (self.settings.only_created, self.settings.no_destructive) {
+            _ if labels.contains_key(CREATED) => return Ok(()),
+            (true, _) => "--only-created",
+            (_, true) => "--no-destructive",
+            _ => return Ok(()),
+        };
+        Err(forbidden(format!(
+            "The volume `{volume}` was not created by this server, so a container may only read it \
+             ({flag}): mount it with `:ro`."
+        )))
+    }
+
+    /// Whether only this server's own objects may be changed.
+    pub(crate) fn is_only_created(&self) -> bool {
+        self.settings.only_created
     }
 
     /// Errors when a container would reach the host without an exception of the policy; names the

@@ -4,11 +4,15 @@ use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
+use serde::de::DeserializeOwned;
 use serde_json::Value;
 
 use super::Docker;
-use crate::engine::{Event, ImageDetails, ImageSummary, Network, ObjectKind, Path, Volume};
-use crate::name::{ImageName, ObjectName};
+use crate::engine::{
+    ContainerDetails, EngineError, Event, ImageDetails, ImageSummary, Network, ObjectKind, Path,
+    Volume, is_anonymous,
+};
+use crate::name::{ContainerName, ImageName, ObjectName};
 use crate::policy::Subject;
 
 impl Docker {
@@ -17,9 +21,21 @@ impl Docker {
         let mut images: Vec<ImageSummary> = self.engine.get(Path::to("/images/json")).await?;
         images.retain(|image| {
             let name = image.tags().next().unwrap_or(&image.id);
-            self.policy.permits(&Subject::image(name))
+            self.policy
+                .permits(&Subject::image(name).with_images(image.tags()))
         });
         Ok(images)
+    }
+
+    /// The names of each image, by its id, if there are rules about images: a container may have been
+    /// created from an id.
+    pub(super) async fn image_names(&self) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
+        if !self.policy.has_image_rules() {
+            return Ok(BTreeMap::new());
+        }
+        let images: Vec<ImageSummary> = self.engine.get(Path::to("/images/json")).await?;
+        let named = images.into_iter().map(|image| (image.id, image.repo_tags));
+        Ok(named.collect())
     }
 
     /// A visible image.
@@ -29,11 +45,29 @@ impl Docker {
         let path = Path::to("/images").id(name).then("/json");
         let image = (ObjectKind::Image, name.as_str());
         let details: ImageDetails = self.engine.get_object(image, path).await?;
-        // An id must not bypass a rule about names.
-        for tag in &details.repo_tags {
-            self.policy.permit(&Subject::image(tag))?;
-        }
+        self.permit_names(&details)?;
         Ok(details)
+    }
+
+    /// Refuses an image by the names that it has, since an id or another name must not bypass a rule.
+    fn permit_names(&self, image: &ImageDetails) -> Result<(), ToolError> {
+        let mut names = image.repo_tags.iter().chain(&image.repo_digests);
+        names.try_for_each(|name| self.policy.permit(&Subject::image(name)))
+    }
+
+    /// A visible image; `None` if it does not exist here.
+    /// Errors when the policy hides it.
+    pub(crate) async fn try_image(
+        &self,
+        name: &ImageName,
+    ) -> Result<Option<ImageDetails>, ToolError> {
+        self.permit_image(name)?;
+        let path = Path::to("/images").id(name).then("/json");
+        let found: Option<ImageDetails> = self.existing(path).await?;
+        if let Some(image) = &found {
+            self.permit_names(image)?;
+        }
+        Ok(found)
     }
 
     /// An image that may be removed.
@@ -68,6 +102,81 @@ impl Docker {
         Ok(network)
     }
 
+    /// A visible volume; `None` if it does not exist.
+    /// Errors when the policy hides it, or would.
+    pub(crate) async fn try_volume(&self, name: &ObjectName) -> Result<Option<Volume>, ToolError> {
+        let found: Option<Volume> = self.existing(Path::to("/volumes").id(name)).await?;
+        match &found {
+            Some(volume) => self.permit_volume(volume).await?,
+            None => self.permit_object(name.as_str(), &BTreeMap::new())?,
+        }
+        Ok(found)
+    }
+
+    /// Refuses a volume that the policy hides. One without a name belongs to its containers.
+    async fn permit_volume(&self, volume: &Volume) -> Result<(), ToolError> {
+        self.permit_object(&volume.name, &volume.labels)?;
+        if is_anonymous(&volume.name) && self.policy.has_rules() {
+            let visible = self.containers(true).await?;
+            let users = self.volume_usage().await?;
+            let users = users.get(&volume.name).into_iter().flatten();
+            for user in users {
+                if !visible.iter().any(|at| at.display_name() == user) {
+                    return Err(self.policy.refusal(user));
+                }
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a container that mounts a volume which a rule denies or, to change it, one which this
+    /// server did not create and may therefore not write to.
+    pub(super) async fn permit_volumes_of(
+        &self,
+        container: &ContainerDetails,
+        to_change: bool,
+    ) -> Result<(), ToolError> {
+        if !to_change && !self.policy.has_rules() {
+            return Ok(());
+        }
+        for mount in &container.mounts {
+            if mount.is_anonymous() || mount.kind != "volume" {
+                continue;
+            }
+            let Ok(name) = ObjectName::new(&mount.name) else {
+                continue;
+            };
+            let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
+            let labels = found.unwrap_or_default().labels;
+            self.policy
+                .permit_use(&Subject::object(&mount.name, &labels))?;
+            if to_change && mount.writable {
+                self.policy.permit_write(&mount.name, &labels)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// A visible container whose files may be read, which include those of its volumes.
+    /// Errors when a rule hides it, or denies one of its volumes.
+    pub(crate) async fn readable_container(
+        &self,
+        name: &ContainerName,
+    ) -> Result<ContainerDetails, ToolError> {
+        let details = self.container(name).await?;
+        self.permit_volumes_of(&details, false).await?;
+        Ok(details)
+    }
+
+    /// The object at `path`; `None` if there is none.
+    async fn existing<T: DeserializeOwned>(&self, path: Path) -> Result<Option<T>, ToolError> {
+        match self.engine.try_get(path).await {
+            Ok(found) => Ok(Some(found)),
+            Err(EngineError::Refused { status: 404, .. }) => Ok(None),
+            Err(failure) => Err(self.engine.explain(failure)),
+        }
+    }
+
     /// The visible volumes.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
         #[derive(Default, Deserialize)]
@@ -87,7 +196,7 @@ impl Docker {
         let path = Path::to("/volumes").id(name);
         let volume = (ObjectKind::Volume, name.as_str());
         let volume: Volume = self.engine.get_object(volume, path).await?;
-        self.permit_object(&volume.name, &volume.labels)?;
+        self.permit_volume(&volume).await?;
         Ok(volume)
     }
 

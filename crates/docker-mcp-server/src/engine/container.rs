@@ -22,6 +22,8 @@ pub(crate) struct ContainerSummary {
     pub(crate) id: String,
     pub(crate) names: Vec<String>,
     pub(crate) image: String,
+    #[serde(rename = "ImageID")]
+    pub(crate) image_id: String,
     /// Unix seconds.
     pub(crate) created: i64,
     pub(crate) ports: Vec<PortSummary>,
@@ -53,6 +55,8 @@ pub(crate) struct PortSummary {
 pub(crate) struct ContainerDetails {
     pub(crate) id: String,
     pub(crate) name: String,
+    /// The image's id.
+    pub(crate) image: String,
     /// RFC 3339.
     pub(crate) created: String,
     /// The program; its arguments are in [`ContainerDetails::args`].

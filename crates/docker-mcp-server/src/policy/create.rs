@@ -3,6 +3,8 @@
 //! A privileged container has full control of the host. So options that reach out of a container are
 //! refused, unless the policy file makes an exception.
 
+use std::path::Path;
+
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 
@@ -27,29 +29,37 @@ pub(super) struct CreateExceptions {
 #[derive(Debug, Default)]
 pub(crate) struct PrivilegeRequest<'a> {
     pub(crate) privileged: bool,
-    pub(crate) network: Option<&'a str>,
-    /// Process and IPC namespace.
+    /// Network modes, and the modes of the other namespaces.
     pub(crate) namespaces: Vec<&'a str>,
     pub(crate) capabilities: &'a [String],
     /// Paths of the host.
     pub(crate) binds: Vec<&'a str>,
+    /// Whether links in these paths can be seen from here: the engine is on this machine.
+    pub(crate) sees_host: bool,
+    /// Further options that reach out of the container, by their names; only with `privileged`,
+    /// which includes them.
+    pub(crate) others: Vec<String>,
 }
 
 impl CreateExceptions {
     /// Errors when a requested option is not an exception; names the first one.
     pub(super) fn check(&self, request: &PrivilegeRequest<'_>) -> Result<(), ToolError> {
-        let is_foreign = |mode: &&str| *mode == "host" || mode.starts_with("container:");
-        let mut modes = request.network.iter().chain(&request.namespaces);
+        // `container:x`, and `ns:/path` of Podman.
+        let is_foreign = |mode: &&str| *mode == "host" || mode.contains(':');
         let has_capability = |wanted: &String| {
             let mut allowed = self.capabilities.iter();
             allowed.any(|allowed| capability(allowed) == capability(wanted))
         };
-        let may_bind = |path: &&str| self.binds.iter().any(|root| covers(root, path));
+        let may_bind = |path: &&str| {
+            let mut roots = self.binds.iter().filter(|root| covers(root, path));
+            roots.any(|root| !request.sees_host || !has_link(root, path))
+        };
+        let foreign = "a namespace of the host or of another container";
         let checks = [
             (self.privileged || !request.privileged, "privileged: true"),
             (
-                self.host_namespaces || !modes.any(is_foreign),
-                "a namespace of the host or of another container",
+                self.host_namespaces || !request.namespaces.iter().any(is_foreign),
+                foreign,
             ),
             (
                 request.capabilities.iter().all(has_capability),
@@ -58,6 +68,10 @@ impl CreateExceptions {
             (
                 request.binds.iter().all(may_bind),
                 "this path of the host as a mount",
+            ),
+            (
+                self.privileged || request.others.is_empty(),
+                request.others.first().map_or("", String::as_str),
             ),
         ];
         checks.iter().try_for_each(|(allowed, option)| {
@@ -95,6 +109,14 @@ fn covers(root: &str, path: &str) -> bool {
     asked.starts_with(&root)
 }
 
+/// Whether a part of `path` below the allowed `root` is a link, which a container with a writable mount
+/// can make: it may lead anywhere. Parts that do not exist yet are none.
+fn has_link(root: &str, path: &str) -> bool {
+    let below = Path::new(path).components().count() - Path::new(root).components().count();
+    let mut parts = Path::new(path).ancestors().take(below);
+    parts.any(|part| part.symlink_metadata().is_ok_and(|at| at.is_symlink()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -125,12 +147,13 @@ mod tests {
             r#"{"privileged":true,"host_namespaces":true,"capabilities":["NET_ADMIN"],"binds":["/srv"]}"#,
         )
         .unwrap();
-        let mut requests: [PrivilegeRequest<'_>; 6] = Default::default();
+        let mut requests: [PrivilegeRequest<'_>; 7] = Default::default();
         requests[1].privileged = true;
-        requests[2].network = Some("host");
+        requests[2].namespaces = vec!["host"];
         requests[3].namespaces = vec!["container:x"];
         requests[4].capabilities = &capabilities;
         requests[5].binds = vec!["/srv/x"];
+        requests[6].others = vec!["Devices".to_owned()];
         for (at, request) in requests.iter().enumerate() {
             let closed = CreateExceptions::default().check(request);
             assert_eq!(closed.is_err(), at > 0, "{request:?}");

@@ -7,11 +7,11 @@ use anyhow::bail;
 type Labels = BTreeMap<String, String>;
 
 /// An object that rules are applied to.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Debug)]
 pub(crate) struct Subject<'a> {
     pub(super) name: &'a str,
-    /// Of an image or a container.
-    image: Option<&'a str>,
+    /// All names of an image, or of a container's.
+    images: Vec<&'a str>,
     /// Of a container, a network or a volume.
     labels: Option<&'a Labels>,
 }
@@ -19,11 +19,10 @@ pub(crate) struct Subject<'a> {
 impl<'a> Subject<'a> {
     /// A container, even before it is created.
     pub(crate) fn container(name: &'a str, image: &'a str, labels: &'a Labels) -> Self {
-        let (image, labels) = (Some(image), Some(labels));
         Self {
             name,
-            image,
-            labels,
+            images: vec![image],
+            labels: Some(labels),
         }
     }
 
@@ -31,7 +30,7 @@ impl<'a> Subject<'a> {
     pub(crate) fn image(name: &'a str) -> Self {
         Self {
             name,
-            image: Some(name),
+            images: vec![name],
             labels: None,
         }
     }
@@ -40,9 +39,15 @@ impl<'a> Subject<'a> {
     pub(crate) fn object(name: &'a str, labels: &'a Labels) -> Self {
         Self {
             name,
-            image: None,
+            images: Vec::new(),
             labels: Some(labels),
         }
+    }
+
+    /// Adds further names of the image: one that is denied denies all, since they are one image.
+    pub(crate) fn with_images(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
+        self.images.extend(names);
+        self
     }
 }
 
@@ -76,7 +81,21 @@ impl Rules {
         // A rule for images does not apply to volumes.
         let allow = || self.allow.iter().filter(|rule| rule.applies_to(subject));
         let allowed = allow().next().is_none() || allow().any(|rule| rule.matches(subject));
-        allowed && !self.deny.iter().any(|rule| rule.matches(subject))
+        allowed && !self.deny(subject)
+    }
+
+    pub(super) fn deny(&self, subject: &Subject<'_>) -> bool {
+        self.deny.iter().any(|rule| rule.matches(subject))
+    }
+
+    pub(super) fn are_none(&self) -> bool {
+        self.allow.is_empty() && self.deny.is_empty()
+    }
+
+    /// Whether a rule is about images.
+    pub(super) fn know_images(&self) -> bool {
+        let mut rules = self.allow.iter().chain(&self.deny);
+        rules.any(|rule| matches!(rule, Rule::Image(_)))
     }
 }
 
@@ -103,16 +122,19 @@ impl Rule {
 
     fn applies_to(&self, subject: &Subject<'_>) -> bool {
         match self {
-            Self::Image(_) => subject.image.is_some(),
+            Self::Image(_) => !subject.images.is_empty(),
             Self::Name(_) | Self::Label(..) => subject.labels.is_some(),
         }
     }
 
     fn matches(&self, subject: &Subject<'_>) -> bool {
-        match (self, subject.image, subject.labels) {
-            (Self::Image(pattern), Some(image), _) => is_image(pattern, image),
-            (Self::Name(pattern), _, Some(_)) => glob(pattern, subject.name),
-            (Self::Label(key, pattern), _, Some(labels)) => {
+        match (self, subject.labels) {
+            (Self::Image(pattern), _) => {
+                let mut images = subject.images.iter();
+                images.any(|image| is_image(pattern, image))
+            }
+            (Self::Name(pattern), Some(_)) => glob(pattern, subject.name),
+            (Self::Label(key, pattern), Some(labels)) => {
                 let matches =
                     |value: &String| pattern.as_ref().is_none_or(|pattern| glob(pattern, value));
                 labels.get(key).is_some_and(matches)
@@ -126,8 +148,9 @@ impl Rule {
 /// without a tag matches all tags.
 fn is_image(pattern: &str, image: &str) -> bool {
     let short = |name: &str| -> String {
-        let name = name.trim_start_matches("docker.io/");
-        name.trim_start_matches("library/").to_owned()
+        let name = name.strip_prefix("index.").unwrap_or(name);
+        let name = name.strip_prefix("docker.io/").unwrap_or(name);
+        name.strip_prefix("library/").unwrap_or(name).to_owned()
     };
     let (pattern, image) = (&short(pattern), &short(image));
     let name = image.split('@').next().unwrap_or(image);

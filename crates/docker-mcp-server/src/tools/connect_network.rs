@@ -3,7 +3,6 @@
 use bollard::models::{EndpointSettings, NetworkConnectRequest};
 
 use super::prelude::*;
-use crate::policy::PrivilegeRequest;
 
 /// Connect a container to a network.
 #[derive(Deserialize, JsonSchema)]
@@ -27,10 +26,7 @@ impl Tool for ConnectNetwork {
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         let container = docker.mutable_container(&self.container).await?;
         let network = docker.network(&self.network).await?;
-        docker.policy.permit_create(&PrivilegeRequest {
-            network: Some(&network.name),
-            ..PrivilegeRequest::default()
-        })?;
+        docker.permit_network(&network.id).await?;
         let name = container.display_name();
         if container.is_in_network(&network.name) {
             return Ok(ObjectChange::new(name, "connected").with_note("It was connected already."));

@@ -60,7 +60,7 @@ impl Tool for CopyFromContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<File, ToolError> {
         check_path(&self.path)?;
-        let details = docker.container(&self.container).await?;
+        let details = docker.readable_container(&self.container).await?;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let id = details.container_id()?;
         let mut file = File::default();

@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 
 use bollard::models::{ContainerCreateBody, HostConfig};
-use bollard::query_parameters::CreateContainerOptionsBuilder;
 
 use self::mount::MountSpec;
 use self::port::PortSpec;
@@ -11,7 +10,6 @@ use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
 use super::prelude::*;
 use super::state_change;
 use super::{ports, start_container};
-use crate::policy::{CREATED, PrivilegeRequest, Subject};
 
 mod mount;
 mod port;
@@ -98,27 +96,11 @@ impl Tool for CreateContainer {
     type Output = Created;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
-        self.check(docker)?;
         let engine = &docker.engine;
-        let body = self.body()?;
-        let mut options = CreateContainerOptionsBuilder::new();
-        if let Some(name) = &self.name {
-            options = options.name(name.as_str());
-        }
-        let name = self.name.as_ref();
-        let name = name.map_or("a container", ContainerName::as_str);
-        let action = Action::new("create", ObjectKind::Container, name)
-            .with_required(ObjectKind::Image, self.image.as_str());
-        let receipt = docker
-            .change(action, |engine| async move {
-                engine.create_container(Some(options.build()), body).await
-            })
-            .await?;
+        let created = docker.create_container(self.name.as_ref(), self.body()?);
+        let (id, warnings) = created.await?;
         let redactor = docker.redactor();
-        let warnings = receipt.warnings.iter();
-        let warnings = warnings.map(|line| redactor.text(line)).collect();
-        let id = ContainerName::new(&receipt.id)
-            .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
+        let warnings = warnings.iter().map(|line| redactor.text(line)).collect();
         let before = engine.inspect(&id).await?;
         let mut created = Created {
             id: short_id(&before.id).to_owned(),
@@ -155,29 +137,9 @@ impl Tool for CreateContainer {
 }
 
 impl CreateContainer {
-    /// Errors when the policy does not allow it, before any request.
-    fn check(&self, docker: &Docker) -> Result<(), ToolError> {
-        let namespaces = self.pid.iter().chain(&self.ipc).map(String::as_str);
-        docker.policy.permit_create(&PrivilegeRequest {
-            privileged: self.privileged,
-            network: self.network.as_deref(),
-            namespaces: namespaces.collect(),
-            capabilities: &self.cap_add,
-            binds: self
-                .mounts
-                .iter()
-                .filter_map(MountSpec::host_path)
-                .collect(),
-        })?;
-        let name = self.name.as_ref().map_or("", ContainerName::as_str);
-        let subject = Subject::container(name, self.image.as_str(), &self.labels);
-        docker.policy.permit(&subject)
-    }
-
     /// The engine's request (`POST /containers/create`).
     fn body(&self) -> Result<ContainerCreateBody, ToolError> {
-        let mut labels: HashMap<_, _> = self.labels.clone().into_iter().collect();
-        labels.insert(CREATED.to_owned(), "true".to_owned());
+        let labels: HashMap<_, _> = self.labels.clone().into_iter().collect();
         let env = self.env.iter();
         let env = env.map(|(key, value)| format!("{key}={value}"));
         let given = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
@@ -224,7 +186,6 @@ mod tests {
         let tool: CreateContainer = serde_json::from_str(asked).unwrap();
         let body = serde_json::to_value(tool.body().unwrap()).unwrap();
         assert_eq!(body["Env"], json!(["A=b=c"]));
-        assert_eq!(body["Labels"][CREATED], "true");
         let host = &body["HostConfig"];
         assert_eq!(host["Binds"], json!(["data:/data:ro"]));
         assert_eq!(host["Memory"], 64 << 20);

@@ -1,12 +1,6 @@
 //! `create_volume`.
 
-use std::collections::HashMap;
-
-use bollard::models::VolumeCreateRequest;
-
 use super::prelude::*;
-use crate::engine::{EngineError, Path};
-use crate::policy::CREATED;
 
 /// Create an empty volume. One that exists stays as it is.
 #[derive(Deserialize, JsonSchema)]
@@ -27,29 +21,10 @@ impl Tool for CreateVolume {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
         docker.permit_object(self.volume.as_str(), &self.labels)?;
-        let path = Path::to("/volumes").id(&self.volume);
-        match docker.engine.try_get(path).await {
-            Ok(serde_json::Value::Object(_)) => {
-                return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));
-            }
-            Err(EngineError::Refused { status: 404, .. }) | Ok(_) => {}
-            Err(failure) => return Err(docker.engine.explain(failure)),
+        if docker.try_volume(&self.volume).await?.is_some() {
+            return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));
         }
-        let mut labels: HashMap<String, String> = self.labels.into_iter().collect();
-        labels.insert(CREATED.to_owned(), "true".to_owned());
-        let request = VolumeCreateRequest {
-            name: Some(self.volume.to_string()),
-            driver: Some("local".to_owned()),
-            labels: Some(labels),
-            // No driver options: they could mount any path of the host.
-            ..VolumeCreateRequest::default()
-        };
-        let action = Action::new("create", ObjectKind::Volume, self.volume.as_str());
-        docker
-            .change(action, |engine| async move {
-                engine.create_volume(request).await
-            })
-            .await?;
+        docker.create_volume(&self.volume, self.labels).await?;
         Ok(ObjectChange::new(&self.volume, "created"))
     }
 }
