@@ -50,7 +50,8 @@ impl Docker {
 
     /// The visible ones of the newest containers, stopped ones included.
     pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<ContainerSummary>> {
-        self.visible(self.engine.newest_containers(most).await?).await
+        self.visible(self.engine.newest_containers(most).await?)
+            .await
     }
 
     async fn visible(&self, mut listed: Vec<ContainerSummary>) -> Result<Vec<ContainerSummary>> {

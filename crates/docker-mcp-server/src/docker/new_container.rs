@@ -108,7 +108,10 @@ impl Docker {
         let subject = Subject::container(name, given, &labels);
         let subject = subject.with_images(names.map(String::as_str));
         self.policy.permit(&subject)?;
-        for other in namespaces.iter().filter_map(|mode| mode.strip_prefix("container:")) {
+        for other in namespaces
+            .iter()
+            .filter_map(|mode| mode.strip_prefix("container:"))
+        {
             let other = ContainerName::new(other).map_err(invalid)?;
             self.mutable_container(&other).await?;
         }
@@ -135,9 +138,12 @@ impl Docker {
         if matches!(mode, "default" | "bridge") {
             // The names of the engine's own network, of Docker and of Podman.
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
-            return names.try_for_each(|name| self.policy.permit_use(&Subject::object(name, &none)));
+            return names
+                .try_for_each(|name| self.policy.permit_use(&Subject::object(name, &none)));
         }
-        let network = self.network(&ObjectName::new(mode).map_err(invalid)?).await?;
+        let network = self
+            .network(&ObjectName::new(mode).map_err(invalid)?)
+            .await?;
         let is_host = network.driver == "host" || network.name == "host";
         self.policy.permit_create(&PrivilegeRequest {
             namespaces: if is_host { vec!["host"] } else { Vec::new() },
@@ -178,7 +184,12 @@ impl<'a> Uses<'a> {
         uses.networks.push(mode);
         let endpoints = body.networking_config.as_ref();
         let endpoints = endpoints.and_then(|config| config.endpoints_config.as_ref());
-        uses.networks.extend(endpoints.into_iter().flatten().map(|(name, _)| name.as_str()));
+        uses.networks.extend(
+            endpoints
+                .into_iter()
+                .flatten()
+                .map(|(name, _)| name.as_str()),
+        );
         uses.options(host);
         uses
     }
@@ -190,7 +201,8 @@ impl<'a> Uses<'a> {
             (source, Some(_)) if source.starts_with('/') => self.binds.push(source),
             (source, Some(_)) => {
                 let mut options = parts.next().unwrap_or_default().split(',');
-                self.volumes.push((source, !options.any(|option| option == "ro")));
+                self.volumes
+                    .push((source, !options.any(|option| option == "ro")));
             }
             // A path alone is an anonymous volume.
             (_, None) => {}
@@ -234,13 +246,16 @@ impl<'a> Uses<'a> {
         self.others.extend(security.cloned());
         let log = host.log_config.as_ref().and_then(|log| log.typ.as_deref());
         let log = log.filter(|driver| !LOCAL_LOG_DRIVERS.split(' ').any(|local| local == *driver));
-        self.others.extend(log.map(|driver| format!("the log driver {driver}")));
+        self.others
+            .extend(log.map(|driver| format!("the log driver {driver}")));
         let runtime = host.runtime.as_deref();
         let runtime = runtime.filter(|name| !matches!(*name, "" | "runc" | "crun"));
-        self.others.extend(runtime.map(|name| format!("the runtime {name}")));
+        self.others
+            .extend(runtime.map(|name| format!("the runtime {name}")));
         let driver = host.volume_driver.as_deref();
         let driver = driver.filter(|name| !matches!(*name, "" | "local"));
-        self.others.extend(driver.map(|name| format!("the volume driver {name}")));
+        self.others
+            .extend(driver.map(|name| format!("the volume driver {name}")));
     }
 }
 

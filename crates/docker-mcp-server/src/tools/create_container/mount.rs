@@ -46,7 +46,12 @@ mod tests {
 
     #[test]
     fn mounts_have_a_source_and_a_path() {
-        for text in ["data:/data", "data:/data:ro", "/srv/x:/data:ro", "/srv/x:/y:rw"] {
+        for text in [
+            "data:/data",
+            "data:/data:ro",
+            "/srv/x:/data:ro",
+            "/srv/x:/y:rw",
+        ] {
             assert!(MountSpec::parse(text).is_some(), "{text}");
         }
         let invalid =
