@@ -225,8 +225,7 @@ impl<'a> Uses<'a> {
         }
     }
 
-    /// Every option that is set and not known to be harmless reaches the host, until somebody has
-    /// looked at it.
+    /// An option that is set and not known to be harmless counts as one that reaches the host.
     fn options(&mut self, host: &HostConfig) {
         let known = |name: &str| {
             let mut known = CONTAINED.split(' ').chain(CHECKED.split(' '));
@@ -287,7 +286,7 @@ mod tests {
     }
 
     #[test]
-    fn options_that_nobody_has_looked_at_count_as_access_to_the_host() {
+    fn unknown_options_count_as_access_to_the_host() {
         for host in [
             json!({"Devices": [{"PathOnHost": "/dev/sda"}]}),
             json!({"DeviceCgroupRules": ["a *:* rwm"]}),

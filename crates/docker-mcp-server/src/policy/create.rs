@@ -110,7 +110,7 @@ fn covers(root: &str, path: &str) -> bool {
 }
 
 /// Whether a part of `path` below the allowed `root` is a link, which a container with a writable mount
-/// can make: it may lead anywhere. Parts that do not exist yet are none.
+/// can make: it may lead anywhere. Parts that do not exist yet cannot be links.
 fn has_link(root: &str, path: &str) -> bool {
     let below = Path::new(path).components().count() - Path::new(root).components().count();
     let mut parts = Path::new(path).ancestors().take(below);
