@@ -17,5 +17,6 @@ mod real;
 mod reload;
 mod restarts;
 mod secrets;
+mod seed_000;
 mod seed_003;
 mod test_proxy;

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::METHOD_NOT_FOUND;
-use mcp_core::revision::Revision;
+use mcp_core::revision::{MODERN, Revision};
 
 use crate::client::Negotiated;
 use crate::discover::{code, suggests_older_server};
@@ -57,7 +57,11 @@ impl Client {
             let current = self.negotiated();
             let client = current.client_info.as_ref();
             if let Some(client) = client.filter(|_| Arc::ptr_eq(lost, &current)) {
-                let server = self.negotiate(client, EraChoice::Legacy).await?;
+                let era = match self.0.defaults.era {
+                    held @ EraChoice::Revision(_) => held,
+                    _ => EraChoice::Legacy,
+                };
+                let server = self.negotiate(client, era).await?;
                 self.0.inbound.handler.session_renewed(&server);
             }
             Ok(())
@@ -74,10 +78,12 @@ impl Client {
         let server = match era {
             EraChoice::Unversioned => unversioned(),
             EraChoice::Legacy => self.send_initialize(client).await?,
-            EraChoice::Modern => {
-                let server = self.discover(client).await?;
-                server.ok_or_else(|| self.protocol_error("it does not support 2026-07-28"))?
-            }
+            EraChoice::Revision(revision) => self.initialize_at(client, revision).await?,
+            EraChoice::Modern => match self.discover(client).await {
+                Ok(Some(server)) => server,
+                Err(error) if !suggests_older_server(&error) => return Err(error),
+                Ok(None) | Err(_) => return Err(self.unsupported(MODERN)),
+            },
             EraChoice::Newest => self.negotiate_newest(client).await?,
         };
         let server = Arc::new(server);
@@ -139,6 +145,34 @@ impl Client {
             Err(error) if code(&error) == Some(METHOD_NOT_FOUND.into()) => Ok(unversioned()),
             initialized => initialized,
         }
+    }
+
+    /// Sends `initialize` for one revision. A server may choose another one, which is an error.
+    async fn initialize_at(
+        &self,
+        client: &ClientInfo,
+        revision: Revision,
+    ) -> Result<ServerInfo, Error> {
+        let client = ClientInfo {
+            protocol_version: revision.as_str(),
+            ..client.clone()
+        };
+        match self.send_initialize(&client).await {
+            Ok(server) if server.era == Era::Legacy(revision) => Ok(server),
+            Ok(server) => {
+                let chosen = server.protocol_version;
+                let fault = format!("it does not support {revision}; it chose {chosen}");
+                Err(self.protocol_error(fault))
+            }
+            Err(error) if code(&error) == Some(METHOD_NOT_FOUND.into()) => {
+                Err(self.unsupported(revision.as_str()))
+            }
+            Err(error) => Err(error),
+        }
+    }
+
+    fn unsupported(&self, revision: &str) -> Error {
+        self.protocol_error(format!("it does not support {revision}"))
     }
 
     async fn send_initialize(&self, client: &ClientInfo) -> Result<ServerInfo, Error> {

@@ -1,6 +1,7 @@
 //! Descriptions of the client and of the server, exchanged during the handshake.
 
 use mcp_core::era::Era;
+use mcp_core::revision::Revision;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
@@ -19,6 +20,8 @@ pub enum EraChoice {
     Modern,
     /// Only 2024-11-05 to 2025-11-25: `initialize` first.
     Legacy,
+    /// Only this revision of the legacy era.
+    Revision(Revision),
     /// No handshake: bare JSON-RPC requests.
     Unversioned,
 }
@@ -36,7 +39,7 @@ impl ClientInfo {
     /// A client with a name, a version and no capabilities.
     pub fn new(name: &str, version: &str) -> Self {
         Self {
-            protocol_version: mcp_core::revision::Revision::LATEST.as_str(),
+            protocol_version: Revision::LATEST.as_str(),
             capabilities: json!({}),
             client_info: json!({"name": name, "version": version}),
         }

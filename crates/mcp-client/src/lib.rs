@@ -47,6 +47,7 @@ pub use http::Endpoint;
 pub use info::{ClientInfo, EraChoice, ServerInfo};
 pub use listen::NotificationStream;
 pub use mcp_core::era::Era;
+pub use mcp_core::revision::Revision;
 pub use options::{Options, Progress};
 pub use stdio::Command;
 pub use tools::{CallToolResult, ContentItem, Tool};

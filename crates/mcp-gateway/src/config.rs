@@ -14,6 +14,7 @@ mod filter;
 mod key;
 mod mcp_json;
 mod options;
+mod protocol;
 mod reader;
 mod secret;
 mod source;

@@ -113,17 +113,23 @@ pub(crate) fn has_hidden_characters(json: &str) -> bool {
         if !is_code {
             continue;
         }
-        let code = rest
-            .get(..4)
-            .and_then(|code| u16::from_str_radix(code, 16).ok());
-        // The first surrogate of a tag character (U+E0000 and above), or a character below U+10000.
-        let is_tag = code == Some(0xdb40);
-        let letter = code.and_then(|code| char::from_u32(code.into()));
-        if is_tag || letter.is_some_and(is_invisible) {
+        // A character from U+10000 on is escaped as two surrogates.
+        let second = rest.get(4..).and_then(|rest| rest.strip_prefix("\\u"));
+        let units = [Some(rest), second]
+            .into_iter()
+            .flatten()
+            .map_while(code_unit);
+        let letter = char::decode_utf16(units).next();
+        if letter.is_some_and(|letter| letter.is_ok_and(is_invisible)) {
             return true;
         }
     }
     false
+}
+
+/// Reads the code unit of an escape after its `\u`.
+fn code_unit(digits: &str) -> Option<u16> {
+    u16::from_str_radix(digits.get(..4)?, 16).ok()
 }
 
 /// Returns the input schema, repaired if it does not say that it describes an object.
@@ -261,7 +267,9 @@ mod tests {
             (r#"{"text":"x\u202e"}"#, true),
             (r#"{"text":"x\udb40\udc41"}"#, true),
             (r#"{"text":"\u001b[31m"}"#, true),
+            (r#"{"text":"\ud834\udd73"}"#, true),
             (r#"{"text":"\ud83d\ude00"}"#, false),
+            (r#"{"text":"\udb40"}"#, false),
         ] {
             assert_eq!(has_hidden_characters(json), hides, "{json}");
         }

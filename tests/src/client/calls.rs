@@ -27,6 +27,7 @@ async fn connect_negotiates_the_era() {
         let expected = match fixture.era {
             EraChoice::Newest | EraChoice::Modern => Era::Modern,
             EraChoice::Legacy => Era::Legacy(Revision::LATEST),
+            EraChoice::Revision(revision) => Era::Legacy(revision),
             EraChoice::Unversioned => Era::Unversioned,
         };
         assert_eq!(server.era, expected);

@@ -1,9 +1,9 @@
 //! Forwarding of all requests and results, in every era of the client and of the backend.
 
-use mcp_client::{EraChoice, Options};
+use mcp_client::{EraChoice, Options, Revision};
 use serde_json::{Value, json};
 
-use super::env::{Gateway, legacy_fixture, request, stdio_fixture, text};
+use super::env::{Folder, Gateway, legacy_fixture, request, stdio_fixture, text};
 use super::input_requests::recorder;
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{Dialect, FakeService, Response, Server, assert_contains, assert_lacks};
@@ -58,6 +58,32 @@ async fn newest_era_of_each_backend_is_negotiated() {
     for (revision, (_, gateway)) in revisions.into_iter().zip(gateways.versioned()) {
         assert_eq!(gateway.backend("b").await["protocol"], revision);
     }
+}
+
+/// `protocol` holds a backend at a revision.
+#[tokio::test]
+async fn backend_is_held_at_its_revision() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    let url = format!("url = {:?}", server.url);
+    for revision in Revision::ALL
+        .map(Revision::as_str)
+        .into_iter()
+        .chain(["2026-07-28"])
+    {
+        for backend in [stdio_fixture(), url.clone()] {
+            let gateway = Gateway::with(&format!("{backend}\nprotocol = {revision:?}")).await;
+            assert_eq!(gateway.backend("b").await["protocol"], revision);
+            gateway.assert_answers("b").await;
+        }
+    }
+    let config = format!(
+        "[backends.b]\n{}\nprotocol = \"2026-07-28\"\n",
+        legacy_fixture()
+    );
+    let gateway = Gateway::start(Folder::new(), &config, &[]).await;
+    gateway.until("b", "failed").await;
+    let error = gateway.backend("b").await["last_error"].to_string();
+    assert_contains(&error, "2026-07-28");
 }
 
 #[tokio::test]

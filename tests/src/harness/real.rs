@@ -46,8 +46,8 @@ pub(crate) fn docker_engines() -> Vec<String> {
         .collect()
 }
 
-/// The command of a third-party server, a list in JSON: `EVERYTHING`, `FILESYSTEM`, `PYTHON` or
-/// `RMCP`.
+/// The command of a third-party server, a list in JSON: `EVERYTHING`, `FILESYSTEM`, `PYTHON`,
+/// `FASTMCP` or `RMCP`.
 pub(crate) fn third_party_server(name: &str) -> Option<Vec<String>> {
     let command = variable(&format!("MCP_TEST_{name}"))?;
     Some(serde_json::from_str(&command).unwrap())

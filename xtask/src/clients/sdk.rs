@@ -55,7 +55,10 @@ pub(super) static SDKS: [Sdk; 4] = [
     Sdk {
         name: "python",
         clients: &[("python-mcp", "sdk.py"), ("fastmcp", "fast.py")],
-        servers: &[("MCP_TEST_PYTHON", "server.py")],
+        servers: &[
+            ("MCP_TEST_PYTHON", "server.py"),
+            ("MCP_TEST_FASTMCP", "fast_server.py"),
+        ],
         tool: Tool::Python,
     },
     Sdk {

@@ -76,6 +76,33 @@ async fn modern_requests_carry_the_envelope() {
 }
 
 #[tokio::test]
+async fn client_can_be_held_at_a_revision() {
+    let choosing = |chosen: &'static str| {
+        let reply = move |request: &Received| match request.rpc().as_str() {
+            "initialize" => result(request, &json!({"protocolVersion": chosen}).to_string()),
+            _ => reply(202, "text/plain", ""),
+        };
+        Server::start(reply)
+    };
+    let era = EraChoice::Revision(Revision::V2025_03_26);
+    for (chosen, is_held) in [("2025-03-26", true), ("2025-11-25", false)] {
+        let mut server = choosing(chosen).await;
+        let client = Client::builder().era(era).http(server.endpoint()).unwrap();
+        let connected = client.connect(&client_info()).await;
+        let sent = server.next().await.json();
+        assert_eq!(sent["method"], "initialize");
+        assert_eq!(sent["params"]["protocolVersion"], "2025-03-26");
+        match connected {
+            Ok(server) => assert!(is_held && server.protocol_version == chosen),
+            Err(error) => {
+                let text = error.to_string();
+                assert!(!is_held && text.contains("it chose 2025-11-25"), "{text}");
+            }
+        }
+    }
+}
+
+#[tokio::test]
 async fn servers_without_discover_get_initialize() {
     let error = |id: &str, code: i32, message: &str| {
         let error = json!({"code": code, "message": message});

@@ -15,13 +15,9 @@ pub(super) async fn connect(
     config: &BackendConfig,
     handler: Arc<dyn Handler>,
 ) -> Result<Client, String> {
-    let era = match config.target {
-        Target::Rpc(_) => EraChoice::Unversioned,
-        Target::Child(_) | Target::Http(_) => EraChoice::Newest,
-    };
-    match negotiate(config, Arc::clone(&handler), era).await {
+    match negotiate(config, Arc::clone(&handler), config.era).await {
         // Some servers of the legacy era exit at an unknown first request.
-        Err(Error::Closed { .. }) if config.is_child() => {
+        Err(Error::Closed { .. }) if config.is_child() && config.era == EraChoice::Newest => {
             negotiate(config, handler, EraChoice::Legacy).await
         }
         connected => connected,
@@ -46,7 +42,7 @@ async fn negotiate(
         .handler(handler);
     let client = match &config.target {
         Target::Child(child) => builder.stdio(command(child)?)?,
-        Target::Http(remote) | Target::Rpc(remote) => builder.http(endpoint(remote)?)?,
+        Target::Http(remote) => builder.http(endpoint(remote)?)?,
     };
     if let Err(error) = Box::pin(client.connect(&info)).await {
         client.close().await;

@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
+use mcp_core::jsonrpc::{METHOD_NOT_FOUND, Members, string};
 use serde_json::Value;
 use serde_json::value::RawValue;
 
@@ -28,22 +29,25 @@ pub(crate) struct Snapshot {
 }
 
 impl Snapshot {
-    /// Reads the lists that the backend has declared. The tools are required; any other list that it
-    /// refuses is taken as empty.
+    /// Reads the lists that the backend has declared; all of them if it declares nothing, since it has no
+    /// handshake. A list whose method it does not know is empty.
     pub(super) async fn read(client: &Client) -> Result<Self, Error> {
         let server = client.server();
         let declared =
             server.and_then(|server| serde_json::from_str(server.capabilities.get()).ok());
         let declared: Value = declared.unwrap_or_default();
+        let declares_nothing = client.era() == Era::Unversioned;
         let has = |capability| {
-            declared
-                .get(capability)
-                .is_some_and(|value| !value.is_null())
+            let value = declared.get(capability);
+            declares_nothing || value.is_some_and(|value| !value.is_null())
         };
         let mut snapshot = Self::default();
-        // A server without a handshake declares no capabilities.
-        if client.era() == Era::Unversioned || has("tools") {
-            snapshot.tools = list(client, "tools/list", "tools", "name").await?;
+        if has("tools") {
+            let tools = list(client, "tools/list", "tools", "name").await;
+            snapshot.tools = match tools {
+                Err(error) if declares_nothing && is_unknown_method(&error) => Vec::new(),
+                tools => tools?,
+            };
         }
         if has("resources") {
             let resources = list(client, "resources/list", "resources", "uri");
@@ -51,6 +55,7 @@ impl Snapshot {
             let method = "resources/templates/list";
             let templates = list(client, method, "resourceTemplates", "uriTemplate");
             snapshot.templates = optional(client, templates.await)?;
+            snapshot.move_templates();
         }
         if has("prompts") {
             let prompts = list(client, "prompts/list", "prompts", "name");
@@ -59,10 +64,37 @@ impl Snapshot {
         Ok(snapshot)
     }
 
+    /// Moves templates from the list of resources, where seed 000 has them, to their own. Braces are not
+    /// allowed in a URI.
+    fn move_templates(&mut self) {
+        let resources = std::mem::take(&mut self.resources);
+        for resource in resources {
+            if !resource.id.contains(['{', '}']) {
+                self.resources.push(resource);
+            } else if let Some(template) = resource.into_template()
+                && self.templates.iter().all(|known| known.id != template.id)
+            {
+                self.templates.push(template);
+            }
+        }
+    }
+
     /// Returns true if the backend lists this URI or a template that fits it.
     pub(crate) fn has(&self, uri: &str) -> bool {
         self.resources.iter().any(|item| item.id == uri)
             || self.templates.iter().any(|item| fits(&item.id, uri))
+    }
+}
+
+impl ListedItem {
+    /// Renames `uri` to `uriTemplate`.
+    fn into_template(self) -> Option<Self> {
+        let mut members = Members::read(self.definition.get())?;
+        let uri = members.get("uri")?.to_owned();
+        members.remove("uri");
+        members.set("uriTemplate", &uri);
+        let definition = RawValue::from_string(members.encode()).ok()?;
+        Some(Self { definition, ..self })
     }
 }
 
@@ -88,24 +120,44 @@ async fn list(
     // Boxed, since futures of requests are large and would be copied by each caller.
     let items = Box::pin(client.list(method, member)).await?;
     let named = items.into_iter().filter_map(|definition| {
-        let members = mcp_core::jsonrpc::Members::read(definition.get())?;
-        let id = mcp_core::jsonrpc::string(members.get(id)?)?.into_owned();
+        let members = Members::read(definition.get())?;
+        let id = string(members.get(id)?)?.into_owned();
         let definition = crate::sanitise::without_hidden_characters(definition);
         Some(ListedItem { id, definition })
     });
     Ok(named.collect())
 }
 
-/// Returns an empty list if the backend refused it; other errors stay errors.
+/// Returns an empty list if the backend refused it; other errors stay errors. After a rate limit or a rejected
+/// token the list is unknown, not empty.
 fn optional(
     client: &Client,
     list: Result<Vec<ListedItem>, Error>,
 ) -> Result<Vec<ListedItem>, Error> {
+    let is_refused = |error: &Error| match error {
+        Error::Rpc(_) => true,
+        // A server without a handshake may give any answer to a method that it does not know.
+        Error::Protocol { .. } => client.era() == Era::Unversioned,
+        error => is_unknown_method(error),
+    };
     match list {
-        Err(error) if error.rpc().is_some() => {
+        Err(error) if is_refused(&error) => {
             tracing::debug!(backend = client.peer(), %error, "refused to send a list");
             Ok(Vec::new())
         }
         list => list,
     }
+}
+
+/// Returns true if the backend does not know the method. Some servers say so with an HTTP status only.
+fn is_unknown_method(error: &Error) -> bool {
+    let code = error.rpc().map(|error| error.code);
+    let is_status = matches!(
+        error,
+        Error::Http {
+            status: 400 | 404 | 405 | 501,
+            ..
+        }
+    );
+    is_status || code == Some(METHOD_NOT_FOUND.into())
 }

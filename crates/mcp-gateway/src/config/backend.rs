@@ -4,12 +4,16 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use mcp_client::EraChoice;
+
 use super::{Filter, Secret};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
 pub(crate) struct BackendConfig {
     pub(crate) target: Target,
+    /// The revisions of the protocol that are spoken with it.
+    pub(crate) era: EraChoice,
     pub(crate) filter: Filter,
     /// Its items are published without the prefix `KEY__`.
     pub(crate) bare: bool,
@@ -30,10 +34,8 @@ pub(crate) struct BackendConfig {
 pub(crate) enum Target {
     /// A child process, with MCP on its stdin and stdout.
     Child(Child),
-    /// Streamable HTTP.
+    /// A server on the network.
     Http(Remote),
-    /// JSON-RPC over POST without a handshake (seed 000).
-    Rpc(Remote),
 }
 
 /// A child process. No shell is involved.
@@ -63,6 +65,7 @@ impl BackendConfig {
     pub(super) fn new(target: Target) -> Self {
         Self {
             target,
+            era: EraChoice::default(),
             filter: Filter::default(),
             bare: false,
             timeout: None,

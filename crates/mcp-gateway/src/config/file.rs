@@ -9,6 +9,7 @@ use toml::de::DeTable;
 use super::duration::ConfigDuration;
 use super::error::Problem;
 use super::expand::Environment;
+use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges,
@@ -54,13 +55,6 @@ struct BackendEntry {
     max_in_flight: Option<u32>,
     #[serde(default)]
     disabled: bool,
-}
-
-#[derive(Deserialize)]
-#[serde(rename_all = "lowercase")]
-enum Protocol {
-    Mcp,
-    Rpc,
 }
 
 #[derive(Deserialize)]
@@ -169,7 +163,6 @@ impl BackendEntry {
         let target = match (self.command, self.url) {
             (Some(command), None) => {
                 let foreign = [
-                    ("protocol", self.protocol.is_some()),
                     ("headers", self.headers.is_some()),
                     ("token", self.token.is_some()),
                 ];
@@ -194,10 +187,7 @@ impl BackendEntry {
                     headers: reader.secrets("headers", self.headers)?,
                     token: reader.token(self.token)?,
                 };
-                match self.protocol {
-                    Some(Protocol::Rpc) => Target::Rpc(remote),
-                    Some(Protocol::Mcp) | None => Target::Http(remote),
-                }
+                Target::Http(remote)
             }
             (Some(_), Some(_)) => {
                 return Err(wrong("url", "must not be combined with `command`"));
@@ -209,6 +199,7 @@ impl BackendEntry {
         };
         Ok(BackendConfig {
             target,
+            era: self.protocol.unwrap_or_default().into(),
             filter,
             bare: self.bare,
             timeout,

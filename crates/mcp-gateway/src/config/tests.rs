@@ -4,6 +4,8 @@ mod watched;
 
 use std::path::PathBuf;
 
+use mcp_client::EraChoice;
+
 use super::expand::Environment;
 use super::*;
 
@@ -122,7 +124,8 @@ fn all_fields_of_a_file_are_read() {
     assert_eq!(remote.headers["X-Key"].read().unwrap(), "k");
     let codefluss = backend(&config, "codefluss");
     assert_eq!(codefluss.disabled.as_deref(), Some("by the configuration"));
-    assert!(matches!(&codefluss.target, Target::Rpc(remote) if remote.token.is_some()));
+    assert!(matches!(&codefluss.target, Target::Http(remote) if remote.token.is_some()));
+    assert_eq!(codefluss.era, EraChoice::Unversioned);
 }
 
 #[test]

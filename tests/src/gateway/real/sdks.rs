@@ -20,6 +20,28 @@ async fn python_sdk_works_behind_the_gateway() {
     }
 }
 
+/// FastMCP asks questions only below 2026-07-28.
+#[tokio::test]
+async fn fastmcp_can_ask_where_it_is_held_at_2025_11_25() {
+    let Some(argv) = third_party_server("FASTMCP") else {
+        return;
+    };
+    let held = format!("{}\nprotocol = \"2025-11-25\"", child(&argv));
+    let gateway = Gateway::with_backends(&[("b", &child(&argv)), ("held", &held)]).await;
+    wait_until("its tool", async || {
+        gateway.tool_names().await.contains(&"held__ask".to_owned())
+    })
+    .await;
+    for era in [EraChoice::Newest, EraChoice::Legacy] {
+        let client = gateway.client(era, None).await;
+        let (refused, _) = Box::pin(call(&client, "b__ask", json!({}))).await;
+        assert_contains(text(&refused), "2026-07-28");
+        let (hello, asked) = Box::pin(call(&client, "held__ask", json!({}))).await;
+        assert_eq!(text(&hello), "Hello, Ada!", "{era:?}");
+        assert_eq!(asked, ["elicitation/create"], "{era:?}");
+    }
+}
+
 #[tokio::test]
 async fn rust_sdk_works_behind_the_gateway() {
     if let Some(argv) = third_party_server("RMCP") {
