@@ -108,6 +108,47 @@ impl Policy {
         !hit(&self.deny) && (self.allow.is_empty() || hit(&self.allow))
     }
 
+    /// Rejects renaming, deleting or reusing a tag that decides what this server may do.
+    pub(crate) fn check_tag(&self, name: &str) -> Result<(), ToolError> {
+        let is_review = self.requires_review && name == REVIEW_TAG;
+        refuse_if(is_review || self.names_tag(name), || {
+            format!(
+                "The tag `{name}` decides which workflows this server may use: only a person may \
+                 rename, delete or reuse it, in n8n."
+            )
+        })
+    }
+
+    /// True if the rules depend on the tag with this name.
+    fn names_tag(&self, name: &str) -> bool {
+        let is_it = |rule: &Rule| matches!(rule, Rule::Tag(tag) if tag == name);
+        self.allow.iter().chain(&self.deny).any(is_it)
+    }
+
+    /// True if a change of a tag can change what this server may do.
+    pub(crate) fn depends_on_tags(&self) -> bool {
+        let is_tag = |rule: &Rule| matches!(rule, Rule::Tag(_));
+        self.requires_review || self.allow.iter().chain(&self.deny).any(is_tag)
+    }
+
+    /// Rejects creating a workflow that would not be among the allowed ones. In an allowed project it
+    /// is known only afterwards.
+    pub(crate) fn check_create(&self) -> Result<(), ToolError> {
+        let is_project = |rule: &Rule| matches!(rule, Rule::Project(_));
+        let is_closed = !self.allow.is_empty() && !self.allow.iter().any(is_project);
+        refuse_if(is_closed, || NEW_IS_CLOSED.to_owned())
+    }
+
+    /// Rejects an action that changes or shows workflows without naming each.
+    pub(crate) fn check_all_open(&self, tool: &str) -> Result<(), ToolError> {
+        refuse_if(!self.is_open(), || {
+            format!(
+                "{tool} reaches all workflows, and the operator limits this server to certain ones \
+                 (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS). Ask a person to do it in n8n."
+            )
+        })
+    }
+
     /// Rejects activating or running a workflow that was not reviewed.
     pub(crate) fn check_start(&self, workflow: &Workflow) -> Result<(), ToolError> {
         refuse_if(self.awaits_review(&workflow.tags), || {
@@ -150,6 +191,10 @@ fn refuse_if(is_refused: bool, reason: impl FnOnce() -> String) -> Result<(), To
     }
     Ok(())
 }
+
+/// The reason against a new workflow.
+pub(crate) const NEW_IS_CLOSED: &str = "Nothing was created: the operator limits this server to \
+    certain workflows (N8N_ALLOW_WORKFLOWS), and a new one would not be among them.";
 
 /// The error for a workflow that the policy does not allow.
 pub(crate) fn not_open(id: &Id) -> ToolError {

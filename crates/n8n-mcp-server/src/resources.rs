@@ -121,6 +121,7 @@ pub(crate) async fn execution_ids(
     let admitted = n8n.api.admitted(page.data).await.unwrap_or_default();
     let ids = admitted
         .into_iter()
+        .flatten()
         .map(|execution| execution.id.to_string());
     ids.filter(|id| id.starts_with(value)).collect()
 }

@@ -5,6 +5,7 @@ mod collection;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;
+mod filtered_page;
 mod nodes;
 mod prelude;
 mod projects;

@@ -2,6 +2,7 @@
 //! accepts. Sends nothing.
 
 mod accepted_fields;
+mod called;
 pub(crate) mod check;
 mod connections;
 mod edit;
@@ -16,6 +17,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(crate) use accepted_fields::{FIELD_SETS, FieldSet};
+pub(crate) use called::called_workflows;
 pub(crate) use connections::{Connection, MAIN, parse_connections};
 pub(crate) use edit::{Operation, apply};
 pub(crate) use expressions::visit_texts;

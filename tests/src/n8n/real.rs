@@ -13,6 +13,7 @@ mod lists;
 mod node_builders;
 mod nodes;
 mod policy;
+mod policy_ways_around;
 mod reading;
 mod resources;
 mod running;

@@ -3,14 +3,14 @@
 use mcp_core::tool::ToolErrorKind;
 use serde::Deserialize;
 use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, StatusCode};
-use upstream::text::first_line;
+use upstream::text::{clean, truncate};
 
 use super::scope::scope;
 
 use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Upstream};
 
-/// n8n's own messages are shorter.
-const MAX_COMPLAINT: usize = 300;
+/// n8n's reasons against publishing have a line for each fault of each node.
+const MAX_COMPLAINT_CHARS: usize = 4_000;
 
 pub(super) const WORDING: FailureTexts = FailureTexts {
     unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to its address.",
@@ -130,7 +130,7 @@ fn feature(message: &str) -> Option<&str> {
 
 /// The meaning of n8n's error responses.
 pub(crate) trait N8nFailure {
-    /// n8n's own message about an invalid request (HTTP 400).
+    /// n8n's own message about an invalid request (HTTP 400), all lines of it.
     fn complaint(&self) -> Option<String>;
     /// True if this n8n is too old for the operation.
     fn is_unknown_operation(&self) -> bool;
@@ -145,7 +145,7 @@ impl N8nFailure for HttpFailure {
     fn complaint(&self) -> Option<String> {
         let refusal = self.refusal();
         let refusal = refusal.filter(|one| one.status() == StatusCode::BAD_REQUEST)?;
-        message(refusal).map(|text| first_line(&text, MAX_COMPLAINT))
+        message(refusal).map(|text| truncate(clean(text.trim()).trim(), MAX_COMPLAINT_CHARS))
     }
 
     fn is_unknown_operation(&self) -> bool {

@@ -1,8 +1,8 @@
 //! Applies the operator's policy to workflows and executions that n8n returns.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::HashSet;
 
-use futures_util::future::try_join_all;
+use futures_util::stream::{self, StreamExt as _, TryStreamExt as _};
 use mcp_core::tool::{
     ToolError,
     ToolErrorKind::{Forbidden, NotFound},
@@ -12,6 +12,10 @@ use super::workflow::Tag;
 use super::{Api, Execution, Workflow};
 use crate::id::Id;
 use crate::policy::{REVIEW_TAG, not_open};
+use crate::workflow::{Draft, called_workflows};
+
+/// Workflows that n8n is asked for at the same time.
+const MAX_LOOKUPS: usize = 8;
 
 impl Api {
     /// Rejects a workflow that the policy does not allow.
@@ -29,6 +33,42 @@ impl Api {
         }
     }
 
+    /// Rejects references of `draft` to workflows that the policy does not allow, except ids that it
+    /// had `before`. Where the workflow is known only when it runs, other nodes decide which: that is
+    /// rejected even if it is old.
+    pub(crate) async fn admit_called(
+        &self,
+        before: Option<&Draft>,
+        draft: &Draft,
+    ) -> Result<(), ToolError> {
+        if self.policy.is_open() {
+            return Ok(());
+        }
+        let old = before.map(called_workflows).unwrap_or_default();
+        let called = called_workflows(draft).into_iter();
+        for new in called.filter(|one| one.id().is_none() || !old.contains(one)) {
+            let (place, id) = (&new.place, new.id());
+            let admitted = match &id {
+                Some(id) => self.admit_id(id).await,
+                None => Err(ToolError::forbidden("")),
+            };
+            match admitted {
+                Err(error) if error.kind() == Forbidden => {
+                    let id = id.map_or("only known when it runs".to_owned(), |id| id.to_string());
+                    return Err(ToolError::forbidden(format!(
+                        "Nothing was written: {place} starts a workflow ({id}), and the operator \
+                         limits this server to certain workflows (N8N_ALLOW_WORKFLOWS, \
+                         N8N_DENY_WORKFLOWS). Name one of those by its id."
+                    )));
+                }
+                // One that n8n does not have starts nothing.
+                Err(error) if error.kind() != NotFound => return Err(error),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+
     /// Rejects an execution of a workflow that the policy does not allow, or of an unknown one.
     pub(crate) async fn admit_execution(&self, execution: &Execution) -> Result<(), ToolError> {
         match &execution.workflow_id {
@@ -38,27 +78,41 @@ impl Api {
         }
     }
 
-    /// Returns the `executions` whose workflows the policy allows.
+    /// The `executions` in their place, or `None` for those whose workflows the policy does not allow.
     pub(crate) async fn admitted(
         &self,
         executions: Vec<Execution>,
-    ) -> Result<Vec<Execution>, ToolError> {
-        if self.policy.is_open() {
-            return Ok(executions);
-        }
+    ) -> Result<Vec<Option<Execution>>, ToolError> {
         let workflows = executions.iter().filter_map(|one| one.workflow_id.clone());
-        let workflows: HashSet<Id> = workflows.collect();
-        let asked = workflows.into_iter().map(|id| async move {
+        let open = self.open_workflows(workflows.collect()).await?;
+        let is_open = |one: &Execution| match &one.workflow_id {
+            Some(id) => open.contains(id),
+            None => self.policy.is_open(),
+        };
+        Ok(executions
+            .into_iter()
+            .map(|one| Some(one).filter(is_open))
+            .collect())
+    }
+
+    /// The ones of `workflows` that the policy allows.
+    pub(crate) async fn open_workflows(
+        &self,
+        workflows: HashSet<Id>,
+    ) -> Result<HashSet<Id>, ToolError> {
+        if self.policy.is_open() {
+            return Ok(workflows);
+        }
+        let asked = stream::iter(workflows).map(|id| async move {
             match self.admit_id(&id).await {
-                Ok(()) => Ok((id, true)),
+                Ok(()) => Ok(Some(id)),
                 // Not allowed, or deleted since: then its tags and projects are unknown.
-                Err(error) if matches!(error.kind(), Forbidden | NotFound) => Ok((id, false)),
+                Err(error) if matches!(error.kind(), Forbidden | NotFound) => Ok(None),
                 Err(error) => Err(error),
             }
         });
-        let open: HashMap<Id, bool> = try_join_all(asked).await?.into_iter().collect();
-        let is_open = |one: &Execution| one.workflow_id.as_ref().is_some_and(|id| open[id]);
-        Ok(executions.into_iter().filter(is_open).collect())
+        let asked: Vec<Option<Id>> = asked.buffer_unordered(MAX_LOOKUPS).try_collect().await?;
+        Ok(asked.into_iter().flatten().collect())
     }
 
     /// Tags a workflow that was written here as one that a person must review before it is started,

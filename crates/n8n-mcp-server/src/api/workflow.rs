@@ -125,7 +125,7 @@ pub(crate) struct Definition {
 }
 
 /// The query of a list of workflows.
-#[derive(Default, Serialize)]
+#[derive(Clone, Default, Serialize)]
 pub(crate) struct WorkflowFilter {
     /// Names of tags, separated by commas; the workflow has all of them.
     #[serde(skip_serializing_if = "String::is_empty")]

@@ -12,6 +12,7 @@ use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
+use crate::policy::NEW_IS_CLOSED;
 use crate::workflow::{Draft, FIELD_SETS};
 
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
@@ -36,10 +37,15 @@ impl Api {
         &self,
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
+        self.policy.check_create()?;
         let created = self.write(Method::POST, &["workflows"], draft).await?;
         let id = Id::try_from(created.0.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;
+        if !self.policy.is_open() && self.workflow(&id).await.is_err() {
+            self.delete_workflow(&id).await?;
+            return Err(ToolError::forbidden(NEW_IS_CLOSED));
+        }
         self.mark_for_review(&id).await?;
         Ok(created)
     }

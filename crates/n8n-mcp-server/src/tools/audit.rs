@@ -87,25 +87,39 @@ impl Tool for AuditN8n {
             answer.map_err(|failure| refusal(failure, "This n8n cannot audit itself."))?;
         // n8n returns an empty list if there is nothing to report.
         let reports = answer.as_object().into_iter().flat_map(Map::values);
+        let reports: Vec<_> = reports.filter_map(|one| Report::deserialize(one).ok()).collect();
+        let sections = reports.iter().flat_map(|report| &report.sections);
+        let places = sections.flat_map(|section| &section.location);
+        let workflows = places.filter_map(workflow_id).collect();
+        let open = n8n.api.open_workflows(workflows).await?;
+        let is_open = |place: &Map<String, Value>| {
+            !place.contains_key("workflowId") || workflow_id(place).is_some_and(|id| open.contains(&id))
+        };
         let mut risks = Vec::new();
-        for Report { risk, sections } in reports.filter_map(|one| Report::deserialize(one).ok()) {
-            risks.extend(sections.into_iter().map(|section| {
-                Risk {
+        for Report { risk, sections } in reports {
+            for mut section in sections {
+                let all = section.location.len();
+                section.location.retain(is_open);
+                if section.location.is_empty() && all > 0 {
+                    continue;
+                }
+                let places = section.location.iter().take(MAX_PLACES).map(place);
+                risks.push(Risk {
                     category: risk.clone(),
                     count: section.location.len(),
-                    places: section
-                        .location
-                        .iter()
-                        .take(MAX_PLACES)
-                        .map(place)
-                        .collect(),
+                    places: places.collect(),
                     title: section.title,
                     recommendation: section.recommendation,
-                }
-            }));
+                });
+            }
         }
         Ok(Audit { risks })
     }
+}
+
+fn workflow_id(location: &Map<String, Value>) -> Option<Id> {
+    let id = location.get("workflowId")?.as_str()?;
+    Id::try_from(id.to_owned()).ok()
 }
 
 fn place(location: &Map<String, Value>) -> String {

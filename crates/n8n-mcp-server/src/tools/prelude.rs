@@ -7,6 +7,6 @@ pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use serde_json::{Map, Value, json};
 pub(crate) use upstream::http::Method;
 
-pub(in crate::tools) use super::collection::{Collection, Deleted, Limit, check_cursor, refusal};
+pub(in crate::tools) use super::collection::{Collection, Deleted, Limit, refusal};
 pub(crate) use crate::id::Id;
 pub(crate) use crate::service::N8n;

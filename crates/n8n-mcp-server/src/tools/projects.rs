@@ -131,6 +131,7 @@ impl Tool for DeleteProject {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let loss = "Deletes project {id} of n8n with all workflows and credentials in it.";
         PROJECTS
             .delete(n8n, call, &self.project_id, self.confirm, loss)

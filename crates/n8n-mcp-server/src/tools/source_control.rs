@@ -62,6 +62,7 @@ impl Tool for SourceControlStatus {
     type Output = SourceFiles;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<SourceFiles, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let (path, direction) = (
             ["source-control", "status"],
             self.direction.unwrap_or_default(),
@@ -93,6 +94,7 @@ impl Tool for PullFromSourceControl {
     type Output = SourceFiles;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<SourceFiles, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let loss = "Overwrites workflows, tags and variables of n8n with those of its repository.";
         call.confirm(loss, "repository", self.confirm.as_deref())
             .await?;
@@ -130,6 +132,7 @@ impl Tool for PushToSourceControl {
     type Output = SourceFiles;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<SourceFiles, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let path = ["source-control", "push"];
         let body =
             json!({"commitMessage": self.message, "fileNames": self.files, "force": self.force});

@@ -1,6 +1,5 @@
 //! The toolset `tags`.
 
-use crate::policy::REVIEW_TAG;
 use crate::tools::prelude::*;
 
 const TAGS: Collection = Collection {
@@ -66,6 +65,7 @@ impl Tool for CreateTag {
     type Output = Tag;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
+        n8n.api.policy.check_tag(self.name.trim())?;
         let body = json!({"name": self.name});
         TAGS.send(n8n, Method::POST, &[], &body).await
     }
@@ -88,7 +88,8 @@ impl Tool for RenameTag {
     type Output = Tag;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Tag, ToolError> {
-        keep_review_tag(n8n, &self.tag_id).await?;
+        check_tag(n8n, &self.tag_id).await?;
+        n8n.api.policy.check_tag(self.name.trim())?;
         let (path, body) = ([self.tag_id.as_str()], json!({"name": self.name}));
         TAGS.send(n8n, Method::PUT, &path, &body).await
     }
@@ -111,23 +112,19 @@ impl Tool for DeleteTag {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
-        keep_review_tag(n8n, &self.tag_id).await?;
+        check_tag(n8n, &self.tag_id).await?;
         let loss = "Deletes tag {id} of n8n and removes it from all workflows.";
         TAGS.delete(n8n, call, &self.tag_id, self.confirm, loss)
             .await
     }
 }
 
-/// Rejects changes of the tag that marks workflows which a person must review.
-async fn keep_review_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
-    if !n8n.api.policy.requires_review {
+/// Rejects changes of a tag that decides what this server may do.
+async fn check_tag(n8n: &N8n, id: &Id) -> Result<(), ToolError> {
+    if !n8n.api.policy.depends_on_tags() {
         return Ok(());
     }
     let tag: Result<Tag, _> = n8n.api.get(&["tags", id.as_str()], &[]).await;
-    match tag.map_err(|failure| refusal(failure, TAGS.missing))? {
-        tag if tag.name == REVIEW_TAG => Err(ToolError::forbidden(format!(
-            "Only a person may remove the tag {REVIEW_TAG}, in n8n."
-        ))),
-        _ => Ok(()),
-    }
+    let tag = tag.map_err(|failure| refusal(failure, TAGS.missing))?;
+    n8n.api.policy.check_tag(&tag.name)
 }

@@ -151,6 +151,7 @@ impl Tool for DeleteUser {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let loss = "Deletes user {id} of n8n with all personal workflows and credentials.";
         USERS
             .delete(n8n, call, &self.user_id, self.confirm, loss)

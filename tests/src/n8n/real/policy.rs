@@ -90,7 +90,7 @@ async fn written_workflow_waits_for_review() {
     let whole = env.read(&workflow).await;
     let mut tags = whole["tags"].as_array().unwrap().iter();
     let tag = &tags.find(|tag| tag["name"] == "mcp-review").unwrap()["id"];
-    refused!(env, "delete_tag", {"tag_id": tag, "confirm": tag}, "Only a person");
+    refused!(env, "delete_tag", {"tag_id": tag, "confirm": tag}, "only a person");
     // A person has reviewed it.
     env.set_tags(&workflow, &[]).await;
     done!(env, "activate_workflow", {"workflow_id": id});

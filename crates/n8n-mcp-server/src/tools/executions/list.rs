@@ -5,6 +5,7 @@ use upstream::time::{Since, Timestamp, parse_timestamp};
 
 use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
 use crate::run::RunStatus;
+use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
@@ -70,24 +71,38 @@ impl Tool for ListExecutions {
     type Output = ExecutionPage;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<ExecutionPage, ToolError> {
+        let cursor = self.cursor.clone();
         let filter = self.filter()?;
         if let Some(workflow) = &filter.workflow {
             n8n.api.admit_id(workflow).await?;
         }
-        let explain = |failure| explain(failure, &filter);
-        let (mut executions, next_cursor) = page(n8n, &filter).await.map_err(explain)?;
-        if filter.status.is_none() && filter.cursor.is_none() {
+        let limit = filter.limit as usize;
+        let fetch = |cursor| {
+            let filter = ExecutionFilter {
+                cursor,
+                ..filter.clone()
+            };
+            async move {
+                let listed = page(n8n, &filter).await;
+                let (rows, next) = listed.map_err(|failure| explain(failure, &filter))?;
+                Ok((n8n.api.admitted(rows).await?, next))
+            }
+        };
+        let (mut executions, next_cursor) =
+            filtered_page(limit, cursor.as_deref(), fetch).await?;
+        if filter.status.is_none() && cursor.is_none() {
             // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
                 status: Some("running"),
                 ..filter.clone()
             };
-            let (running, _) = page(n8n, &running).await.map_err(explain)?;
+            let listed = page(n8n, &running).await;
+            let (running, _) = listed.map_err(|failure| explain(failure, &running))?;
+            let running = n8n.api.admitted(running).await?.into_iter().flatten();
             let known = |one: &Execution| executions.iter().any(|other| other.id == one.id);
-            let running: Vec<_> = running.into_iter().filter(|one| !known(one)).collect();
+            let running: Vec<_> = running.filter(|one| !known(one)).collect();
             executions.splice(0..0, running);
         }
-        let executions = n8n.api.admitted(executions).await?;
         Ok(ExecutionPage {
             executions: executions.into_iter().map(ExecutionRow::from).collect(),
             next_cursor,
@@ -137,7 +152,6 @@ fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
 
 impl ListExecutions {
     fn filter(self) -> Result<ExecutionFilter, ToolError> {
-        check_cursor(self.cursor.as_deref())?;
         let started_after = self.since.map(|text| {
             let since = Since::parse(text.trim()).ok_or_else(|| {
                 ToolError::invalid_argument(format!(
@@ -153,7 +167,6 @@ impl ListExecutions {
             status: self.status.map(StatusFilter::n8n_name),
             started_after: started_after.transpose()?,
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
-            cursor: self.cursor,
             ..ExecutionFilter::default()
         })
     }

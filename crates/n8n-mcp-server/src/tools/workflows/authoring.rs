@@ -63,6 +63,7 @@ async fn check_change(
     before: Option<&Draft>,
     draft: &Draft,
 ) -> Result<Vec<Finding>, ToolError> {
+    n8n.api.admit_called(before, draft).await?;
     let old = before.map(check).unwrap_or_default();
     let mut found = check(draft);
     found.retain(|finding| !old.contains(finding));

@@ -1,11 +1,10 @@
 //! `list_workflows`
 
 use crate::api::{WorkflowFilter, WorkflowRow};
+use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 100;
-/// Pages of n8n that one call reads.
-const MAX_PAGES: u32 = 4;
 
 /// Lists n8n workflows.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -45,26 +44,27 @@ impl Tool for ListWorkflows {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowPage, ToolError> {
         let archived = self.archived;
-        let mut filter = self.filter()?;
-        let policy = &n8n.api.policy;
-        let mut pages = 0;
-        loop {
-            let page = n8n.api.workflows(&filter).await?;
-            let (mut workflows, next_cursor) = (page.data, page.next_cursor);
-            workflows.retain(|row| {
-                let is_open = policy.admits_all(&row.id, &row.tags, &row.projects);
-                row.is_archived == archived && is_open
-            });
-            pages += 1;
-            // n8n cannot filter by archived or by policy: an empty page is not the end.
-            if !workflows.is_empty() || next_cursor.is_none() || pages == MAX_PAGES {
-                return Ok(WorkflowPage {
-                    workflows,
-                    next_cursor,
-                });
+        let (filter, cursor) = (self.filter()?, self.cursor.as_deref());
+        let (policy, limit) = (&n8n.api.policy, filter.limit as usize);
+        let is_shown = |row: &WorkflowRow| {
+            row.is_archived == archived && policy.admits_all(&row.id, &row.tags, &row.projects)
+        };
+        let fetch = |cursor| {
+            let filter = WorkflowFilter {
+                cursor,
+                ..filter.clone()
+            };
+            async move {
+                let page = n8n.api.workflows(&filter).await?;
+                let rows = page.data.into_iter().map(|row| Some(row).filter(is_shown));
+                Ok((rows.collect(), page.next_cursor))
             }
-            filter.cursor = next_cursor;
-        }
+        };
+        let (workflows, next_cursor) = filtered_page(limit, cursor, fetch).await?;
+        Ok(WorkflowPage {
+            workflows,
+            next_cursor,
+        })
     }
 }
 
@@ -77,7 +77,7 @@ impl ListWorkflows {
         }
     }
 
-    fn filter(self) -> Result<WorkflowFilter, ToolError> {
+    fn filter(&self) -> Result<WorkflowFilter, ToolError> {
         // n8n expects the names in one text, separated by commas, and ignores blank ones.
         let unusable = |tag: &&String| tag.contains(',') || tag.trim().is_empty();
         if let Some(tag) = self.tags.iter().find(unusable) {
@@ -85,14 +85,13 @@ impl ListWorkflows {
                 "`tags` contains {tag:?}: n8n cannot search for a tag that is blank or has a comma."
             )));
         }
-        check_cursor(self.cursor.as_deref())?;
         Ok(WorkflowFilter {
             tags: self.tags.join(","),
             active: self.active,
-            name: self.name.filter(|name| !name.is_empty()),
-            project: self.project_id,
+            name: self.name.clone().filter(|name| !name.is_empty()),
+            project: self.project_id.clone(),
             limit: self.limit.map_or(DEFAULT_LIMIT, Bounded::get),
-            cursor: self.cursor,
+            cursor: None,
         })
     }
 }
