@@ -87,13 +87,16 @@ impl Tool for AuditN8n {
             answer.map_err(|failure| refusal(failure, "This n8n cannot audit itself."))?;
         // n8n returns an empty list if there is nothing to report.
         let reports = answer.as_object().into_iter().flat_map(Map::values);
-        let reports: Vec<_> = reports.filter_map(|one| Report::deserialize(one).ok()).collect();
+        let reports: Vec<_> = reports
+            .filter_map(|one| Report::deserialize(one).ok())
+            .collect();
         let sections = reports.iter().flat_map(|report| &report.sections);
         let places = sections.flat_map(|section| &section.location);
         let workflows = places.filter_map(workflow_id).collect();
         let open = n8n.api.open_workflows(workflows).await?;
         let is_open = |place: &Map<String, Value>| {
-            !place.contains_key("workflowId") || workflow_id(place).is_some_and(|id| open.contains(&id))
+            !place.contains_key("workflowId")
+                || workflow_id(place).is_some_and(|id| open.contains(&id))
         };
         let mut risks = Vec::new();
         for Report { risk, sections } in reports {

@@ -51,7 +51,10 @@ fn read_cursor(text: &str) -> (Option<String>, usize) {
         Some((cursor, skip)) if let Ok(skip) = skip.parse() => (cursor, skip),
         _ => (text, 0),
     };
-    (Some(cursor.to_owned()).filter(|cursor| !cursor.is_empty()), skip)
+    (
+        Some(cursor.to_owned()).filter(|cursor| !cursor.is_empty()),
+        skip,
+    )
 }
 
 #[cfg(test)]
@@ -69,7 +72,10 @@ mod tests {
         let fetch = |cursor: Option<String>| {
             let page: usize = cursor.map_or(0, |cursor| cursor.parse().unwrap());
             let rows = (page * 4..page * 4 + 4).map(|row| is_shown(row).then_some(row));
-            ready(Ok((rows.collect(), (page < 9).then(|| (page + 1).to_string()))))
+            ready(Ok((
+                rows.collect(),
+                (page < 9).then(|| (page + 1).to_string()),
+            )))
         };
         filtered_page(limit, cursor, fetch).await.unwrap()
     }
@@ -81,7 +87,10 @@ mod tests {
             loop {
                 let (rows, next) = page(limit, cursor.as_deref(), |row| row % step == 0).await;
                 let is_last = next.is_none();
-                assert!(is_last || rows.len() == limit.min(8 * 4), "{step} {limit} {rows:?}");
+                assert!(
+                    is_last || rows.len() == limit.min(8 * 4),
+                    "{step} {limit} {rows:?}"
+                );
                 all.extend(rows);
                 cursor = next;
                 if is_last {

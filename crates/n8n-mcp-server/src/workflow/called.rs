@@ -81,9 +81,7 @@ mod tests {
 
     #[test]
     fn references_are_found_in_every_form() {
-        let node = |name: &str, parameters: Value| {
-            json!({"name": name, "type": "t", "parameters": parameters})
-        };
+        let node = |name: &str, parameters: Value| json!({"name": name, "type": "t", "parameters": parameters});
         let draft = json!({"name": "W", "settings": {"errorWorkflow": "e"}, "nodes": [
             node("Plain", json!({"workflowId": "a"})),
             node("Locator", json!({"workflowId": {"__rl": true, "mode": "list", "value": "b"}})),
@@ -94,7 +92,10 @@ mod tests {
         ]});
         let draft = Draft::read(draft.as_object().unwrap().clone()).unwrap();
         let called = called_workflows(&draft);
-        let ids: Vec<_> = called.iter().map(|one| one.id().map(|id| id.to_string())).collect();
+        let ids: Vec<_> = called
+            .iter()
+            .map(|one| one.id().map(|id| id.to_string()))
+            .collect();
         let expected = [Some("e"), Some("a"), Some("b"), None, None, Some("d")];
         assert_eq!(ids, expected.map(|id| id.map(str::to_owned)));
         assert_eq!(called[1].place, "node \"Plain\"");

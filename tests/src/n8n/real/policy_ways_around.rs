@@ -69,7 +69,9 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
     // Another one, and an old reference that a person wrote.
     let change = json!({"nodes": [webhook("lastNode"), caller(sub, locator(&free.id))]});
     done!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change});
-    let written = env.draft(vec![webhook("lastNode"), caller(sub, locator(&closed.id))]).await;
+    let written = env
+        .draft(vec![webhook("lastNode"), caller(sub, locator(&closed.id))])
+        .await;
     done!(guarded, "update_workflow", {"workflow_id": written.id, "workflow": {"name": "renamed"}});
     for workflow in [&closed, &open, &free, &written] {
         env.delete(workflow).await;
@@ -89,8 +91,20 @@ async fn new_workflow_outside_of_the_allowed_ones_is_not_created() {
     for rules in [&open.id, &foreign] {
         let args = ["--toolsets", "all", "--allow-workflows", rules];
         let guarded = Env::with(&args).await.unwrap();
-        assert_refused(&guarded, "create_workflow", new.clone(), "Nothing was created").await;
-        assert_refused(&guarded, "duplicate_workflow", copy.clone(), "Nothing was created").await;
+        assert_refused(
+            &guarded,
+            "create_workflow",
+            new.clone(),
+            "Nothing was created",
+        )
+        .await;
+        assert_refused(
+            &guarded,
+            "duplicate_workflow",
+            copy.clone(),
+            "Nothing was created",
+        )
+        .await;
         let found = env.get(&format!("/workflows?name={name}")).await;
         assert_eq!(found["data"], json!([]), "{found}");
     }
@@ -105,7 +119,9 @@ async fn new_workflow_outside_of_the_allowed_ones_is_not_created() {
 #[tokio::test]
 async fn whole_instance_is_neither_shown_nor_changed() {
     let Some(env) = Env::full().await else { return };
-    let closed = env.live(vec![webhook("lastNode"), code("return [];")]).await;
+    let closed = env
+        .live(vec![webhook("lastNode"), code("return [];")])
+        .await;
     let audit = done!(env, "audit_n8n", {"categories": ["instance", "nodes"]});
     assert_contains(&audit.to_string(), &closed.id);
     let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
@@ -115,7 +131,10 @@ async fn whole_instance_is_neither_shown_nor_changed() {
     for (tool, arguments) in [
         ("source_control_status", json!({})),
         ("pull_from_source_control", json!({"confirm": "repository"})),
-        ("push_to_source_control", json!({"message": "m", "files": []})),
+        (
+            "push_to_source_control",
+            json!({"message": "m", "files": []}),
+        ),
         ("delete_project", json!({"project_id": "p", "confirm": "p"})),
         ("delete_user", json!({"user_id": "u", "confirm": "u"})),
     ] {

@@ -88,8 +88,7 @@ impl Tool for ListExecutions {
                 Ok((n8n.api.admitted(rows).await?, next))
             }
         };
-        let (mut executions, next_cursor) =
-            filtered_page(limit, cursor.as_deref(), fetch).await?;
+        let (mut executions, next_cursor) = filtered_page(limit, cursor.as_deref(), fetch).await?;
         if filter.status.is_none() && cursor.is_none() {
             // n8n lists running executions only if it is asked for them.
             let running = ExecutionFilter {
