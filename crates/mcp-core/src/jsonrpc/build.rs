@@ -125,6 +125,15 @@ mod tests {
     use super::*;
 
     #[test]
+    fn response_is_written_with_one_allocation() {
+        let raw = RawValue::from_string(format!("\"{}\"", "i".repeat(50))).unwrap();
+        let result = Json::Owned(format!("[{}]", "1".repeat(500)));
+        let mut out = Vec::new();
+        response(Id::new(&raw).unwrap(), result).write(&mut out);
+        assert!(out.capacity() - out.len() < 40, "{}", out.capacity());
+    }
+
+    #[test]
     fn responses_are_encoded_as_json_rpc() {
         let raw = RawValue::from_string("7".to_owned()).unwrap();
         let id = Id::new(&raw).unwrap();

@@ -268,6 +268,79 @@ mod tests {
     }
 
     #[test]
+    fn params_are_structured_or_absent() {
+        for (params, expected) in [
+            ("", None),
+            (r#","params":null"#, None),
+            (r#","params":{"a":1}"#, Some(r#"{"a":1}"#)),
+            (r#","params":[1]"#, Some("[1]")),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m"{params}}}"#);
+            let Message::Request(request) = decode(line.as_bytes()).unwrap() else {
+                panic!("not a request")
+            };
+            assert_eq!(request.params.map(RawValue::get), expected, "{line}");
+        }
+    }
+
+    #[test]
+    fn response_has_a_result_or_an_error() {
+        let response = |rest: &str| {
+            let line = format!(r#"{{"jsonrpc":"2.0"{rest}}}"#);
+            match decode(line.as_bytes()) {
+                Ok(Message::Response(response)) => {
+                    let id = response.id.map(|id| id.as_json().to_owned());
+                    let text = |json: &RawValue| json.get().to_owned();
+                    Ok((id, response.outcome.map(text).map_err(text)))
+                }
+                Ok(_) => panic!("not a response: {line}"),
+                Err(error) => Err(error.fault),
+            }
+        };
+        let id = Some("1".to_owned());
+        let result = response(r#","id":1,"result":null"#).unwrap();
+        assert_eq!(result, (id.clone(), Ok("null".to_owned())));
+        let error = response(r#","id":1,"error":{}"#).unwrap();
+        assert_eq!(error, (id, Err("{}".to_owned())));
+        // The peer could not read the id of our request.
+        let unknown = response(r#","id":null,"error":{}"#).unwrap();
+        assert_eq!(unknown.0, None);
+        let both = Fault::Wrong("result", "absent if error is present");
+        assert_eq!(response(r#","id":1,"result":1,"error":{}"#), Err(both));
+    }
+
+    #[test]
+    fn faults_name_their_field_and_what_it_must_be() {
+        for (fault, field, text) in [
+            (Fault::NotJson("no JSON".into()), None, "no JSON"),
+            (Fault::NotAnObject, None, "a message must be a JSON object"),
+            (
+                Fault::EmptyBatch,
+                None,
+                "a batch must contain at least one message",
+            ),
+            (
+                Fault::LargeBatch,
+                None,
+                "a batch can contain at most 50 messages",
+            ),
+            (Fault::Duplicate("id"), Some("id"), "Duplicate field: id"),
+            (
+                Fault::Missing("method"),
+                Some("method"),
+                "Missing required field: method",
+            ),
+            (
+                Fault::Wrong("id", "a string"),
+                Some("id"),
+                "id must be a string",
+            ),
+        ] {
+            assert_eq!((fault.field(), &*fault.to_string()), (field, text));
+        }
+    }
+
+    #[test]
     fn invalid_json_is_a_parse_error() {
         let lines: [&[u8]; 5] = [
             b"{",

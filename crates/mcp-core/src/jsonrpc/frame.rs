@@ -77,3 +77,75 @@ impl<'a, T: Deserialize<'a>> Visitor<'a> for Items<'_, T> {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const REQUEST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"m"}"#;
+
+    fn batch(count: usize) -> String {
+        format!("[{}]", [REQUEST].repeat(count).join(","))
+    }
+
+    #[test]
+    fn white_space_does_not_make_a_batch_a_message() {
+        let frame = Frame::decode(REQUEST.as_bytes()).unwrap();
+        assert!(matches!(frame, Frame::Single(Message::Request(_))));
+        let spaced = format!(" \r\n\t{} \n", batch(2));
+        let frame = Frame::decode(spaced.as_bytes()).unwrap();
+        assert!(matches!(frame, Frame::Batch(messages) if messages.len() == 2));
+    }
+
+    #[test]
+    fn batch_holds_one_to_fifty_messages() {
+        let full = batch(MAX_BATCH);
+        let Frame::Batch(messages) = Frame::decode(full.as_bytes()).unwrap() else {
+            panic!("not a batch")
+        };
+        assert_eq!(messages.len(), MAX_BATCH);
+        assert!(messages.iter().all(Result::is_ok));
+        let numbers = format!("[{}0]", "0,".repeat(MAX_BATCH));
+        for (frame, fault) in [
+            ("[]", Fault::EmptyBatch),
+            (" [ ] ", Fault::EmptyBatch),
+            (&batch(MAX_BATCH + 1), Fault::LargeBatch),
+            (&numbers, Fault::LargeBatch),
+        ] {
+            let error = Frame::decode(frame.as_bytes()).unwrap_err();
+            assert_eq!((error.id, error.fault), (None, fault), "{frame}");
+        }
+    }
+
+    #[test]
+    fn batch_that_is_not_json_is_a_parse_error() {
+        let full = batch(MAX_BATCH);
+        for frame in ["[", "[{},", "[{}]x", "[1 2]", &full[..full.len() - 1]] {
+            let error = Frame::decode(frame.as_bytes()).unwrap_err();
+            assert!(
+                matches!(error.fault, Fault::NotJson(_)),
+                "{frame}: {error:?}"
+            );
+        }
+    }
+
+    #[test]
+    fn invalid_item_is_an_error_of_that_item_only() {
+        let frame = format!(r#"[1,{REQUEST},{{"id":"a"}},[],"x"]"#);
+        let Frame::Batch(messages) = Frame::decode(frame.as_bytes()).unwrap() else {
+            panic!("not a batch")
+        };
+        let faults: Vec<_> = messages
+            .iter()
+            .map(|message| message.as_ref().err().map(|error| &error.fault))
+            .collect();
+        let missing = Fault::Missing("jsonrpc");
+        let no_object = Some(&Fault::NotAnObject);
+        assert_eq!(
+            faults,
+            [no_object, None, Some(&missing), no_object, no_object]
+        );
+        let id = messages[2].as_ref().unwrap_err().id;
+        assert_eq!(id.map(|id| id.as_json()), Some(r#""a""#));
+    }
+}

@@ -49,4 +49,12 @@ mod tests {
         let others = ["null", "true", "1.0", "1e3", "1E3", "[]", "{}"];
         assert_eq!(others.iter().find(|id| accepts(id)), None);
     }
+
+    #[test]
+    fn ids_are_equal_as_they_were_written() {
+        let json =
+            ["1", "1", r#""1""#, "2"].map(|json| RawValue::from_string(json.into()).unwrap());
+        let [one, same, text, two] = json.each_ref().map(|raw| Id::new(raw).unwrap());
+        assert!(one == same && one != text && one != two);
+    }
 }

@@ -216,4 +216,36 @@ mod tests {
         twice.remove("a");
         assert_eq!(twice.encode(), r#"{"b":2}"#);
     }
+
+    #[test]
+    fn same_value_takes_no_more_memory() {
+        let mut members = Members::read(r#"{"a":1}"#).unwrap();
+        let before = members.text.len();
+        members.set("a", "1");
+        assert_eq!(members.text.len(), before);
+    }
+
+    #[test]
+    fn objects_are_encoded_with_one_allocation() {
+        let value = "1".repeat(100);
+        let text = format!(r#"{{"a":{value},"long name":{value},"c":{value}}}"#);
+        let members = Members::read(&text).unwrap();
+        for object in [
+            members.encode(),
+            members.inner(),
+            members.encode_with("longer name", Some(&value)),
+        ] {
+            assert!(object.capacity() - object.len() < 8, "{object}");
+        }
+    }
+
+    #[test]
+    fn object_without_members_is_empty() {
+        let mut members = Members::read("{}").unwrap();
+        assert!(members.is_empty());
+        members.set("a", "1");
+        assert!(!members.is_empty());
+        members.remove("a");
+        assert_eq!(members.encode(), "{}");
+    }
 }

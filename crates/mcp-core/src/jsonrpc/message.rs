@@ -50,3 +50,22 @@ pub struct ResponseIn<'a> {
 pub fn is_request(message: &Message<'_>) -> bool {
     matches!(message, Message::Request(_))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::super::decode;
+    use super::*;
+
+    #[test]
+    fn only_requests_expect_a_response() {
+        for (member, expected) in [
+            (r#""id":1,"method":"m""#, true),
+            (r#""method":"m""#, false),
+            (r#""id":1,"result":{}"#, false),
+        ] {
+            let line = format!(r#"{{"jsonrpc":"2.0",{member}}}"#);
+            let message = decode(line.as_bytes()).unwrap();
+            assert_eq!(is_request(&message), expected, "{line}");
+        }
+    }
+}

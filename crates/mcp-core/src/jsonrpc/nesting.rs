@@ -40,6 +40,9 @@ mod tests {
         let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(!is_too_deep(&nested(MAX_NESTING)));
         assert!(is_too_deep(&nested(MAX_NESTING + 1)));
+        // More brackets than levels.
+        let beside = format!("[[],{}]", nested(MAX_NESTING - 1));
+        assert!(!is_too_deep(&beside));
         let objects = format!("{}1{}", r#"{"a":"#.repeat(65), "}".repeat(65));
         assert!(is_too_deep(&objects));
     }
