@@ -206,6 +206,8 @@ pub(crate) fn not_open(id: &Id) -> ToolError {
 
 #[cfg(test)]
 mod tests {
+    use mcp_core::tool::ToolErrorKind;
+
     use super::*;
 
     fn rules(texts: &[&str]) -> Vec<Rule> {
@@ -223,40 +225,107 @@ mod tests {
         serde_json::from_value(json).unwrap()
     }
 
+    /// `admits_id` decides without the workflow and must never contradict `admits`.
     #[test]
     fn deny_rules_override_allow_rules() {
-        let policy = Policy::new(
-            rules(&["tag:open", "w9", "project:p1"]),
-            rules(&["tag:closed", "w3"]),
-            false,
-        );
-        assert!(policy.admits(&workflow("w1", &["open"], "p")));
-        assert!(policy.admits(&workflow("w9", &[], "p")));
-        assert!(policy.admits(&workflow("w2", &[], "p1")));
-        assert!(!policy.admits(&workflow("w2", &[], "p")));
-        assert!(!policy.admits(&workflow("w2", &["open", "closed"], "p")));
-        assert!(!policy.admits(&workflow("w3", &["open"], "p1")));
-        assert_eq!(policy.admits_id("w3"), Some(false));
-        assert_eq!(policy.admits_id("w9"), None);
+        let (open, closed, none) = (&["open"][..], &["open", "closed"][..], &[][..]);
+        // Allow rules, deny rules; id, tags and project of a workflow; by its id alone, and with the rest.
+        for (allow, deny, (id, tags, project), by_id, admitted) in [
+            (none, none, ("w1", none, "p"), Some(true), true),
+            (&["w1"], none, ("w1", none, "p"), Some(true), true),
+            (&["w1"], none, ("w2", none, "p"), Some(false), false),
+            (&["w1"], &["w2"], ("w1", none, "p"), Some(true), true),
+            (&["w1"], &["w2"], ("w2", none, "p"), Some(false), false),
+            (&["w1"], &["w2"], ("w3", none, "p"), Some(false), false),
+            (&["w1"], &["w1"], ("w1", none, "p"), Some(false), false),
+            (none, &["w1"], ("w1", none, "p"), Some(false), false),
+            (none, &["w1"], ("w2", none, "p"), Some(true), true),
+            // Tags and projects of a workflow are not known from its id.
+            (&["tag:open"], none, ("w1", open, "p"), None, true),
+            (&["tag:open"], none, ("w1", none, "p"), None, false),
+            (
+                &["tag:open", "w1"],
+                none,
+                ("w1", none, "p"),
+                Some(true),
+                true,
+            ),
+            (&["project:p"], none, ("w1", none, "p"), None, true),
+            (&["project:p"], none, ("w1", none, "q"), None, false),
+            (none, &["tag:closed"], ("w1", open, "p"), None, true),
+            (none, &["tag:closed"], ("w1", closed, "p"), None, false),
+            (none, &["project:p"], ("w1", none, "p"), None, false),
+            (&["w1"], &["tag:closed"], ("w1", closed, "p"), None, false),
+            (&["w1"], &["tag:closed"], ("w1", none, "p"), None, true),
+            (
+                &["tag:open"],
+                &["tag:closed"],
+                ("w1", closed, "p"),
+                None,
+                false,
+            ),
+            (
+                none,
+                &["tag:closed", "w1"],
+                ("w1", none, "p"),
+                Some(false),
+                false,
+            ),
+        ] {
+            let policy = Policy::new(rules(allow), rules(deny), false);
+            let text = format!("{allow:?} {deny:?} {id} {tags:?} {project}");
+            assert_eq!(policy.admits_id(id), by_id, "{text}");
+            assert_eq!(
+                policy.admits(&workflow(id, tags, project)),
+                admitted,
+                "{text}"
+            );
+            let is_open = allow.is_empty() && deny.is_empty();
+            assert_eq!(policy.is_open(), is_open, "{text}");
+        }
     }
 
     #[test]
-    fn rules_of_ids_decide_without_tags_and_projects() {
-        let policy = Policy::new(rules(&["w1"]), rules(&["w2"]), false);
-        assert_eq!(policy.admits_id("w1"), Some(true));
-        assert_eq!(policy.admits_id("w2"), Some(false));
-        assert_eq!(policy.admits_id("w3"), Some(false));
-        assert_eq!(Policy::default().admits_id("w3"), Some(true));
+    fn workflow_that_was_written_here_is_reviewed_before_it_starts() {
+        let is_ok = |result: Result<(), ToolError>| match result {
+            Ok(()) => true,
+            Err(error) => {
+                assert_eq!(error.kind(), ToolErrorKind::Forbidden);
+                assert!(error.message().contains("person"), "{error}");
+                false
+            }
+        };
+        let tags = |tags: &[&str]| tags.iter().map(ToString::to_string).collect::<Vec<_>>();
+        for requires_review in [true, false] {
+            let policy = Policy::new(Vec::new(), Vec::new(), requires_review);
+            let free = !requires_review;
+            let written = workflow("w", &["a", REVIEW_TAG], "p");
+            let reviewed = workflow("w", &["a"], "p");
+            assert_eq!(is_ok(policy.check_start(&written)), free);
+            assert!(is_ok(policy.check_start(&reviewed)));
+            // The tag may be added, not removed.
+            assert_eq!(is_ok(policy.check_tags(&written, &tags(&["a"]))), free);
+            assert!(is_ok(
+                policy.check_tags(&written, &tags(&[REVIEW_TAG, "b"]))
+            ));
+            assert!(is_ok(policy.check_tags(&reviewed, &tags(&["b"]))));
+            assert!(is_ok(policy.check_tags(&reviewed, &tags(&[REVIEW_TAG]))));
+            // An active workflow could run before the change is reviewed.
+            let mut active = workflow("w", &["a"], "p");
+            active.active = true;
+            assert_eq!(is_ok(policy.check_write(&active)), free);
+            assert!(is_ok(policy.check_write(&reviewed)));
+        }
     }
 
     #[test]
-    fn workflow_without_review_is_not_started() {
-        let policy = Policy::new(Vec::new(), Vec::new(), true);
-        let written = workflow("w", &[REVIEW_TAG], "p");
-        assert!(policy.check_start(&workflow("w", &[], "p")).is_ok());
-        let error = policy.check_start(&written).unwrap_err();
-        assert!(error.message().contains(REVIEW_TAG), "{error}");
-        assert!(Policy::default().check_start(&written).is_ok());
+    fn refusal_names_the_workflow_and_the_variables() {
+        let id = Id::try_from("w1".to_owned()).unwrap();
+        let error = not_open(&id);
+        assert_eq!(error.kind(), ToolErrorKind::Forbidden);
+        for part in ["w1", "N8N_ALLOW_WORKFLOWS", "N8N_DENY_WORKFLOWS"] {
+            assert!(error.message().contains(part), "{error}");
+        }
     }
 
     #[test]
