@@ -9,12 +9,17 @@ use crate::servers::{SERVERS, Server};
 /// The output of `cargo xtask` without arguments.
 pub(crate) const HELP: &str = include_str!("help.txt").trim_ascii_end();
 
+/// In place of an option: the command takes words without `--`.
+pub(crate) const WORDS: &str = "…";
+
 #[derive(Debug, Default)]
 pub(crate) struct Options {
     /// `--only`: the servers to start; empty for all.
     pub(crate) only: Vec<&'static Server>,
     /// `--port`: the port on loopback.
     pub(crate) port: Option<u16>,
+    /// The words without `--`.
+    pub(crate) words: Vec<String>,
     flags: Vec<String>,
 }
 
@@ -61,6 +66,7 @@ pub(crate) fn parse<'a>(
                 }
             }
             Arg::Long("port") => options.port = Some(parser.value()?.parse()?),
+            Arg::Value(word) if allowed.contains(&WORDS) => options.words.push(word.string()?),
             Arg::Long(flag) => options.flags.push(flag.to_owned()),
             other => return Err(other.unexpected()),
         }
@@ -108,6 +114,7 @@ mod tests {
         let (_, test) = parsed("test --keep --quick").unwrap();
         assert!(test.has("quick") && test.has("keep"));
         assert_eq!(parsed("scripted-llm --port 1").unwrap().1.port, Some(1));
+        assert_eq!(parsed("mutants a b").unwrap().1.words, ["a", "b"]);
     }
 
     #[test]

@@ -15,6 +15,7 @@ mod images;
 mod install;
 mod instance;
 mod layout;
+mod mutants;
 mod parallel;
 mod process;
 mod reaper;
@@ -40,7 +41,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 9] = [
+const COMMANDS: [Command; 10] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -49,6 +50,7 @@ const COMMANDS: [Command; 9] = [
     ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions"], bench::run),
     ("images", &["release", "check"], images::run),
+    ("mutants", &[args::WORDS], mutants::run),
     ("scripted-llm", &["port"], |layout, options| {
         scripted_llm::run(options.port, &layout.shutdown)
     }),
