@@ -192,4 +192,33 @@ mod tests {
         assert_eq!(owner(&tokens, b"new").as_deref(), Some("bob"));
         assert_eq!(owner(&tokens, b"d").as_deref(), Some("dave"));
     }
+
+    #[tokio::test(start_paused = true)]
+    async fn token_file_is_followed() {
+        let path = std::env::temp_dir().join(format!("mcp-serve-tokens-{}", std::process::id()));
+        std::fs::write(&path, "a\n").unwrap();
+        let tokens = Arc::new(Tokens::parse("a").unwrap());
+        let secret = Arc::new(Secret::new(None, Some(path.clone())));
+        let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a".into()));
+        let known = async |wait: Duration| {
+            tokio::time::sleep(wait).await;
+            ["a", "b", "c"].map(|token| tokens.principal(token.as_bytes()).is_some())
+        };
+        let (once, twice) = (RELOAD_INTERVAL * 6 / 5, RELOAD_INTERVAL * 2);
+        assert_eq!(known(once).await, [true, false, false]);
+        std::fs::write(&path, "b").unwrap();
+        // Read once: an editor may still be writing.
+        assert_eq!(known(RELOAD_INTERVAL).await, [true, false, false]);
+        assert_eq!(known(RELOAD_INTERVAL).await, [false, true, false]);
+        for unusable in ["", "a b c", "b\nc"] {
+            std::fs::write(&path, unusable).unwrap();
+            assert_eq!(known(twice).await, [false, true, false], "{unusable:?}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(known(twice).await, [false, true, false]);
+        std::fs::write(&path, "c").unwrap();
+        assert_eq!(known(twice).await, [false, false, true]);
+        following.abort();
+        std::fs::remove_file(&path).unwrap();
+    }
 }

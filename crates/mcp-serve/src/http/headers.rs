@@ -156,3 +156,6 @@ impl Accepts {
         accepts
     }
 }
+
+#[cfg(test)]
+mod tests;

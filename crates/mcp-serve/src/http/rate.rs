@@ -71,30 +71,51 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_limit() {
-        let limit = RateLimit::new(2);
+        let limit = RateLimit::new(4);
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
-        assert!(limit.admit("a", at(0)).is_ok());
-        assert!(limit.admit("a", at(0)).is_ok());
-        assert_eq!(limit.admit("a", at(0)), Err(Duration::from_millis(500)));
-        assert!(limit.admit("b", at(0)).is_ok());
-        assert!(limit.admit("a", at(500)).is_ok());
-        assert!(limit.admit("a", at(500)).is_err());
+        let wait = |millis| Err(Duration::from_millis(millis));
+        // Four at once, then one per 250 ms. A refused request costs nothing.
+        for (client, millis, expected) in [
+            ("a", 0, Ok(())),
+            ("a", 0, Ok(())),
+            ("a", 0, Ok(())),
+            ("a", 0, Ok(())),
+            ("a", 0, wait(250)),
+            ("a", 125, wait(125)),
+            ("b", 125, Ok(())),
+            ("a", 250, Ok(())),
+            ("a", 250, wait(250)),
+            // Never more than four at once.
+            ("a", 60_000, Ok(())),
+            ("a", 60_000, Ok(())),
+            ("a", 60_000, Ok(())),
+            ("a", 60_000, Ok(())),
+            ("a", 60_000, wait(250)),
+        ] {
+            assert_eq!(
+                limit.admit(client, at(millis)),
+                expected,
+                "{client} {millis}"
+            );
+        }
     }
 
     #[test]
     fn table_is_bounded() {
         let limit = RateLimit::new(1);
         let start = Instant::now();
+        let at = |millis| start + Duration::from_millis(millis);
         for client in 0..MAX_CLIENTS {
             assert!(limit.admit(&client.to_string(), start).is_ok());
         }
-        assert!(limit.admit("one more", start).is_err());
-        assert!(
-            limit
-                .admit("one more", start + Duration::from_secs(1))
-                .is_ok()
-        );
-        assert_eq!(limit.buckets.lock().len(), 1);
+        // A known client keeps its own limit, an unknown one waits for room.
+        let one_second = Duration::from_secs(1);
+        assert_eq!(limit.admit("0", at(500)), Err(one_second / 2));
+        assert_eq!(limit.admit("one more", at(999)), Err(one_second));
+        assert_eq!(limit.buckets.lock().len(), MAX_CLIENTS);
+        assert!(limit.admit("one more", at(1000)).is_ok());
+        // Only the bucket of client 0 was not full again.
+        assert_eq!(limit.buckets.lock().len(), 2);
     }
 }

@@ -60,6 +60,15 @@ impl Sessions {
 
     /// Returns the id of a new session of `principal`.
     pub(super) fn create_id(&self, negotiated: Negotiated, principal: &str) -> Option<String> {
+        self.create_id_at(negotiated, principal, unix_time())
+    }
+
+    fn create_id_at(
+        &self,
+        negotiated: Negotiated,
+        principal: &str,
+        now: Duration,
+    ) -> Option<String> {
         let mut payload = Vec::with_capacity(26);
         let revision = Revision::ALL
             .iter()
@@ -77,7 +86,7 @@ impl Sessions {
             .rev()
             .fold(0, |all, flag| all << 1 | u8::from(*flag));
         payload.push(flags);
-        payload.extend_from_slice(&unix_time().as_secs().to_le_bytes());
+        payload.extend_from_slice(&now.as_secs().to_le_bytes());
         payload.extend_from_slice(&random()?.to_ne_bytes());
         Some(self.signer.seal(&purpose(principal), &payload))
     }
@@ -221,12 +230,39 @@ mod tests {
         let id = sessions(1).create_id(NEGOTIATED, "alice").unwrap();
         assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
         let replica = sessions(1);
-        assert_eq!(
-            replica.open(&id, "alice").unwrap().connection.negotiated(),
-            Some(NEGOTIATED)
-        );
+        let session = replica.open(&id, "alice").unwrap();
+        assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
+        assert_eq!(session.id(), id);
         assert!(replica.open(&id, "bob").is_none());
+        assert!(!replica.end(&id, "bob"));
         assert!(sessions(2).open(&id, "alice").is_none());
+        assert!(replica.open(&id, "alice").is_some());
+    }
+
+    #[test]
+    fn result_of_the_negotiation_is_part_of_the_id() {
+        let sessions = sessions(1);
+        for (revision, polls) in Revision::ALL.into_iter().zip([false, false, false, true]) {
+            for flags in 0..16 {
+                let has = |bit| flags & bit != 0;
+                let capabilities = ClientCapabilities {
+                    elicitation: has(1),
+                    url_elicitation: has(2),
+                    sampling: has(4),
+                    roots: has(8),
+                };
+                let negotiated = Negotiated {
+                    revision,
+                    capabilities,
+                };
+                let id = sessions.create_id(negotiated, "").unwrap();
+                let session = sessions.open(&id, "").unwrap();
+                assert_eq!(session.connection.negotiated(), Some(negotiated));
+                let policy = session.replay_policy(Duration::from_secs(7));
+                assert_eq!((policy.session, policy.polls), (id, polls), "{revision:?}");
+                assert_eq!(policy.keep_alive, Duration::from_secs(7));
+            }
+        }
     }
 
     #[test]
@@ -240,15 +276,69 @@ mod tests {
     }
 
     #[test]
+    fn session_lasts_a_week() {
+        let (sessions, week) = (sessions(1), Duration::from_secs(604_800));
+        let minute = Duration::from_secs(60);
+        for (issued, is_valid) in [
+            (unix_time() - week + minute, true),
+            (unix_time() - week - minute, false),
+            (unix_time() + 4 * minute, true),
+            (unix_time() + 6 * minute, false),
+        ] {
+            let id = sessions.create_id_at(NEGOTIATED, "", issued).unwrap();
+            assert_eq!(sessions.open(&id, "").is_some(), is_valid, "{issued:?}");
+        }
+    }
+
+    #[test]
     fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
         let sessions = sessions(1);
         let id = sessions.create_id(NEGOTIATED, "").unwrap();
         let session = sessions.open(&id, "").unwrap();
-        assert_eq!(sessions.live.lock().connections.len(), 1);
+        let same = sessions.open(&id, "").unwrap();
+        assert!(Arc::ptr_eq(&session.connection, &same.connection));
         drop(session);
+        // Another request of the session is under way.
+        assert_eq!(sessions.live.lock().connections.len(), 1);
+        drop(same);
         assert!(sessions.live.lock().connections.is_empty());
         assert!(sessions.end(&id, ""));
         assert!(!sessions.end(&id, ""));
         assert!(sessions.open(&id, "").is_none());
+    }
+
+    #[test]
+    fn table_of_live_sessions_drops_the_oldest() {
+        let mut live = LiveSessions::default();
+        for number in 0..=MAX_LIVE_SESSIONS {
+            assert!(number < MAX_LIVE_SESSIONS || live.connections.contains_key("0"));
+            live.add(&number.to_string(), Connection::from_negotiated(NEGOTIATED));
+        }
+        assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
+        assert!(!live.connections.contains_key("0"));
+    }
+
+    #[test]
+    fn table_of_ended_sessions_drops_the_oldest() {
+        let sessions = sessions(1);
+        let [first, second] = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
+        assert!(sessions.end(&first, ""));
+        let ended = |count| {
+            let others = (1..count).map(|number| number.to_string());
+            let mut live = sessions.live.lock();
+            for id in others {
+                live.revoked_order.push_back(id.clone());
+                live.revoked.insert(id, ());
+            }
+        };
+        ended(MAX_REVOKED_SESSIONS - 1);
+        assert!(sessions.end(&second, ""));
+        assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
+        assert!(sessions.open(&first, "").is_none());
+        let third = sessions.create_id(NEGOTIATED, "").unwrap();
+        assert!(sessions.end(&third, ""));
+        assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
+        assert!(sessions.open(&second, "").is_none());
+        assert!(sessions.open(&first, "").is_some());
     }
 }

@@ -89,4 +89,16 @@ mod tests {
         drop((second, third, other));
         assert!(slots.open.lock().is_empty());
     }
+
+    #[test]
+    fn stream_ends_when_its_token_is_revoked() {
+        let mut cx = Context::from_waker(std::task::Waker::noop());
+        let token = CancellationToken::new();
+        let mut revocation = Revocation::new(Some(token.clone()));
+        assert!(!revocation.poll(&mut cx));
+        token.cancel();
+        assert!(revocation.poll(&mut cx));
+        // Where no token is required, none is revoked.
+        assert!(!Revocation::new(None).poll(&mut cx));
+    }
 }
