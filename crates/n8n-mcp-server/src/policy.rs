@@ -318,6 +318,32 @@ mod tests {
         }
     }
 
+    /// A tag that decides what is allowed, and a new workflow, which no rule by id can name.
+    #[test]
+    fn rules_cannot_be_changed_through_tags_and_new_workflows() {
+        let none = &[][..];
+        for (allow, deny, review, tag_is_free, depends_on_tags, may_create) in [
+            (none, none, false, true, false, true),
+            (&["w1"], none, false, true, false, false),
+            (none, &["w1"], false, true, false, true),
+            (&["project:p"], none, false, true, false, true),
+            (&["w1", "project:p"], none, false, true, false, true),
+            (&["tag:other"], none, false, true, true, false),
+            (&["tag:a"], none, false, false, true, false),
+            (none, &["w1", "tag:a"], false, false, true, true),
+            (none, none, true, true, true, true),
+        ] {
+            let policy = Policy::new(rules(allow), rules(deny), review);
+            let text = format!("{allow:?} {deny:?} {review}");
+            assert_eq!(policy.check_tag("a").is_ok(), tag_is_free, "{text}");
+            assert_eq!(policy.check_tag(REVIEW_TAG).is_ok(), !review, "{text}");
+            assert_eq!(policy.depends_on_tags(), depends_on_tags, "{text}");
+            assert_eq!(policy.check_create().is_ok(), may_create, "{text}");
+            let is_open = policy.check_all_open("audit").is_ok();
+            assert_eq!(is_open, policy.is_open(), "{text}");
+        }
+    }
+
     #[test]
     fn refusal_names_the_workflow_and_the_variables() {
         let id = Id::try_from("w1".to_owned()).unwrap();
