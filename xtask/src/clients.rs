@@ -1,27 +1,30 @@
-//! `cargo xtask clients`: runs real clients of others against our fixture server, over both transports,
-//! in every era that they support. Their checks are in `tests/clients`, and so are the servers of
-//! others that the gateway is tested with.
+//! `cargo xtask clients`: runs real clients of others against our fixture server, alone and behind the
+//! gateway, over both transports, in every era that they support. Their checks are in `tests/clients`,
+//! and so are the servers of others that the gateway is tested with.
 
 mod sdk;
 
-use std::fs;
+use std::fs::{self, Permissions};
+use std::os::unix::fs::PermissionsExt as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
 use crate::cargo;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
+use crate::instance::clear_dir;
 use crate::layout::Layout;
 use crate::parallel;
 use crate::process::Program;
+use crate::servers::Gateway;
 use crate::services::Environment;
-use crate::test_server::{self, FIXTURE};
+use crate::test_server::{self, FIXTURE, NO_SERVICES};
 
-use sdk::{SDKS, Sdk};
+use sdk::{SDKS, Sdk, Target};
 
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
-    let build = format!("build --package tests --bin {FIXTURE}");
-    if !cargo::run(layout, &build, &[])? {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let counts = run(layout)?;
@@ -60,29 +63,73 @@ pub(crate) fn install_servers(layout: &Layout) -> OtherServers {
 fn run_sdk(layout: &Layout, sdk: &Sdk) -> anyhow::Result<TestCounts> {
     sdk.install(layout)?;
     let mut sum = TestCounts::default();
-    for (client, file) in sdk.clients {
-        let (program, script) = sdk.command(layout, file);
-        sum += run_client(layout, client, Program::new(program)?.args(script))?;
+    for (client, file, targets) in sdk.clients {
+        for target in *targets {
+            let (program, script) = sdk.command(layout, file);
+            sum += run_client(layout, client, *target, Program::new(program)?.args(script))?;
+        }
     }
     Ok(sum)
 }
 
 /// Runs one client with its own server, which counts the client's calls.
-fn run_client(layout: &Layout, name: &'static str, client: Program) -> anyhow::Result<TestCounts> {
+fn run_client(
+    layout: &Layout,
+    client: &'static str,
+    target: Target,
+    program: Program,
+) -> anyhow::Result<TestCounts> {
     let started = Instant::now();
-    let server = test_server::start(layout, FIXTURE, &format!("clients-{name}-server"), &[])?;
+    let gateway = GatewayFiles::write(layout, client)?;
+    let (server, command, env) = match target {
+        Target::Fixture => (FIXTURE, test_server::binary(layout), Vec::new()),
+        Target::Gateway => (Gateway::PROGRAM, gateway.script.clone(), gateway.environment()),
+        Target::Server(name) => (name, layout.binaries(false).join(name), NO_SERVICES.into()),
+    };
+    let name = format!("{client}-with-{server}");
+    let server = test_server::start(layout, server, &format!("clients-{name}-server"), &env)?;
     let log = layout.fresh_log(&format!("clients-{name}"))?;
-    let has_succeeded = test_server::unconfigured(client)
+    let has_succeeded = test_server::unconfigured(program)
         .args([format!("http://127.0.0.1:{}/mcp", server.port)])
-        .args([test_server::binary(layout)])
+        .args([command])
+        .envs(env)
         .log_to(&log)?
-        .succeeds(&layout.shutdown, Some(Heartbeat::start("clients", name)))?;
+        .succeeds(&layout.shutdown, Some(Heartbeat::start("clients", client)))?;
     drop(server);
     let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
     let counts = counts(&output, has_succeeded);
     let failures = output.lines().filter(|line| line.starts_with("FAILED "));
-    counts.print(layout, name, started, failures.map(str::to_owned), &log);
+    counts.print(layout, &name, started, failures.map(str::to_owned), &log);
     Ok(counts)
+}
+
+/// The files of a gateway in front of the fixture, whose tools keep their names.
+struct GatewayFiles {
+    config: String,
+    /// Starts it over stdio: clients pass on no variables.
+    script: PathBuf,
+}
+
+impl GatewayFiles {
+    fn write(layout: &Layout, client: &str) -> anyhow::Result<Self> {
+        let dir = layout.backends().join("clients-gateway").join(client);
+        clear_dir(&dir)?;
+        let (config, script) = (dir.join("gateway.toml"), dir.join("gateway.sh"));
+        let child = test_server::binary(layout);
+        let backend = format!("command = [{child:?}, \"--stdio\"]\nbare = true\n");
+        fs::write(&config, format!("[backends.fixture]\n{backend}"))?;
+        let gateway = layout.binaries(false).join(Gateway::PROGRAM);
+        let exec = format!("exec {gateway:?} --config {config:?} --events memory \"$@\"");
+        fs::write(&script, format!("#!/bin/sh\n{exec}\n"))?;
+        fs::set_permissions(&script, Permissions::from_mode(0o700))?;
+        let config = config.to_string_lossy().into_owned();
+        Ok(Self { config, script })
+    }
+
+    fn environment(&self) -> Vec<(&'static str, &str)> {
+        let config = ("MCP_GATEWAY_CONFIG", &*self.config);
+        vec![config, ("MCP_GATEWAY_EVENTS", "memory")]
+    }
 }
 
 /// Counts the lines `ok …` and `FAILED …`.

@@ -19,7 +19,7 @@ use crate::instance::clear_dir;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::Program;
 use crate::servers::{Gateway, SERVERS, Server};
-use crate::test_server::{self, FIXTURE, RunningServer};
+use crate::test_server::{self, FIXTURE, NO_SERVICES, RunningServer};
 
 use report::{Report, UNTESTABLE_SCENARIO};
 
@@ -58,14 +58,6 @@ const SCENARIOS: [(&str, &[&str]); 2] = [
             UNTESTABLE_SCENARIO,
         ],
     ),
-];
-
-/// Addresses of services where nothing listens. The n8n server needs a key to try at all.
-const NO_SERVICES: [(&str, &str); 4] = [
-    ("N8N_URL", "http://127.0.0.1:1"),
-    ("N8N_API_KEY", "none"),
-    ("OPENHANDS_URL", "http://127.0.0.1:1"),
-    ("DOCKER_HOST", "tcp://127.0.0.1:1"),
 ];
 
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {

@@ -16,6 +16,14 @@ const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// The prefixes of variables that may configure our servers on this machine.
 const CONFIGURATION_PREFIXES: [&str; 4] = ["MCP_", "N8N_", "OPENHANDS_", "DOCKER_"];
 
+/// Addresses of services where nothing listens. The n8n server needs a key to try at all.
+pub(crate) const NO_SERVICES: [(&str, &str); 4] = [
+    ("N8N_URL", "http://127.0.0.1:1"),
+    ("N8N_API_KEY", "none"),
+    ("OPENHANDS_URL", "http://127.0.0.1:1"),
+    ("DOCKER_HOST", "tcp://127.0.0.1:1"),
+];
+
 /// A server that listens on a port of loopback. Dropping it ends it.
 #[derive(Debug)]
 pub(crate) struct RunningServer {

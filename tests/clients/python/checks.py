@@ -4,9 +4,10 @@
 """
 
 import asyncio
+import os
 import time
 from collections.abc import Awaitable, Callable
-from contextlib import AbstractAsyncContextManager
+from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
 
@@ -146,18 +147,56 @@ async def prompt(peer: Peer, _: str) -> None:
     await refused(peer.prompt("no_such_prompt", {}), -32602)
 
 
-CHECKS = [negotiate, list_tools, call, error, progress, cancel, resource, prompt]
+async def added_backend(peer: Peer, other: Peer) -> None:
+    """A backend that is added to the gateway is listed within a second of the notification, also for a
+    client that is not notified and has listed the tools before."""
+    with open(CONFIG, encoding="utf-8") as file:
+        before = file.read()
+    added = before.replace("bare = true", "").replace("[backends.fixture]", "[backends.added]")
+    await other.tools()
+    try:
+        async with peer.tools_changed() as changed:
+            for config, is_listed in [(before + added, True), (before, False)]:
+                with open(CONFIG, "w", encoding="utf-8") as file:
+                    file.write(config)
+                await changed()
+                until = time.monotonic() + 1
+                while ("added__echo" in await other.tools()) != is_listed:
+                    if time.monotonic() > until:
+                        raise AssertionError(f"listed: {not is_listed}, a second after the notification")
+    finally:
+        with open(CONFIG, "w", encoding="utf-8") as file:
+            file.write(before)
 
 
-async def run(client: str, connect: Callable[[str, str], AbstractAsyncContextManager[Peer]]) -> None:
-    """Runs every check over both transports in every era, and prints one line for each."""
+# The configuration file of the gateway, if the server is one.
+CONFIG = os.environ.get("MCP_GATEWAY_CONFIG")
+
+BASIC = [list_tools, call, error]
+CHECKS = [negotiate, *BASIC, progress, cancel, resource, prompt]
+
+# The modes of frameworks, which choose the revision themselves.
+MODES = {"session": "", "connection-per-call": ""}
+
+
+async def run(
+    client: str,
+    connect: Callable[[str, str], AbstractAsyncContextManager[Peer]],
+    modes: dict[str, str] = ERAS,
+    checks: list[Callable[[Peer, str], Awaitable[None]]] = CHECKS,
+) -> None:
+    """Runs the checks over both transports in every mode, and prints one line for each."""
     for transport in ["http", "stdio"]:
-        for era, version in ERAS.items():
-            where = f"{client} {transport} {era}"
+        for mode, version in modes.items():
+            where = f"{client} {transport} {mode}"
             try:
-                async with connect(transport, era) as peer:
-                    for check in CHECKS:
+                async with connect(transport, mode) as peer:
+                    for check in checks:
                         await report(f"{where} {check.__name__}", check(peer, version))
+                    if CONFIG and mode == "auto" and hasattr(peer, "tools_changed"):
+                        # Over stdio it would be one of another gateway.
+                        async with connect(transport, mode) if transport == "http" else nullcontext(peer) as other:
+                            await report(f"{where} added_backend", added_backend(peer, other))
             except Exception as why:
                 failed(f"{where} connection", why)
 

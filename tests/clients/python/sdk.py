@@ -3,7 +3,7 @@
 import asyncio
 import os
 import sys
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from typing import Any
 
@@ -42,6 +42,11 @@ class Sdk:
     async def prompt(self, name: str, arguments: dict[str, str]) -> str:
         [message] = (await known(self.client.get_prompt(name, arguments))).messages
         return message.content.text
+
+    @asynccontextmanager
+    async def tools_changed(self) -> AsyncIterator[Callable[[], Awaitable[Any]]]:
+        async with self.client.listen(tools_list_changed=True) as events:
+            yield lambda: anext(events)
 
 
 async def known(work: Any) -> Any:

@@ -3,12 +3,16 @@
 // A peer hides only the names of a library: what the library makes of our answers is checked.
 
 import { deepStrictEqual as same, ok } from "node:assert";
+import { readFileSync, writeFileSync } from "node:fs";
 import { setTimeout as sleep } from "node:timers/promises";
 
 const VALUE = { text: "Grüße ✓ \u2028", large: Number.MAX_SAFE_INTEGER, list: [1, 2.5, null, true, {}] };
 const TEXT = "This is the content of the static text resource.";
 const PNG = "iVBORw0KGgo";
 const PROMPT = "Prompt with arguments: arg1='one', arg2='two'";
+
+// The mode with a new connection for each check.
+const PER_CALL = "connection-per-call";
 
 // Timeout of each check, in milliseconds.
 const CHECK_TIMEOUT = 20_000;
@@ -88,17 +92,58 @@ const CHECKS = {
   },
 };
 
-/** Runs every check over both transports in every era, and prints one line for each. */
-export async function run(client, eras, connect) {
-  for (const transport of ["http", "stdio"]) {
-    for (const [era, version] of Object.entries(eras)) {
-      const where = `${client} ${transport} ${era}`;
-      let peer;
-      if (!(await report(`${where} connect`, async () => (peer = await connect(transport, era))))) continue;
-      for (const [name, check] of Object.entries(CHECKS)) {
-        await report(`${where} ${name}`, () => check(peer, version));
+/** The configuration file of the gateway, if the server is one. */
+const CONFIG = process.env.MCP_GATEWAY_CONFIG;
+
+/**
+ * A backend that is added to the gateway is listed within a second of the notification, also for a
+ * client that is not notified and has listed the tools before.
+ */
+async function addedBackend(peer, other) {
+  const before = readFileSync(CONFIG, "utf8");
+  const added = before.replace("bare = true", "").replace("[backends.fixture]", "[backends.added]");
+  await other.tools();
+  try {
+    for (const [config, listed] of [[before + added, true], [before, false]]) {
+      const changed = peer.toolsChanged();
+      writeFileSync(CONFIG, config);
+      await changed;
+      const isListed = async () => (await other.tools()).some((tool) => tool.name === "added__echo");
+      for (const until = Date.now() + 1000; (await isListed()) !== listed; ) {
+        ok(Date.now() < until, `listed: ${!listed}, a second after the notification`);
       }
-      await report(`${where} close`, () => peer.close());
+    }
+  } finally {
+    writeFileSync(CONFIG, before);
+  }
+}
+
+const { list_tools, call, error } = CHECKS;
+export const BASIC = { list_tools, call, error };
+
+/** The modes of frameworks, which choose the revision themselves. */
+export const MODES = { session: "", [PER_CALL]: "" };
+
+/** Runs the checks over the transports in every mode, and prints one line for each. */
+export async function run(client, modes, connect, checks = CHECKS, transports = ["http", "stdio"]) {
+  for (const transport of transports) {
+    for (const [mode, version] of Object.entries(modes)) {
+      const where = `${client} ${transport} ${mode}`;
+      let peer;
+      const open = () => report(`${where} connect`, async () => (peer = await connect(transport, mode)));
+      const close = () => report(`${where} close`, () => peer.close());
+      if (!(await open())) continue;
+      for (const [name, check] of Object.entries(checks)) {
+        await report(`${where} ${name}`, () => check(peer, version));
+        if (mode === PER_CALL && !((await close()) && (await open()))) break;
+      }
+      if (CONFIG && mode === "auto" && peer.toolsChanged) {
+        // Over stdio it would be one of another gateway.
+        const other = transport === "http" ? await connect(transport, mode, {}) : peer;
+        await report(`${where} added_backend`, () => addedBackend(peer, other));
+        if (other !== peer) await other.close();
+      }
+      await close();
     }
   }
 }

@@ -10,12 +10,19 @@ const [url, server] = process.argv.slice(2);
 const MODES = { legacy: "legacy", auto: "auto", "2026-07-28": { pin: "2026-07-28" } };
 const ERAS = { legacy: "2025-11-25", auto: "2026-07-28", "2026-07-28": "2026-07-28" };
 
-async function connect(transport, era) {
+async function connect(transport, era, listChanged) {
   const wire =
     transport === "http"
       ? new StreamableHTTPClientTransport(new URL(url))
       : new StdioClientTransport({ command: server, args: ["--stdio"], stderr: "ignore" });
-  const client = new Client({ name: "matrix", version: "1" }, { versionNegotiation: { mode: MODES[era] } });
+  let changed = () => {};
+  const client = new Client(
+    { name: "matrix", version: "1" },
+    {
+      versionNegotiation: { mode: MODES[era] },
+      listChanged: listChanged ?? { tools: { autoRefresh: false, onChanged: () => changed() } },
+    },
+  );
   await client.connect(wire);
   return {
     version: () => client.getNegotiatedProtocolVersion(),
@@ -27,6 +34,7 @@ async function connect(transport, era) {
     read: (uri) => client.readResource({ uri }),
     prompts: async () => (await client.listPrompts()).prompts,
     prompt: (name, args) => client.getPrompt({ name, arguments: args }),
+    toolsChanged: () => new Promise((resolve) => (changed = resolve)),
     async close() {
       if (transport === "http" && era === "legacy") await wire.terminateSession();
       await client.close();

@@ -11,35 +11,74 @@ use serde_json::json;
 use crate::install::{self, Package, unavailable};
 use crate::layout::{Layout, on_path};
 use crate::process::Program;
+use crate::servers::SERVERS;
 use crate::services::Environment;
 
 pub(super) struct Sdk {
     pub(super) name: &'static str,
-    /// Its clients: the prefixes of their lines, and their files.
-    pub(super) clients: &'static [(&'static str, &'static str)],
+    /// The folder of its files in `tests/clients`.
+    folder: &'static str,
+    /// Its clients: the prefixes of their lines, their files, and the servers that they call.
+    pub(super) clients: &'static [(&'static str, &'static str, &'static [Target])],
     /// Its servers for tests of the gateway, over stdio: the variables in which the tests find the
     /// commands, and their files.
     servers: &'static [(&'static str, &'static str)],
     tool: Tool,
 }
 
+/// A server that clients call.
+#[derive(Clone, Copy)]
+pub(super) enum Target {
+    Fixture,
+    /// The gateway in front of the fixture.
+    Gateway,
+    /// One of our servers, without its service.
+    Server(&'static str),
+}
+
+use Target::{Fixture, Gateway};
+
+const BOTH: &[Target] = &[Fixture, Gateway];
+const ALL: &[Target] = &[
+    Fixture,
+    Gateway,
+    Target::Server(SERVERS[0].program),
+    Target::Server(SERVERS[1].program),
+    Target::Server(SERVERS[2].program),
+];
+
 /// The tool that installs an SDK and runs its programs.
 enum Tool {
     Node,
-    Python,
+    /// With the file that pins its packages.
+    Python(&'static str),
     Cargo,
 }
 
-pub(super) static SDKS: [Sdk; 4] = [
+pub(super) static SDKS: [Sdk; 6] = [
     Sdk {
         name: "inspector",
-        clients: &[("inspector", "matrix.mjs")],
+        folder: "inspector",
+        clients: &[("inspector", "matrix.mjs", &[Fixture])],
+        servers: &[],
+        tool: Tool::Node,
+    },
+    Sdk {
+        name: "browser",
+        folder: "browser",
+        clients: &[("browser", "browser.mjs", BOTH)],
         servers: &[],
         tool: Tool::Node,
     },
     Sdk {
         name: "typescript",
-        clients: &[("typescript-1", "v1.mjs"), ("typescript-2", "v2.mjs")],
+        folder: "typescript",
+        clients: &[
+            ("typescript-1", "v1.mjs", BOTH),
+            ("typescript-2", "v2.mjs", BOTH),
+            ("ai-sdk", "ai-sdk.mjs", BOTH),
+            ("mcp-remote", "remote.mjs", ALL),
+        ],
         servers: &[
             (
                 "MCP_TEST_EVERYTHING",
@@ -54,16 +93,33 @@ pub(super) static SDKS: [Sdk; 4] = [
     },
     Sdk {
         name: "python",
-        clients: &[("python-mcp", "sdk.py"), ("fastmcp", "fast.py")],
+        folder: "python",
+        clients: &[
+            ("python-mcp", "sdk.py", BOTH),
+            ("fastmcp", "fast.py", BOTH),
+            ("pydantic-ai", "pydantic_tools.py", BOTH),
+        ],
         servers: &[
             ("MCP_TEST_PYTHON", "server.py"),
             ("MCP_TEST_FASTMCP", "fast_server.py"),
         ],
-        tool: Tool::Python,
+        tool: Tool::Python("requirements.txt"),
+    },
+    // The frameworks that need version 1 of the SDK.
+    Sdk {
+        name: "python-1",
+        folder: "python",
+        clients: &[
+            ("langchain", "langchain_tools.py", BOTH),
+            ("openai-agents", "openai_agents.py", BOTH),
+        ],
+        servers: &[],
+        tool: Tool::Python("requirements-1.txt"),
     },
     Sdk {
         name: "rmcp",
-        clients: &[("rmcp", "debug/rmcp-client")],
+        folder: "rmcp",
+        clients: &[("rmcp", "debug/rmcp-client", BOTH)],
         servers: &[("MCP_TEST_RMCP", "debug/rmcp-server")],
         tool: Tool::Cargo,
     },
@@ -80,8 +136,11 @@ impl Sdk {
     /// # Errors
     /// [`crate::install::Unavailable`] if it is not possible on this machine, among others.
     pub(super) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
+        if self.name == "browser" && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+            bail!(unavailable("its Chromium is for Linux on x86-64"));
+        }
         let package = self.package(layout);
-        let source = layout.root.join("tests/clients").join(self.name);
+        let source = layout.root.join("tests/clients").join(self.folder);
         match self.tool {
             Tool::Node => {
                 needs_node()?;
@@ -94,8 +153,8 @@ impl Sdk {
                     package.run(&step, "npm".as_ref(), "ci --ignore-scripts")
                 })?;
             }
-            Tool::Python => {
-                let requirements = fs::read_to_string(source.join("requirements.txt"))?;
+            Tool::Python(packages) => {
+                let requirements = fs::read_to_string(source.join(packages))?;
                 install::install_python(&package, &requirements)?;
             }
             Tool::Cargo => {
@@ -122,7 +181,7 @@ impl Sdk {
         let file = dir.join(file).into_os_string();
         match self.tool {
             Tool::Node => ("node".into(), Some(file)),
-            Tool::Python => (dir.join("bin/python").into(), Some(file)),
+            Tool::Python(_) => (dir.join("bin/python").into(), Some(file)),
             Tool::Cargo => (file, None),
         }
     }
