@@ -83,7 +83,11 @@ fn run_client(
     let gateway = GatewayFiles::write(layout, client)?;
     let (server, command, env) = match target {
         Target::Fixture => (FIXTURE, test_server::binary(layout), Vec::new()),
-        Target::Gateway => (Gateway::PROGRAM, gateway.script.clone(), gateway.environment()),
+        Target::Gateway => (
+            Gateway::PROGRAM,
+            gateway.script.clone(),
+            gateway.environment(),
+        ),
         Target::Server(name) => (name, layout.binaries(false).join(name), NO_SERVICES.into()),
     };
     let name = format!("{client}-with-{server}");
