@@ -4,7 +4,8 @@
 //! A document has a line `server: BINARY ARGS…`: the fixture server, or a product with its real
 //! service (`seed_001.rs`). A block ` ```json request ` is sent; the block
 //! ` ```json response ` after it must match what comes back, and ` ```json no response ` in place
-//! of it means that there is no answer. A request may be any text, also broken JSON.
+//! of it means that there is no answer. A block ` ```json response over HTTP ` differs from the others over
+//! HTTP, where these requests have no session. A request may be any text, also broken JSON.
 //!
 //! In a response, `"..."` matches anything, and a last `"..."` of an array any rest. An object may
 //! have more members than the document shows. JSON inside of a text is compared as JSON.
@@ -25,6 +26,8 @@ struct Pair {
     request: String,
     /// `None`: no answer.
     response: Option<Value>,
+    /// The answer over HTTP, if it is another one.
+    over_http: Option<Value>,
 }
 
 pub(crate) struct Document {
@@ -78,11 +81,15 @@ impl Document {
                     line: at + 1,
                     request: block,
                     response: None,
+                    over_http: None,
                 }),
-                ("response", Some(pair)) => {
+                ("response" | "response over HTTP", Some(pair)) => {
                     let value = serde_json::from_str(&block)
                         .unwrap_or_else(|e| panic!("{name}:{}: {e}", at + 1));
-                    pair.response = Some(value);
+                    match kind {
+                        "response" => pair.response = Some(value),
+                        _ => pair.over_http = Some(value),
+                    }
                 }
                 ("no response", Some(_)) => {}
                 (other, _) => panic!("{name}:{}: unknown block {other:?}", at + 1),
@@ -100,7 +107,8 @@ impl Document {
     #[track_caller]
     fn check(&self, over: &str, pair: &Pair, answer: Option<&str>) {
         let place = format!("{}:{} over {over}", self.name, pair.line);
-        match (&pair.response, answer) {
+        let own = pair.over_http.as_ref().filter(|_| over == "HTTP");
+        match (own.or(pair.response.as_ref()), answer) {
             (None, None) => {}
             (None, Some(answer)) => panic!("{place}: answered {answer}"),
             (Some(_), None) => panic!("{place}: no answer"),

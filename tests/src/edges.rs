@@ -6,6 +6,7 @@ mod envelope;
 mod eras;
 mod overload;
 mod panics;
+mod subscriptions;
 mod transport;
 mod values;
 

@@ -203,6 +203,47 @@ async fn slow_call_blocks_no_other_call() {
     }
 }
 
+/// Calls that wait for answers of the client do not keep these from being read.
+#[tokio::test]
+async fn answers_are_read_whatever_is_in_flight() {
+    const MAX_IN_FLIGHT: usize = 512;
+    let mut peer = StdioServer::start(&[]);
+    let capable = r#""protocolVersion":"2025-11-25","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}"#;
+    peer.ask_plain(1000, "initialize", capable).await;
+    let asking = r#""name":"test_elicitation","arguments":{"message":"Who?"}"#;
+    let mut questions = Vec::new();
+    for id in 0..MAX_IN_FLIGHT {
+        peer.request(id, "tools/call", asking).await;
+        questions.push(peer.message().await["id"].clone());
+    }
+    let refused = peer.ask_plain(1001, "tools/call", asking).await;
+    assert_eq!(refused["id"], 1001);
+    assert_eq!(refused["error"]["data"]["kind"], "too_many_in_flight");
+    for question in &questions {
+        peer.send(
+            json!({"jsonrpc": "2.0", "id": question, "result": {"action": "decline"}}).to_string(),
+        )
+        .await;
+        let answer = peer.message().await;
+        assert!(answer["result"].is_object(), "{answer}");
+    }
+    let answer = peer.ask_plain(1002, "ping", "").await;
+    assert_eq!(answer["result"], json!({}));
+}
+
+#[tokio::test]
+async fn id_of_a_request_in_flight_is_refused() {
+    let mut peer = StdioServer::start(&[]);
+    peer.start_slow(1).await;
+    peer.request(1, "ping", "").await;
+    let answer = peer.answer().await;
+    assert_eq!(answer["error"]["code"], -32600, "{answer}");
+    let detail = &answer["error"]["data"]["detail"];
+    assert_eq!(detail, "a request in flight has the same id");
+    peer.request(2, "ping", "").await;
+    assert_eq!(peer.answer().await["result"], json!({}));
+}
+
 #[tokio::test]
 async fn cancelled_call_gets_no_answer() {
     let cancelled = |id: &str| {

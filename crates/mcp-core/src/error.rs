@@ -66,6 +66,8 @@ pub enum Error {
     Forbidden(String),
     /// Too many requests; how long to wait before the next.
     RateLimited(Duration),
+    /// More requests in flight than this limit.
+    TooManyInFlight(usize),
     /// The body is larger than this many bytes.
     TooLarge(usize),
     /// The requested version is not supported (2026-07-28).
@@ -108,6 +110,7 @@ impl Error {
             Self::SessionNotFound => "session_not_found",
             Self::Forbidden(_) => "forbidden",
             Self::RateLimited(_) => "rate_limited",
+            Self::TooManyInFlight(_) => "too_many_in_flight",
             Self::TooLarge(_) => "too_large",
             Self::UnsupportedVersion(_) => "unsupported_version",
             Self::HeaderMismatch(_) => "header_mismatch",
@@ -167,6 +170,12 @@ impl Error {
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
             Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
             Self::RateLimited(_) => ("Rate limit exceeded", None),
+            Self::TooManyInFlight(limit) => (
+                "Too many requests in flight",
+                Some(format!(
+                    "the limit is {limit}; try again when one of them is answered"
+                )),
+            ),
             Self::TooLarge(limit) => (
                 "Request too large",
                 Some(format!("the limit is {limit} bytes")),
@@ -208,7 +217,7 @@ impl Error {
                 data["availableTools"] = json!(available);
             }
             Self::Unauthorized => data["reason"] = json!("Invalid or missing API key"),
-            Self::TooLarge(limit) => data["limit"] = json!(limit),
+            Self::TooManyInFlight(limit) | Self::TooLarge(limit) => data["limit"] = json!(limit),
             Self::UnsupportedVersion(requested) => {
                 data["requested"] = json!(requested);
                 data["supported"] = json!(supported_versions());

@@ -12,13 +12,11 @@ use futures_util::FutureExt as _;
 use mcp_core::era::Hints;
 use mcp_core::server::{Caller, Connection, IncomingFrame, Peer, Server};
 use tokio::runtime::Handle;
-use tokio::sync::{Semaphore, mpsc, oneshot};
+use tokio::sync::{mpsc, oneshot};
 use tokio::time::{Instant, timeout_at};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-/// Requests in flight; further ones wait in the pipe.
-const MAX_IN_FLIGHT: usize = 512;
 /// Lines queued for a client that does not read.
 const MAX_QUEUED_LINES: usize = 1024;
 /// Bytes of the buffer of each direction.
@@ -61,7 +59,6 @@ pub(crate) async fn serve(
         calls: TaskTracker::new(),
         cancel: CancellationToken::new(),
         caller: Arc::from("stdio"),
-        in_flight: Arc::new(Semaphore::new(MAX_IN_FLIGHT)),
     });
     let (calls, cancel) = (client.calls.clone(), client.cancel.clone());
     let end = client.lines.clone();
@@ -113,7 +110,6 @@ struct StdioClient {
     cancel: CancellationToken,
     /// The name of the only client.
     caller: Arc<str>,
-    in_flight: Arc<Semaphore>,
 }
 
 impl StdioClient {
@@ -136,20 +132,17 @@ impl StdioClient {
                 continue;
             }
             if !line.trim_ascii().is_empty() {
-                self.handle_line(line, runtime);
+                self.handle_line(line);
             }
         }
     }
 
     /// Answers a line, on this thread if the answer is ready at once.
-    fn handle_line(self: &Arc<Self>, line: Vec<u8>, runtime: &Handle) {
-        let Ok(permit) = runtime.block_on(Arc::clone(&self.in_flight).acquire_owned()) else {
-            return;
-        };
+    fn handle_line(self: &Arc<Self>, line: Vec<u8>) {
         let client = Arc::clone(self);
         let mut answer = Box::pin(async move {
             let peer: Arc<dyn Peer> = Arc::new(NotificationSender(client.lines.clone()));
-            let answer = client
+            client
                 .server
                 .handle(IncomingFrame {
                     frame: &line,
@@ -159,9 +152,7 @@ impl StdioClient {
                         .with_cancellation(client.cancel.child_token())
                         .with_disconnect(client.cancel.clone()),
                 })
-                .await;
-            drop(permit);
-            answer
+                .await
         });
         // The task polls it again, which registers the task's waker.
         match pin!(&mut answer).now_or_never() {

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mcp_client::EraChoice;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::env::{
     Folder, Gateway, legacy_fixture, misbehaving, request, stdio_fixture, tools_json,
 };
 use super::input_requests::{Messages, recorder};
-use crate::harness::eventually;
+use crate::harness::{FakeService, Response, eventually, wait_until};
 
 /// Receives notifications until none comes for the time `quiet`.
 async fn received(messages: &mut Messages, quiet: Duration) -> Vec<String> {
@@ -97,4 +97,51 @@ async fn subscriber_is_notified_of_a_changed_resource() {
             listening.abort();
         }
     }
+}
+
+/// A backend refuses to report changes of a resource that was removed; the gateway leaves that one out.
+#[tokio::test]
+async fn removed_resource_does_not_stop_other_notifications() {
+    const GONE: &str = "x://gone";
+    let backend = FakeService::start(|request| {
+        let body: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let item = json!({"uri": GONE, "name": "gone"});
+        let result = match body["method"].as_str().unwrap_or_default() {
+            "server/discover" => json!({
+                "resultType": "complete", "supportedVersions": ["2026-07-28"],
+                "capabilities": {"resources": {"subscribe": true}}, "ttlMs": 0, "cacheScope": "private",
+            }),
+            "resources/list" => json!({"resources": [item]}),
+            "resources/templates/list" => json!({"resourceTemplates": []}),
+            "subscriptions/listen" if body.to_string().contains(GONE) => {
+                let error = json!({"code": -32602, "message": "Resource not found", "data": {"uri": GONE}});
+                let reply = json!({"jsonrpc": "2.0", "id": body["id"], "error": error});
+                return Response::json(200, &reply);
+            }
+            _ => return Response::Hang,
+        };
+        Response::json(200, &json!({"jsonrpc": "2.0", "id": body["id"], "result": result}))
+    })
+    .await;
+    let gateway = Gateway::with_backends(&[("b", &format!("url = {:?}", backend.url))]).await;
+    let listed = async || {
+        gateway
+            .result("resources/list", json!({}))
+            .await
+            .to_string()
+    };
+    wait_until("its resource", async || listed().await.contains(GONE)).await;
+    let client = gateway.client(EraChoice::Newest, None).await;
+    let filter = json!({"resourceSubscriptions": [GONE]});
+    let listening = client.listen(&filter).await.unwrap();
+    let listens = || {
+        let requests = backend.requests().into_iter();
+        let bodies = requests.map(|request| String::from_utf8_lossy(&request.body).into_owned());
+        let mut listens = bodies.filter(|body| body.contains("subscriptions/listen"));
+        let refused = listens.position(|body| body.contains(GONE));
+        refused.and_then(|_| listens.next())
+    };
+    let next = eventually("another subscription", async || listens()).await;
+    assert!(!next.contains(GONE), "{next}");
+    drop(listening);
 }

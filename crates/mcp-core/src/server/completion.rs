@@ -6,7 +6,7 @@ use serde_json::json;
 use super::Server;
 use super::context::Context;
 use super::outcome::Outcome;
-use super::params::or_empty;
+use super::params::{object, or_empty};
 use crate::completion::Completes;
 use crate::error::Error;
 
@@ -15,8 +15,9 @@ const MAX_VALUES: usize = 100;
 
 #[derive(Deserialize)]
 struct Params {
-    #[serde(rename = "ref")]
+    #[serde(rename = "ref", deserialize_with = "object")]
     reference: Reference,
+    #[serde(deserialize_with = "object")]
     argument: Argument,
 }
 

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 
 use super::change_notifier::Subscription;
 use super::{ChangeNotifier, OnDrop, lock};
+use crate::error::Error;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
 use crate::tool::{ClientCapabilities, LogLevel};
@@ -28,12 +29,13 @@ struct ConnectionState {
     negotiated: Option<Negotiated>,
     log_level: Option<LogLevel>,
     subscriptions: HashMap<String, Option<Subscription>>,
-    /// By request id, with a serial number: a client may reuse an id too soon.
-    in_flight: HashMap<String, (u64, CancellationToken)>,
-    next_serial: u64,
+    /// By request id.
+    in_flight: HashMap<String, CancellationToken>,
     questions: HashMap<String, oneshot::Sender<Result<Value, String>>>,
     /// Ends the notification stream.
     stream: Option<CancellationToken>,
+    /// True once the session has ended. Requests that were accepted before may still run.
+    has_ended: bool,
 }
 
 /// The result of `initialize`.
@@ -47,6 +49,9 @@ pub struct Negotiated {
 
 /// The most resources that one connection may subscribe to.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
+/// The most requests in flight of one connection. Further ones are refused, not queued: the answers to the
+/// questions that calls wait for come behind them.
+const MAX_IN_FLIGHT: usize = 512;
 
 impl Connection {
     /// A connection after its handshake.
@@ -71,11 +76,17 @@ impl Connection {
     }
 
     /// Starts a notification stream and ends the one before, so that each message goes to one
-    /// stream. The returned token is cancelled when the new stream must end.
+    /// stream. The returned token is cancelled when the new stream must end, or if the session has ended.
     pub fn replace_stream(&self) -> CancellationToken {
         let token = CancellationToken::new();
-        if let Some(before) = self.state().stream.replace(token.clone()) {
-            before.cancel();
+        let mut state = self.state();
+        let ended = match state.has_ended {
+            true => Some(token.clone()),
+            false => state.stream.replace(token.clone()),
+        };
+        drop(state);
+        if let Some(ended) = ended {
+            ended.cancel();
         }
         token
     }
@@ -84,6 +95,7 @@ impl Connection {
     pub fn end(&self) {
         let (stream, questions) = {
             let mut state = self.state();
+            state.has_ended = true;
             (state.stream.take(), std::mem::take(&mut state.questions))
         };
         if let Some(stream) = stream {
@@ -137,24 +149,27 @@ impl Connection {
     }
 
     /// Registers a request that the client can cancel, until the guard is dropped.
-    pub(super) fn enter(&self, id: Id<'_>, token: CancellationToken) -> OnDrop<impl FnMut()> {
+    ///
+    /// # Errors
+    /// If another request in flight has the same id, which the specification forbids, or if there are too many.
+    pub(super) fn enter(
+        &self,
+        id: Id<'_>,
+        token: CancellationToken,
+    ) -> Result<OnDrop<impl FnMut()>, Error> {
         let id = id.as_json().to_owned();
-        let serial = {
-            let mut state = self.state();
-            state.next_serial += 1;
-            let serial = state.next_serial;
-            state.in_flight.insert(id.clone(), (serial, token));
-            serial
-        };
-        OnDrop(move || {
-            let in_flight = &mut self.state().in_flight;
-            if in_flight
-                .get(&id)
-                .is_some_and(|(found, _)| *found == serial)
-            {
-                in_flight.remove(&id);
-            }
-        })
+        let in_flight = &mut self.state().in_flight;
+        if in_flight.contains_key(&id) {
+            return Err(Error::InvalidRequest {
+                detail: "a request in flight has the same id".to_owned(),
+                field: Some("id"),
+            });
+        }
+        if in_flight.len() >= MAX_IN_FLIGHT {
+            return Err(Error::TooManyInFlight(MAX_IN_FLIGHT));
+        }
+        in_flight.insert(id.clone(), token);
+        Ok(OnDrop(move || drop(self.state().in_flight.remove(&id))))
     }
 
     /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
@@ -169,7 +184,8 @@ impl Connection {
         let Some(Params { request_id }) = params else {
             return;
         };
-        if let Some((_, token)) = self.state().in_flight.remove(request_id.get()) {
+        let token = self.state().in_flight.get(request_id.get()).cloned();
+        if let Some(token) = token {
             token.cancel();
         }
     }
@@ -188,7 +204,13 @@ impl Connection {
         let id = format!("server-{number}");
         let (answer, answered) = oneshot::channel();
         let key = json!(id).to_string();
-        self.state().questions.insert(key.clone(), answer);
+        {
+            let mut state = self.state();
+            if state.has_ended {
+                return Err("The session of the client has ended.".to_owned());
+            }
+            state.questions.insert(key.clone(), answer);
+        }
         let _open = OnDrop(|| drop(self.state().questions.remove(&key)));
         let question = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         if !send(question.to_string()) {
@@ -230,5 +252,24 @@ fn refusal(error: &RawValue) -> String {
     match serde_json::from_str::<Refusal>(error.get()) {
         Ok(refusal) => format!("The client refused: {}", refusal.message),
         Err(_) => "The client refused.".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A stream may be opened by a request that was accepted before its session has ended.
+    #[tokio::test]
+    async fn ended_session_opens_no_stream_and_asks_nothing() {
+        let connection = Connection::default();
+        let before = connection.replace_stream();
+        assert!(!before.is_cancelled());
+        connection.end();
+        assert!(before.is_cancelled());
+        assert!(connection.replace_stream().is_cancelled());
+        let params = json!({});
+        let asked = connection.ask(|_| true, "roots/list", &params);
+        assert!(asked.await.is_err());
     }
 }

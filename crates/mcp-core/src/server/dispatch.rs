@@ -103,12 +103,17 @@ impl Server {
         let era = Era::decide_by_meta(source.hints, &request.method, params.meta);
         // Cancelling by request id needs a connection.
         let cancelled = source.caller.cancellation();
-        let in_flight = source.connection.map(|connection| {
+        let request_token = source.connection.map(|_| {
             let token = cancelled.map(CancellationToken::child_token);
-            let token = token.unwrap_or_default();
-            (token.clone(), connection.enter(request.id, token))
+            token.unwrap_or_default()
         });
-        let request_token = in_flight.as_ref().map(|(token, _)| token);
+        let entered = source.connection.zip(request_token.clone());
+        let entered = entered.map(|(connection, token)| connection.enter(request.id, token));
+        let _in_flight = match entered.transpose() {
+            Ok(guard) => guard,
+            Err(error) => return Some(self.refuse(Some(request.id), era, &error)),
+        };
+        let request_token = request_token.as_ref();
         let token = request_token.or(cancelled).cloned();
         let outcome = self.outcome(&request, &params, era, source, token, in_batch);
         let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
@@ -236,8 +241,8 @@ impl Server {
             McpMethod::ListResources => self.page(context, |catalog| &catalog.resource_list),
             McpMethod::ListTemplates => self.page(context, |catalog| &catalog.template_list),
             McpMethod::ReadResource => self.read_resource(context).await,
-            McpMethod::Subscribe => self.subscribe(context, true),
-            McpMethod::Unsubscribe => self.subscribe(context, false),
+            McpMethod::Subscribe => self.subscribe(context).await,
+            McpMethod::Unsubscribe => self.unsubscribe(context),
             McpMethod::ListPrompts => self.page(context, |catalog| &catalog.prompt_list),
             McpMethod::GetPrompt => self.get_prompt(context).await,
             McpMethod::Complete => self.complete(context).await,

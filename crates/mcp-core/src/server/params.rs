@@ -2,7 +2,8 @@
 
 use std::borrow::Cow;
 
-use serde::Deserialize;
+use serde::de::Error as _;
+use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::era::meta_of;
@@ -149,6 +150,19 @@ pub(super) fn or_empty(raw: Option<&RawValue>) -> Result<&RawValue, Error> {
         Some(raw) => Ok(raw),
         None => serde_json::from_str("{}").map_err(|_| Error::Internal),
     }
+}
+
+/// Deserializes an object, for `deserialize_with`: a serde struct would read an array as its fields in order.
+pub(super) fn object<'de, D, T>(deserializer: D) -> Result<T, D::Error>
+where
+    D: Deserializer<'de>,
+    T: Deserialize<'de>,
+{
+    let raw = <&RawValue>::deserialize(deserializer)?;
+    if !raw.get().starts_with('{') {
+        return Err(D::Error::custom("expected an object"));
+    }
+    serde_json::from_str(raw.get()).map_err(D::Error::custom)
 }
 
 /// A required string parameter.

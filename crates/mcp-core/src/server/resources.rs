@@ -41,20 +41,69 @@ impl Server {
         })
     }
 
-    /// Answers `resources/subscribe` and `resources/unsubscribe`. A client without a connection
-    /// cannot get notifications, but gets no error: seed 004 subscribes without a handshake.
-    pub(super) fn subscribe(&self, context: &Context<'_>, wanted: bool) -> Result<Outcome, Error> {
+    pub(super) async fn subscribe(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let uri = context.params.uri()?;
-        if let Some(connection) = context.connection {
-            if !wanted {
-                connection.unsubscribe(&uri);
-            } else if !connection.subscribe(&uri, self.features.changes.as_ref()) {
-                return Err(wrong(
-                    "uri",
-                    "exceeds the limit of subscriptions; unsubscribe from another resource first",
-                ));
-            }
+        // Without a connection nothing would ever come.
+        let connection = context.connection.ok_or_else(|| Error::InvalidRequest {
+            detail: "a subscription needs a session; call initialize first".to_owned(),
+            field: None,
+        })?;
+        self.check_resources([&*uri], context).await?;
+        if !connection.subscribe(&uri, self.features.changes.as_ref()) {
+            return Err(wrong(
+                "uri",
+                "exceeds the limit of subscriptions; unsubscribe from another resource first",
+            ));
         }
         Ok(json!({}).into())
+    }
+
+    pub(super) fn unsubscribe(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+        let uri = context.params.uri()?;
+        if let Some(connection) = context.connection {
+            connection.unsubscribe(&uri);
+        }
+        Ok(json!({}).into())
+    }
+
+    /// Checks that these resources exist. Those of a template are read for that, one after the other: only the
+    /// service knows them. A resource that cannot be read at the moment passes.
+    ///
+    /// # Errors
+    /// `ResourceNotFound` for the first that is missing.
+    pub(super) async fn check_resources(
+        &self,
+        uris: impl IntoIterator<Item = &str>,
+        context: &Context<'_>,
+    ) -> Result<(), Error> {
+        let catalog = self.catalog();
+        let mut of_templates = Vec::new();
+        for uri in uris {
+            let reading = catalog.resources.iter().find_map(|(definition, resource)| {
+                let reading = resource.read(uri, &context.call)?;
+                Some((definition.is_template(), reading))
+            });
+            let unknown = || Error::ResourceNotFound(uri.to_owned());
+            let (is_template, reading) = reading.ok_or_else(unknown)?;
+            of_templates.extend(is_template.then_some((uri, reading)));
+        }
+        let reading = async {
+            for (uri, reading) in of_templates {
+                if reading
+                    .await
+                    .is_err_and(|error| error.kind() == ToolErrorKind::NotFound)
+                {
+                    return Ok(Some(uri));
+                }
+            }
+            Ok(None)
+        };
+        match self
+            .within_limits("the check of a resource", context, reading)
+            .await
+        {
+            CallEnd::Done(Some(missing)) => Err(Error::ResourceNotFound(missing.to_owned())),
+            CallEnd::Done(None) | CallEnd::NeedsInput(_) | CallEnd::Failed(_) => Ok(()),
+        }
     }
 }

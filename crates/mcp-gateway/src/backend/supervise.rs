@@ -6,9 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use mcp_client::Client;
+use mcp_client::{Client, Error};
 use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
+use serde::Deserialize;
 use serde_json::json;
 use tokio::time::Instant;
 use upstream::redact::redacted;
@@ -210,8 +211,10 @@ impl Backend {
     async fn listen(&self, client: &Client) -> ExitReason {
         let mut watched = self.signals.changes.subscribed_uris();
         let mut subscribed = BTreeSet::new();
+        let mut missing = BTreeSet::new();
         loop {
-            let wanted = self.watched_resources(&watched.borrow_and_update());
+            let mut wanted = self.watched_resources(&watched.borrow_and_update());
+            wanted.retain(|uri| !missing.contains(uri));
             if matches!(client.era(), Era::Legacy(_)) {
                 self.subscribe(client, &mut subscribed, &wanted).await;
             }
@@ -228,13 +231,18 @@ impl Backend {
                 };
                 if let Err(error) = ended {
                     tracing::debug!(backend = %self.key, %error, "the stream of notifications ended");
+                    // A resource that has been removed must not stop the other notifications.
+                    if let Some(uri) = missing_resource(&error).filter(|uri| wanted.contains(uri)) {
+                        return Some(uri);
+                    }
                 }
                 tokio::time::sleep(LISTEN_RETRY_INTERVAL).await;
+                None
             };
             if client.era() == Era::Modern {
                 tokio::select! {
-                    () = listening => {}
-                    _ = watched.changed() => {}
+                    uri = listening => missing.extend(uri),
+                    _ = watched.changed() => missing.clear(),
                 }
                 continue;
             }
@@ -246,7 +254,7 @@ impl Backend {
                 }
             };
             tokio::select! {
-                () = listening => {}
+                _ = listening => {}
                 () = subscriptions => {}
             }
         }
@@ -313,6 +321,16 @@ impl Backend {
         }
         self.signals.log.record(Event::new(event, status, facts));
     }
+}
+
+/// Returns the resource that does not exist, if the server names one in its error.
+fn missing_resource(error: &Error) -> Option<String> {
+    #[derive(Deserialize)]
+    struct ErrorData {
+        uri: String,
+    }
+    let data: ErrorData = serde_json::from_str(error.rpc()?.data.as_ref()?.get()).ok()?;
+    Some(data.uri)
 }
 
 /// Makes a server of the legacy era send all log messages; the gateway filters them for each

@@ -162,8 +162,11 @@ impl LiveSessions {
                 .connections
                 .iter()
                 .min_by_key(|(_, (serial, _))| *serial);
-            if let Some(oldest) = oldest.map(|(id, _)| id.clone()) {
-                self.connections.remove(&oldest);
+            if let Some(oldest) = oldest.map(|(id, _)| id.clone())
+                && let Some((_, removed)) = self.connections.remove(&oldest)
+            {
+                // Otherwise its stream would stay open after the end of the session.
+                removed.end();
             }
         }
         connection
@@ -288,6 +291,20 @@ mod tests {
             let id = sessions.create_id_at(NEGOTIATED, "", issued).unwrap();
             assert_eq!(sessions.open(&id, "").is_some(), is_valid, "{issued:?}");
         }
+    }
+
+    #[test]
+    fn oldest_session_loses_its_stream_if_there_are_too_many() {
+        let sessions = sessions(1);
+        let mut open = Vec::new();
+        for _ in 0..=MAX_LIVE_SESSIONS {
+            let id = sessions.create_id(NEGOTIATED, "").unwrap();
+            let session = sessions.open(&id, "").unwrap();
+            let stream = open.is_empty().then(|| session.connection.replace_stream());
+            open.push((session, stream));
+        }
+        assert!(open[0].1.as_ref().unwrap().is_cancelled());
+        assert_eq!(sessions.live.lock().connections.len(), MAX_LIVE_SESSIONS);
     }
 
     #[test]

@@ -11,7 +11,7 @@ use crate::jsonrpc::Json;
 use crate::server::connection::MAX_SUBSCRIPTIONS;
 use crate::server::context::Context;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
-use crate::server::params::wrong;
+use crate::server::params::{object, wrong};
 use crate::server::{ChangeNotifier, Server, ServerChange};
 
 /// The notifications of a subscription.
@@ -47,6 +47,7 @@ impl Server {
     pub(in crate::server) async fn listen(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         #[derive(Deserialize)]
         struct Params {
+            #[serde(deserialize_with = "object")]
             notifications: Filter,
         }
         let Params {
@@ -56,6 +57,8 @@ impl Server {
             let reason = format!("has more than {MAX_SUBSCRIPTIONS} resources");
             return Err(wrong("notifications.resourceSubscriptions", &reason));
         }
+        let uris = filter.resource_subscriptions.iter().map(String::as_str);
+        self.check_resources(uris, context).await?;
         let Context { call, caller, .. } = context;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context)?;

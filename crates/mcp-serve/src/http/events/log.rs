@@ -16,6 +16,8 @@ use crate::key::random;
 
 /// Events that are kept of one stream; the oldest are removed.
 const MAX_KEPT_EVENTS: usize = 256;
+/// Bytes that are kept of one stream; the last event is kept whatever its size.
+const MAX_KEPT_BYTES: usize = 1 << 20;
 /// Milliseconds after which a disconnected client reconnects.
 const RETRY_INTERVAL_MS: u32 = 500;
 
@@ -32,6 +34,8 @@ pub(super) struct EventLog {
 #[derive(Default)]
 struct LogState {
     events: VecDeque<Bytes>,
+    /// The bytes of the events.
+    bytes: usize,
     /// The number of the first event that is kept.
     first: u64,
     /// True if no event follows.
@@ -109,14 +113,23 @@ impl EventLog {
         self.state.lock().is_delivered
     }
 
+    /// The bytes of the events that are kept.
+    pub(super) fn bytes(&self) -> usize {
+        self.state.lock().bytes
+    }
+
     fn push(&self, write: impl FnOnce(&mut Vec<u8>)) {
         let mut state = self.state.lock();
         let number = state.end();
         let mut event = format!("id: {}-{number}\n", self.id).into_bytes();
         write(&mut event);
+        state.bytes += event.len();
         state.events.push_back(event.into());
-        if state.events.len() > MAX_KEPT_EVENTS {
-            state.events.pop_front();
+        while state.events.len() > MAX_KEPT_EVENTS
+            || state.bytes > MAX_KEPT_BYTES && state.events.len() > 1
+        {
+            let removed = state.events.pop_front();
+            state.bytes -= removed.map_or(0, |event| event.len());
             state.first += 1;
         }
         state.wake();

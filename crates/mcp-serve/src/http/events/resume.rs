@@ -20,6 +20,8 @@ use super::stream::{InFlightCall, ServerMessage};
 const RESUME_TIMEOUT: Duration = Duration::from_secs(60);
 /// Streams that are kept at the same time; further ones are streamed, but cannot be resumed.
 const MAX_KEPT_STREAMS: usize = 512;
+/// Bytes of all kept streams from which on no other is kept.
+const MAX_KEPT_BYTES: usize = 64 << 20;
 
 /// The streams that can be resumed.
 #[derive(Default)]
@@ -44,17 +46,20 @@ pub(in crate::http) struct ReplayPolicy {
 }
 
 impl ResumableStreams {
-    /// Makes room for another stream: if necessary, removes one that was sent completely. Returns false if
+    /// Makes room for another stream: if necessary, removes some that were sent completely. Returns false if
     /// there is no room.
     pub(in crate::http) fn make_room(&self) -> bool {
         let mut kept = self.kept.lock();
-        if kept.len() >= MAX_KEPT_STREAMS {
+        let mut bytes: usize = kept.values().map(|kept| kept.log.bytes()).sum();
+        while kept.len() >= MAX_KEPT_STREAMS || bytes >= MAX_KEPT_BYTES {
             let sent = kept.iter().find(|(_, kept)| kept.log.is_delivered());
-            if let Some(sent) = sent.map(|(id, _)| id.clone()) {
-                kept.remove(&sent);
-            }
+            let Some((id, size)) = sent.map(|(id, kept)| (id.clone(), kept.log.bytes())) else {
+                return false;
+            };
+            kept.remove(&id);
+            bytes -= size.min(bytes);
         }
-        kept.len() < MAX_KEPT_STREAMS
+        true
     }
 
     /// Runs `call` to its end, with or without a reader. `None` if there is no randomness for an id.
@@ -250,6 +255,43 @@ mod tests {
         assert!(streams.make_room());
         // Its memory is free at once, not when it would have expired.
         assert!(log.upgrade().is_none());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn kept_bytes_are_limited() {
+        let streams = Arc::new(ResumableStreams::default());
+        let (sender, messages) = MessageSender::new();
+        let large = "x".repeat(MAX_KEPT_BYTES / 2);
+        let call = async move {
+            for _ in 0..60 {
+                sender.notify("y".repeat(100_000));
+            }
+            let mut answer = FrameReply::nothing();
+            answer.body = Some(large.into_bytes());
+            answer
+        };
+        let first = streams.start(policy(true), None, messages, InFlightCall::new(call, None));
+        let first = first.unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let kept: usize = streams
+            .kept
+            .lock()
+            .values()
+            .map(|kept| kept.log.bytes())
+            .sum();
+        assert!(kept < MAX_KEPT_BYTES / 2 + 1000, "{kept}");
+        let (_sender, messages) = MessageSender::new();
+        let mut other = FrameReply::nothing();
+        other.body = Some("z".repeat(MAX_KEPT_BYTES / 2).into_bytes());
+        let call = InFlightCall::new(std::future::ready(other), None);
+        let second = streams.start(policy(true), None, messages, call).unwrap();
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        assert!(!streams.make_room());
+        // One that was sent completely makes room.
+        let mut replay = first;
+        while next_chunk(&mut replay).await.is_some() {}
+        assert!(streams.make_room());
+        drop(second);
     }
 
     #[tokio::test(start_paused = true)]
