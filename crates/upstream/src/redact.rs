@@ -215,10 +215,15 @@ mod tests {
 
     #[test]
     fn command_lines_are_redacted() {
-        let cases: [(&[&str], &str); 4] = [
+        let cases: [(&[&str], &str); 8] = [
             (&["sh", "-c", "echo hi"], "sh -c echo hi"),
             (&["x", "--password", "a b", "-v"], "x --password *** -v"),
             (&["x", "--token=abc"], "x --token=***"),
+            // A flag, a value of no use to anybody, and the word after a complete flag are shown.
+            (&["x", "--password", "-v", "y"], "x --password -v y"),
+            (&["x", "--password", "none"], "x --password none"),
+            (&["x", "--token=abc", "a b"], "x --token=*** a b"),
+            (&["x", "token", "a b"], "x token a b"),
             (
                 &["sh", "-c", "run --api-key abc --port 80"],
                 "sh -c run --api-key *** --port 80",
@@ -242,6 +247,7 @@ mod tests {
     fn disabled_redactor_only_cleans() {
         let redactor = Redactor::new(false);
         assert_eq!(redactor.assignment("A_TOKEN=x\u{1b}[0m"), "A_TOKEN=x");
+        assert_eq!(redactor.command(["--password", "a b"]), "--password a b");
         let mut shown = json!({"password": "p"});
         assert_eq!(redactor.json(&mut shown), 0);
         assert_eq!(shown, json!({"password": "p"}));

@@ -62,6 +62,26 @@ fn name_that_clients_reject_gets_a_readable_one() {
 }
 
 #[test]
+fn long_or_invisible_name_is_not_shown_as_it_is() {
+    let (files, longest) = (key("files"), "x.".repeat(MAX_NAME_LEN));
+    let too_long = format!("{longest}x");
+    for (item, is_shown) in [
+        ("read/file", true),
+        (&longest, true),
+        (&too_long, false),
+        ("read file", false),
+        ("read\u{200b}", false),
+    ] {
+        let names = names(&files, &Filter::default(), &[item]);
+        let published = &names.published[0];
+        let plain = published.plain.strip_prefix("files:").unwrap();
+        assert_eq!(plain == item, is_shown, "{item}");
+        let portable = published.name.strip_prefix("files__").unwrap();
+        assert!(is_shown || plain == portable, "{plain}");
+    }
+}
+
+#[test]
 fn generated_name_never_replaces_a_real_one() {
     let (files, open) = (key("files"), Filter::default());
     let made = "read_file_9cc468c6";

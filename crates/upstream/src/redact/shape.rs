@@ -232,6 +232,13 @@ mod tests {
             ("sent Bearer abc123", "sent Bearer ***"),
             ("Basic dTpw", "Basic dTpw"),
             ("Basic dTpwdw==", "Basic ***"),
+            // Words of fewer than eight letters are prose unless they have a digit.
+            ("Bearer Abcdefg", "Bearer Abcdefg"),
+            ("Bearer Abcdefg1", "Bearer ***"),
+            ("Bearer Abcdefgh", "Bearer ***"),
+            ("Bearer abcdefgh", "Bearer abcdefgh"),
+            ("key=abc", "key=***"),
+            (r#"{"key":"abc"}"#, r#"{"key":***}"#),
             ("-H 'X-Api-Key: abc'", "-H 'X-Api-Key: ***'"),
             (
                 "run --password hunter2 --port 80",
@@ -255,6 +262,16 @@ mod tests {
             assert_eq!(shown, expected);
             assert_eq!(hidden > 0, text != expected);
         }
+    }
+
+    #[test]
+    fn every_hidden_secret_is_counted() {
+        let key = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----\n";
+        let text = "\npassword=a secret=b Bearer abc123 amqp://u:p@h amqp://u:q@h\ntoken=c";
+        let shown =
+            "***\n\npassword=*** secret=*** Bearer *** amqp://u:***@h amqp://u:***@h\ntoken=***";
+        let found = hide(format!("{key}{text}").into(), Reach::Pairs);
+        assert_eq!(found, (shown.into(), 7));
     }
 
     #[test]
