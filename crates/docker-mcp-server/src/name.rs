@@ -166,4 +166,25 @@ mod tests {
         assert!(error.to_string().starts_with("not a container name or id"));
         assert!(!error.to_string().contains("volumes"));
     }
+
+    #[test]
+    fn name_is_a_string_of_json() {
+        #[derive(JsonSchema)]
+        #[expect(dead_code, reason = "only its schema is looked at")]
+        struct Arguments {
+            name: ContainerName,
+        }
+        let name: ContainerName = serde_json::from_str("\"/web\"").unwrap();
+        assert_eq!(name.to_string(), "web");
+        assert_eq!(serde_json::to_string(&name).unwrap(), "\"web\"");
+        let schema = schemars::schema_for!(Arguments);
+        let expected = serde_json::json!({"type": "string"});
+        assert_eq!(schema.get("properties").unwrap()["name"], expected);
+    }
+
+    #[test]
+    fn longest_names_are_accepted() {
+        assert!(ObjectName::new(&"x".repeat(255)).is_ok());
+        assert!(ObjectName::new(&"x".repeat(256)).is_err());
+    }
 }

@@ -192,19 +192,107 @@ impl Policy {
 mod tests {
     use super::*;
 
+    fn policy(json: &str) -> Policy {
+        Policy::new(serde_json::from_str(json).unwrap()).unwrap()
+    }
+
+    #[track_caller]
+    fn assert_forbidden(result: Result<(), ToolError>, words: &[&str]) {
+        let error = result.unwrap_err();
+        assert_eq!(error.kind(), ToolErrorKind::Forbidden);
+        for word in words {
+            assert!(error.message().contains(word), "{error}");
+        }
+    }
+
     #[test]
     fn directories_are_closed_unless_opened() {
         let dir = std::env::temp_dir().canonicalize().unwrap();
-        let (inside, text) = (dir.join("."), dir.to_str().unwrap());
-        assert!(Policy::default().directory(text).is_err());
-        let policy = Policy::new(PolicyFile {
-            directories: vec![inside],
-            ..PolicyFile::default()
-        });
-        let policy = policy.unwrap();
+        let dir = dir.join(format!("docker-mcp-directories-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("inner")).unwrap();
+        std::os::unix::fs::symlink("/etc", dir.join("link")).unwrap();
+        let text = dir.to_str().unwrap();
+        let closed = Policy::default().directory(text).map(drop);
+        assert_forbidden(closed, &["No directory may be read", "--project-dir"]);
+        let policy = policy(&format!(r#"{{"directories":["/nowhere","{text}/."]}}"#));
         assert_eq!(policy.directory(text).unwrap(), dir);
-        for outside in ["/", "/etc", "tmp", &format!("{text}/../etc"), ""] {
-            assert!(policy.directory(outside).is_err(), "{outside}");
+        let inner = policy.directory(&format!("{text}/inner/.")).unwrap();
+        assert_eq!(inner, dir.join("inner"));
+        for (outside, kind) in [
+            ("/", ToolErrorKind::Forbidden),
+            ("/etc", ToolErrorKind::Forbidden),
+            // What exists outside is not revealed.
+            ("/no such folder", ToolErrorKind::Forbidden),
+            (&*format!("{text}x"), ToolErrorKind::Forbidden),
+            (&format!("{text}/link"), ToolErrorKind::Forbidden),
+            (&format!("{text}/missing"), ToolErrorKind::NotFound),
+            (&format!("{text}/../etc"), ToolErrorKind::InvalidArgument),
+            (&text[1..], ToolErrorKind::InvalidArgument),
+            ("", ToolErrorKind::InvalidArgument),
+        ] {
+            let error = policy.directory(outside).unwrap_err();
+            assert_eq!(error.kind(), kind, "{outside}: {error}");
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn denied_objects_are_neither_visible_nor_used() {
+        let labels = BTreeMap::new();
+        let policy = policy(r#"{"allow":["name=shop-*"],"deny":["name=shop-secret"]}"#);
+        for (name, is_visible, is_usable) in [
+            ("shop-web", true, true),
+            ("other", false, true),
+            ("shop-secret", false, false),
+        ] {
+            let volume = Subject::object(name, &labels);
+            assert_eq!(policy.permits(&volume), is_visible, "{name}");
+            assert_eq!(policy.permit(&volume).is_ok(), is_visible, "{name}");
+            assert_eq!(policy.permit_use(&volume).is_ok(), is_usable, "{name}");
+        }
+        let words = ["`shop-secret`", "--allow", "--deny"];
+        let secret = Subject::object("shop-secret", &labels);
+        assert_forbidden(policy.permit(&secret), &words);
+        assert_forbidden(policy.permit_use(&secret), &words);
+        assert_forbidden(Err(policy.refusal("shop-secret")), &words);
+        assert!(policy.has_rules() && !policy.has_image_rules());
+        assert!(!Policy::default().has_rules());
+        assert!(self::policy(r#"{"deny":["image=a"]}"#).has_image_rules());
+    }
+
+    #[test]
+    fn objects_of_others_are_protected() {
+        let created = BTreeMap::from([(CREATED.to_owned(), "true".to_owned())]);
+        let foreign = BTreeMap::from([("other".to_owned(), "true".to_owned())]);
+        let both = r#"{"only_created":true,"no_destructive":true}"#;
+        for (json, only_created, no_destructive) in [
+            ("{}", false, false),
+            (r#"{"only_created":true}"#, true, false),
+            (r#"{"no_destructive":true}"#, false, true),
+            (both, true, true),
+        ] {
+            let policy = policy(json);
+            assert_eq!(policy.is_only_created(), only_created);
+            assert_eq!(policy.permit_destructive().is_err(), no_destructive);
+            assert!(policy.may_change(&created), "{json}");
+            assert!(policy.permit_change("x", &created).is_ok(), "{json}");
+            assert!(policy.permit_write("x", &created).is_ok(), "{json}");
+            assert_eq!(policy.may_change(&foreign), !only_created, "{json}");
+            if only_created {
+                assert_forbidden(
+                    policy.permit_change("x", &foreign),
+                    &["`x`", "--only-created"],
+                );
+            }
+            let option = match only_created {
+                true => "--only-created",
+                false => "--no-destructive",
+            };
+            let write = policy.permit_write("x", &foreign);
+            match only_created || no_destructive {
+                true => assert_forbidden(write, &["`x`", option]),
+                false => assert!(write.is_ok()),
+            }
         }
     }
 
@@ -212,5 +300,32 @@ mod tests {
     fn exec_is_off_and_destructive_calls_are_on_by_default() {
         let policy = Policy::default();
         assert!(policy.permit_exec().is_err() && policy.permit_destructive().is_ok());
+        assert!(self::policy(r#"{"exec":true}"#).permit_exec().is_ok());
+    }
+
+    #[test]
+    fn privileges_of_new_containers_are_exceptions() {
+        let request = PrivilegeRequest {
+            privileged: true,
+            ..PrivilegeRequest::default()
+        };
+        assert!(Policy::default().permit_create(&request).is_err());
+        let open = policy(r#"{"create":{"privileged":true}}"#);
+        assert!(open.permit_create(&request).is_ok());
+    }
+
+    #[test]
+    fn policy_file_is_read_and_has_no_unknown_members() {
+        let path = std::env::temp_dir().join(format!("docker-mcp-policy-{}", std::process::id()));
+        let read = |text: &str| {
+            std::fs::write(&path, text).unwrap();
+            PolicyFile::read(path.to_str().unwrap())
+        };
+        assert!(read(r#"{"no_destructive":true}"#).unwrap().no_destructive);
+        for invalid in ["", r#"{"no_destruction":true}"#, r#"{"create":{"x":1}}"#] {
+            assert!(read(invalid).is_err(), "{invalid}");
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert!(PolicyFile::read(path.to_str().unwrap()).is_err());
     }
 }

@@ -46,10 +46,10 @@ impl ImageName {
             // The engine accepts a digest in place of a tag.
             return (name, digest);
         }
-        let last = reference.rfind('/').map_or(0, |slash| slash + 1);
-        match reference[last..].split_once(':') {
-            Some((name, tag)) => (&reference[..last + name.len()], tag),
-            None => (reference, "latest"),
+        match reference.rsplit_once(':') {
+            // Not the port of a registry.
+            Some((name, tag)) if !tag.contains('/') => (name, tag),
+            _ => (reference, "latest"),
         }
     }
 }
@@ -84,6 +84,8 @@ mod tests {
             assert_eq!(ImageName::new(name).unwrap().split(), split);
         }
         assert!(ImageName::new(&format!("sha256:{hex}")).is_ok());
+        assert!(ImageName::new(&format!("a@sha256:{}", &hex[..32])).is_ok());
+        assert!(ImageName::new(&"a".repeat(MAX_LEN)).is_ok());
         let pinned = ImageName::new(&format!("a/b@sha256:{hex}")).unwrap();
         assert_eq!(pinned.split(), ("a/b", &*format!("sha256:{hex}")));
     }
@@ -92,7 +94,19 @@ mod tests {
     fn references_that_could_change_a_path_are_refused() {
         let hostile = "/ a/ /a a//b .. ../x a/../b a/.. a/./b %2e%2e/x a?b a#b ä a:b:c a/b:c/d a@b \
                        a@sha256:zz :a a: -a a\\b a..b x/json?y";
-        for name in hostile.split(' ').chain(["", "a b", "a\n", "a\0"]) {
+        let long = "a".repeat(MAX_LEN + 1);
+        let hex = "0123456789abcdef0123456789abcde";
+        let digests = [
+            format!("a@sha256:{hex}"),
+            format!("a@sha256:{hex}g"),
+            format!("a@-x:{hex}f"),
+            format!("a@:{hex}f"),
+            format!("../x@sha256:{hex}f"),
+            format!("a@sha256:{hex}f/../x"),
+        ];
+        let digests = digests.iter().map(String::as_str);
+        let hostile = hostile.split(' ').chain(digests);
+        for name in hostile.chain(["", "a b", "a\n", "a\0", &long]) {
             assert!(ImageName::new(name).is_err(), "{name:?}");
         }
     }

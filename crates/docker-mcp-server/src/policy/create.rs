@@ -140,24 +140,122 @@ mod tests {
         }
     }
 
+    fn exceptions(json: &str) -> CreateExceptions {
+        serde_json::from_str(json).unwrap()
+    }
+
+    /// Each exception allows only what it names; `privileged` includes the further options.
     #[test]
     fn privileges_are_refused_unless_allowed() {
-        let capabilities = ["cap_net_admin".to_owned()];
-        let open: CreateExceptions = serde_json::from_str(
-            r#"{"privileged":true,"host_namespaces":true,"capabilities":["NET_ADMIN"],"binds":["/srv"]}"#,
-        )
-        .unwrap();
-        let mut requests: [PrivilegeRequest<'_>; 7] = Default::default();
-        requests[1].privileged = true;
-        requests[2].namespaces = vec!["host"];
-        requests[3].namespaces = vec!["container:x"];
-        requests[4].capabilities = &capabilities;
-        requests[5].binds = vec!["/srv/x"];
-        requests[6].others = vec!["Devices".to_owned()];
-        for (at, request) in requests.iter().enumerate() {
-            let closed = CreateExceptions::default().check(request);
-            assert_eq!(closed.is_err(), at > 0, "{request:?}");
-            assert!(open.check(request).is_ok(), "{request:?}");
+        let added = ["cap_net_admin".to_owned()];
+        let more = ["NET_ADMIN", "CAP_SYS_ADMIN"].map(str::to_owned);
+        let namespaces = |modes: &[&'static str]| PrivilegeRequest {
+            namespaces: modes.to_vec(),
+            ..PrivilegeRequest::default()
+        };
+        let capabilities = |capabilities| PrivilegeRequest {
+            capabilities,
+            ..PrivilegeRequest::default()
+        };
+        let binds = |paths: &[&'static str]| PrivilegeRequest {
+            binds: paths.to_vec(),
+            ..PrivilegeRequest::default()
+        };
+        let privileged = PrivilegeRequest {
+            privileged: true,
+            ..PrivilegeRequest::default()
+        };
+        let others = PrivilegeRequest {
+            others: vec!["Devices".to_owned()],
+            ..PrivilegeRequest::default()
+        };
+        let namespace = "a namespace of the host or of another container";
+        let capability = "an added capability";
+        let mount = "this path of the host as a mount";
+        let names = ["privileged", "host_namespaces", "capabilities", "binds", ""];
+        let all = [
+            r#"{"privileged":true}"#,
+            r#"{"host_namespaces":true}"#,
+            r#"{"capabilities":["NET_ADMIN"]}"#,
+            r#"{"binds":["/srv","/data"]}"#,
+            "{}",
+        ]
+        .map(exceptions);
+        for (request, needed, option) in [
+            (PrivilegeRequest::default(), None, ""),
+            (namespaces(&["bridge", "private", "none"]), None, ""),
+            (
+                namespaces(&["private", "host"]),
+                Some("host_namespaces"),
+                namespace,
+            ),
+            (
+                namespaces(&["container:x"]),
+                Some("host_namespaces"),
+                namespace,
+            ),
+            (
+                namespaces(&["ns:/run/netns/x"]),
+                Some("host_namespaces"),
+                namespace,
+            ),
+            (privileged, Some("privileged"), "privileged: true"),
+            (capabilities(&added), Some("capabilities"), capability),
+            (capabilities(&more), Some("no exception"), capability),
+            (binds(&["/srv/x", "/data"]), Some("binds"), mount),
+            (binds(&["/srv/x", "/etc"]), Some("no exception"), mount),
+            (others, Some("privileged"), "Devices"),
+        ] {
+            for (name, exceptions) in names.iter().zip(&all) {
+                let is_allowed = needed.is_none_or(|needed| needed == *name);
+                match exceptions.check(&request) {
+                    Ok(()) => assert!(is_allowed, "{name}: {request:?}"),
+                    Err(error) => {
+                        assert!(!is_allowed, "{name}: {request:?}");
+                        let start =
+                            format!("This server does not create containers with {option}:");
+                        assert!(error.message().starts_with(&start), "{error}");
+                    }
+                }
+            }
         }
+    }
+
+    /// A container that may write to an allowed folder can make a link in it that leads anywhere.
+    #[cfg(unix)]
+    #[test]
+    fn links_below_an_allowed_folder_are_refused() {
+        use std::os::unix::fs::symlink;
+
+        let dir = std::env::temp_dir().join(format!("docker-mcp-links-{}", std::process::id()));
+        let inner = dir.join("inner");
+        std::fs::create_dir_all(inner.join("folder")).unwrap();
+        symlink("/etc", inner.join("link")).unwrap();
+        symlink(&inner, dir.join("root")).unwrap();
+        let [inner, root] = [inner, dir.join("root")].map(|path| path.to_str().unwrap().to_owned());
+        for (allowed, below, has_link) in [
+            (&inner, "", false),
+            (&inner, "/folder", false),
+            (&inner, "/folder/new/deep", false),
+            (&inner, "/link", true),
+            (&inner, "/link/a/b/c", true),
+            // The operator may allow a link.
+            (&root, "", false),
+            (&root, "/folder", false),
+            (&root, "/link/a", true),
+        ] {
+            let exceptions = exceptions(&format!(r#"{{"binds":["{allowed}"]}}"#));
+            let path = format!("{allowed}{below}");
+            for sees_host in [true, false] {
+                let request = PrivilegeRequest {
+                    binds: vec![&path],
+                    sees_host,
+                    ..PrivilegeRequest::default()
+                };
+                let is_refused = exceptions.check(&request).is_err();
+                assert_eq!(is_refused, has_link && sees_host, "{path}");
+            }
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
     }
 }

@@ -154,10 +154,10 @@ fn is_image(pattern: &str, image: &str) -> bool {
     };
     let (pattern, image) = (&short(pattern), &short(image));
     let name = image.split('@').next().unwrap_or(image);
-    let slash = name.rfind('/').map_or(0, |slash| slash + 1);
-    let untagged = match name[slash..].find(':') {
-        Some(colon) => &name[..slash + colon],
-        None => name,
+    let untagged = match name.rsplit_once(':') {
+        // Not the port of a registry.
+        Some((untagged, tag)) if !tag.contains('/') => untagged,
+        _ => name,
     };
     glob(pattern, image)
         || glob(pattern, untagged)
@@ -202,6 +202,9 @@ mod tests {
             ("shop-*", "workshop-1", false),
             ("*-db-*", "shop-db-1", true),
             ("a*a", "a", false),
+            ("*ab*ab", "ab", false),
+            ("*ab*ab", "abab", true),
+            ("a*b*c", "acb", false),
             ("a*b*c", "abbbc", true),
         ] {
             assert_eq!(glob(pattern, text), expected, "{pattern} {text}");
@@ -212,6 +215,17 @@ mod tests {
             ("postgres:16", "postgres:15", false),
             ("r:5000/*", "r:5000/a/b:c", true),
             ("nginx", "evil/nginx", false),
+            ("docker.io/library/nginx:latest", "nginx", true),
+            ("nginx", "index.docker.io/library/nginx:1", true),
+            ("nginx", "library/nginx@sha256:0123", true),
+            ("nginx:1", "nginx:1@sha256:0123", false),
+            ("nginx:1*", "nginx:1@sha256:0123", true),
+            ("nginx", "nginx2", false),
+            ("r:5000/a", "r:5000/a", true),
+            ("r:5000/a", "r:5000/a:2", true),
+            ("r:5000/a:latest", "r:5000/a", true),
+            ("r:5000/a:latest", "r:5000/a:2", false),
+            ("r", "r:5000/a", false),
         ] {
             assert_eq!(is_image(pattern, image), expected, "{pattern} {image}");
         }
@@ -236,9 +250,45 @@ mod tests {
         assert!(rules(&["image=alpine"], &[]).permit(&volume) && !some.permit(&volume));
     }
 
+    /// An image may have several names.
+    #[test]
+    fn one_denied_name_of_an_image_denies_it() {
+        let names = ["good:1", "bad:1"];
+        let image = || Subject::image("sha256:0123").with_images(names);
+        assert!(rules(&[], &["image=other"]).permit(&image()));
+        assert!(rules(&["image=good"], &[]).permit(&image()));
+        assert!(!rules(&["image=good"], &["image=bad"]).permit(&image()));
+    }
+
+    #[test]
+    fn rules_are_known_by_their_kind() {
+        for (allow, deny, is_none, has_images) in [
+            (&[][..], &[][..], true, false),
+            (&["name=a"], &[], false, false),
+            (&[], &["label=a"], false, false),
+            (&["image=a"], &[], false, true),
+            (&["name=a"], &["name=b", "image=a"], false, true),
+        ] {
+            let rules = rules(allow, deny);
+            let found = (rules.are_none(), rules.know_images());
+            assert_eq!(found, (is_none, has_images), "{allow:?} {deny:?}");
+        }
+    }
+
     #[test]
     fn invalid_rules_are_refused() {
-        for text in ["", "web", "name=", "user=x", "label="] {
+        let label =
+            |key: &str, value: Option<&str>| Rule::Label(key.to_owned(), value.map(str::to_owned));
+        for (text, rule) in [
+            ("name=a=b", Rule::Name("a=b".to_owned())),
+            ("image=r:5000/a", Rule::Image("r:5000/a".to_owned())),
+            ("label=a", label("a", None)),
+            ("label=a=", label("a", Some(""))),
+            ("label=a=b=c", label("a", Some("b=c"))),
+        ] {
+            assert_eq!(Rule::parse(text).unwrap(), rule, "{text}");
+        }
+        for text in ["", "web", "name=", "image=", "user=x", "label=", "label==x"] {
             assert!(Rule::parse(text).is_err(), "{text}");
         }
     }
