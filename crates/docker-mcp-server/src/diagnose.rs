@@ -46,6 +46,8 @@ pub(crate) struct Diagnosis {
     /// Its latest events, oldest first.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     timeline: Vec<String>,
+    /// All of its events since then are known; of older ones, some may be missing.
+    events_complete_since: Option<String>,
     /// Its last lines, of stderr if it wrote any.
     log: Option<String>,
     /// Values hidden as `***`.
@@ -147,6 +149,7 @@ impl Diagnosis {
             next_steps,
             also,
             timeline: Vec::new(),
+            events_complete_since: None,
             log: None,
             redacted: redactor.hidden(),
         }
@@ -157,6 +160,7 @@ impl Diagnosis {
         let from = facts.events.len().saturating_sub(MAX_TIMELINE_EVENTS);
         let recent = facts.events[from..].iter();
         self.timeline = recent.map(|event| shown(redactor, &line(event))).collect();
+        self.events_complete_since = facts.complete_since.clone();
         let log = redactor.text(facts.log_text());
         self.log = (!log.trim().is_empty()).then_some(log);
         self.redacted = redactor.hidden();

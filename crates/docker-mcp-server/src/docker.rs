@@ -5,12 +5,14 @@
 
 mod new_container;
 mod objects;
+mod past_events;
 
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use upstream::redact::Redactor;
 
 use crate::engine::{Action, ContainerDetails, ContainerSummary, Engine, Target, self_container};
+use crate::history::History;
 use crate::name::ContainerName;
 use crate::options::DockerOptions;
 use crate::policy::{Policy, Subject, forbidden};
@@ -22,6 +24,7 @@ pub struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
     pub(crate) changes: ChangeNotifier,
+    pub(crate) history: History,
     redact: bool,
 }
 
@@ -34,6 +37,7 @@ impl Docker {
             engine: Engine::new(target, options.timeout())?,
             policy: Policy::new(options.policy())?,
             changes: ChangeNotifier::new(),
+            history: History::default(),
             redact: !options.show_secrets,
         })
     }

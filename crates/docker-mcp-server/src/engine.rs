@@ -49,7 +49,7 @@ pub(crate) use container::{
     PortBinding, PortSummary, is_anonymous,
 };
 pub(crate) use error::EngineError;
-pub(crate) use events::Event;
+pub(crate) use events::{Event, SHOWN_DETAILS};
 pub(crate) use log::LogQuery;
 pub(crate) use object::{ImageDetails, ImageSummary, Network, Volume};
 pub(crate) use path::Path;

@@ -1,4 +1,5 @@
-//! Notifies clients of changes, with one stream of the engine's events for all of them.
+//! Records what happens and notifies clients of changes, with one stream of the engine's events for all
+//! of them.
 //!
 //! When the stream ends it is reopened from the last event. Events while the engine was down are
 //! unknown, so everything counts as changed then.
@@ -15,7 +16,6 @@ use upstream::time::Timestamp;
 
 use self::pending::PendingChanges;
 use crate::docker::Docker;
-use crate::engine::Event;
 use crate::resources;
 
 /// Debounce of notifications: changes within this time are announced together, each once.
@@ -42,7 +42,7 @@ impl EventFollower {
         Self {
             docker,
             server,
-            since: i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX),
+            since: now(),
         }
     }
 
@@ -50,6 +50,7 @@ impl EventFollower {
     pub(crate) async fn run(mut self) {
         // Whether a stream has ended, so that events may have been missed.
         let mut broken = false;
+        let mut is_followed = false;
         let mut delays = RETRY_BACKOFF.delays();
         loop {
             let is_up = self.docker.engine.version(PROBE_TIMEOUT).await.is_ok()
@@ -57,6 +58,12 @@ impl EventFollower {
             self.docker.changes.lists_published();
             if is_up {
                 let began = Instant::now();
+                // What happened while the stream was broken may be unknown.
+                let known = if broken { now() } else { self.since };
+                if broken || !is_followed {
+                    self.docker.history.begin(known);
+                }
+                is_followed = true;
                 broken = self.stream().await;
                 if began.elapsed() > MAX_RETRY_DELAY {
                     delays.reset();
@@ -75,11 +82,15 @@ impl EventFollower {
             tokio::select! {
                 event = timeout(IDLE_TIMEOUT, events.next()) => match event {
                     Ok(Ok(Some(event))) => {
-                        self.since = after(&event);
-                        if pending.is_empty() {
+                        self.since = event.nanos().saturating_add(1);
+                        if self.docker.may_see_event(&event) {
+                            self.docker.history.record(&event);
+                        }
+                        let is_first = pending.is_empty();
+                        pending.add(&event);
+                        if is_first {
                             due = Instant::now() + DEBOUNCE;
                         }
-                        pending.add(&event);
                     }
                     Ok(Ok(None)) => break true,
                     Ok(Err(failure)) => {
@@ -119,11 +130,7 @@ impl EventFollower {
     }
 }
 
-/// The unix nanoseconds after an event.
-fn after(event: &Event) -> i64 {
-    let time = match event.time_nano {
-        0 => event.time.saturating_mul(1_000_000_000),
-        nanos => nanos,
-    };
-    time.saturating_add(1)
+/// Unix nanoseconds.
+fn now() -> i64 {
+    i64::try_from(Timestamp::now().as_nanosecond()).unwrap_or(i64::MAX)
 }

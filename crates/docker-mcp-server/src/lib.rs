@@ -14,6 +14,7 @@ mod docker;
 mod engine;
 mod events;
 mod exit_code;
+mod history;
 mod log;
 pub mod name;
 mod options;

@@ -78,7 +78,7 @@ fn killed(run: &[Event]) -> Finding {
         ),
         false => (
             Confidence::Low,
-            "The engine no longer has the events of that time.",
+            "The engine no longer has the events of that time, and this server did not run then.",
         ),
     };
     let summary = "It was killed from outside (SIGKILL).";

@@ -11,8 +11,8 @@ use crate::log;
 use crate::name::ContainerName;
 use crate::unix_time;
 
-/// The period of the events, in seconds. The engine forgets most of them sooner.
-const EVENT_LOOKBACK_SECONDS: i64 = 3600;
+/// The period of the events, in seconds.
+const EVENT_LOOKBACK_SECONDS: i64 = 7 * 24 * 3600;
 /// Lines and bytes of the log that are read.
 const LOG_LINES: u32 = 20;
 const LOG_BYTES: usize = 4_000;
@@ -30,8 +30,10 @@ pub(super) struct Facts {
     pub(super) details: ContainerDetails,
     /// It was restarted while facts were gathered.
     pub(super) restarted_meanwhile: bool,
-    /// The events of the last hour that the engine remembers, oldest first.
+    /// The known events, oldest first.
     pub(super) events: Vec<Event>,
+    /// Since then all events are known.
+    pub(super) complete_since: Option<String>,
     pub(super) log: LogTail,
     /// The names of other containers that hold a host port that this one wants.
     pub(super) port_holders: Vec<String>,
@@ -69,9 +71,10 @@ impl Facts {
         details: ContainerDetails,
     ) -> Self {
         let now = Timestamp::now().as_second();
-        let period = (now - EVENT_LOOKBACK_SECONDS, now + 1);
-        let (events, log, port_holders, later) = tokio::join!(
-            docker.engine.past_events(id, period, REQUEST_TIMEOUT),
+        let period = (now - EVENT_LOOKBACK_SECONDS, None);
+        let (kind, own) = (Some("container"), Some(id.as_str()));
+        let (past, log, port_holders, later) = tokio::join!(
+            docker.past_events(period, kind, own, REQUEST_TIMEOUT),
             LogTail::read(docker, id, &details),
             port_holders(docker, &details),
             inspect_again(docker, id, &details, now),
@@ -81,7 +84,8 @@ impl Facts {
         });
         Self {
             restarted_meanwhile,
-            events: events.unwrap_or_default(),
+            events: past.events,
+            complete_since: past.complete_since,
             log,
             port_holders,
             missing_binds: missing_binds(docker, &details),

@@ -8,6 +8,8 @@ use crate::engine::Health;
 const LOOP_WINDOW_SECONDS: i64 = 600;
 /// A run that is older than this is not part of a loop; the engine also resets its restart delay then.
 const STEADY_AFTER_SECONDS: i64 = 10;
+/// Exits of a running container that are mentioned, in seconds.
+const RECENT_SECONDS: i64 = 3600;
 /// Health probes that are shown.
 const MAX_PROBES: usize = 3;
 
@@ -149,7 +151,8 @@ fn running(facts: &Facts) -> Finding {
             .next("Check again when its health check has a result."),
         _ => finding.because("It has no health check, so it is only known that it runs."),
     };
-    match facts.exits().count() {
+    let since = facts.now - RECENT_SECONDS;
+    match facts.exits().filter(|event| event.time >= since).count() {
         0 => finding,
         some => finding.because(format!("It ended {some} times within the last hour.")),
     }

@@ -1,29 +1,31 @@
 //! Events of the engine's objects: `GET /events`.
 
-use std::collections::BTreeMap;
-use std::time::Duration;
+use std::collections::{BTreeMap, VecDeque};
 
 use futures_util::StreamExt as _;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::connector::ByteStream;
 use super::error::EngineError;
 use super::path::Path;
-use super::{Engine, within};
-use crate::name::ContainerName;
+use super::Engine;
 
-/// Most past events that are kept; the engine itself remembers a few hundred.
-const MAX_PAST_EVENTS: usize = 1_000;
+/// Most past events that are kept; Docker remembers 256, Podman has no limit.
+const MAX_PAST_EVENTS: usize = 10_000;
 /// Longest event, in bytes.
 const MAX_LINE_BYTES: u64 = 1 << 20;
 /// The kinds of objects whose events are requested.
-const KINDS: [&str; 3] = ["container", "image", "network"];
+const KINDS: [&str; 5] = ["container", "image", "network", "volume", "daemon"];
+/// The details that are shown and recorded; the others are labels.
+pub(crate) const SHOWN_DETAILS: [&str; 6] =
+    ["image", "exitCode", "signal", "oldName", "container", "type"];
 /// The actions whose effect clients can see. The engine sends no others, in particular not the three
 /// events of every run of a health check, which contain command lines. `died`, `remove`, `removed`
 /// and `rename` are sent by Podman.
 const ACTIONS: &str = "create start die died oom kill stop restart pause unpause rename update destroy \
-    remove removed health_status pull tag untag delete import load commit connect disconnect";
+    remove removed health_status pull push tag untag delete import load commit connect disconnect \
+    mount unmount prune reload";
 
 /// One event.
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -82,6 +84,22 @@ impl Event {
         &self.actor.attributes
     }
 
+    /// Unix nanoseconds.
+    pub(crate) fn nanos(&self) -> i64 {
+        match self.time_nano {
+            0 => self.time.saturating_mul(1_000_000_000),
+            nanos => nanos,
+        }
+    }
+
+    /// A copy without labels, which may be long and hold secrets.
+    pub(crate) fn trimmed(&self) -> Self {
+        let mut event = self.clone();
+        let attributes = &mut event.actor.attributes;
+        attributes.retain(|key, _| key == "name" || SHOWN_DETAILS.contains(&&**key));
+        event
+    }
+
     /// Whether the main process of a container ended.
     pub(crate) fn is_exit(&self) -> bool {
         matches!(&*self.action, "die" | "died")
@@ -93,26 +111,22 @@ pub(crate) struct EventStream {
     reply: ByteStream,
     /// Bytes of an incomplete line.
     rest: Vec<u8>,
-    is_wanted: fn(&Event) -> bool,
 }
 
 impl EventStream {
-    fn new(reply: ByteStream, is_wanted: fn(&Event) -> bool) -> Self {
-        Self {
-            reply,
-            rest: Vec::new(),
-            is_wanted,
-        }
+    fn new(reply: ByteStream) -> Self {
+        let rest = Vec::new();
+        Self { reply, rest }
     }
 
-    /// The next wanted event; `None` after the last one. Skips invalid lines.
+    /// The next event with an effect; `None` after the last one. Skips invalid lines.
     /// Errors when the stream breaks.
     pub(crate) async fn next(&mut self) -> Result<Option<Event>, EngineError> {
         loop {
             while let Some(end) = self.rest.iter().position(|byte| *byte == b'\n') {
                 let line: Vec<u8> = self.rest.drain(..=end).collect();
                 match serde_json::from_slice(&line) {
-                    Ok(event) if (self.is_wanted)(&event) => return Ok(Some(event)),
+                    Ok(event) if has_effect(&event) => return Ok(Some(event)),
                     _ => {}
                 }
             }
@@ -145,48 +159,30 @@ impl Engine {
         let path = Path::to("/events")
             .query("filters", filters)
             .query("since", format!("{seconds}.{nanos:09}"));
-        EventStream::new(self.connector.stream(path), has_effect)
+        EventStream::new(self.connector.stream(path))
     }
 
-    /// All events between two times (unix seconds, with a fraction), of objects of `kind` if given.
-    /// Leaves out commands in containers: every run of a health check makes three such events. The
-    /// caller has to apply a timeout.
-    pub(crate) fn history(&self, since: i64, until: &str, kind: Option<&str>) -> EventStream {
-        let mut path = Path::to("/events")
-            .query("since", since)
-            .query("until", until);
-        if let Some(kind) = kind {
-            path = path.query("filters", json!({"type": [kind]}));
-        }
-        let is_no_command = |event: &Event| !event.action.starts_with("exec_");
-        EventStream::new(self.connector.stream(path), is_no_command)
-    }
-
-    /// The events of one container between two times (unix seconds) that the engine remembers,
-    /// oldest first, with the timeout `limit`.
+    /// The newest events with an effect between two times (unix seconds, `until` with a fraction) that
+    /// the engine remembers and that pass `filters`, oldest first. The caller has to apply a timeout.
+    /// An `until` in the future delays the reply until then.
     pub(crate) async fn past_events(
         &self,
-        container: &ContainerName,
-        (since, until): (i64, i64),
-        limit: Duration,
-    ) -> Result<Vec<Event>, EngineError> {
-        let actions: Vec<_> = actions().collect();
-        let filters = json!({"type": ["container"], "container": [container], "event": actions});
+        (since, until): (i64, &str),
+        filters: Value,
+    ) -> Result<VecDeque<Event>, EngineError> {
         let path = Path::to("/events")
             .query("since", since)
             .query("until", until)
             .query("filters", filters);
-        let mut events = EventStream::new(self.connector.stream(path), has_effect);
-        let read = async {
-            let mut past = Vec::new();
-            while past.len() < MAX_PAST_EVENTS
-                && let Some(event) = events.next().await?
-            {
-                past.push(event);
+        let mut events = EventStream::new(self.connector.stream(path));
+        let mut past = VecDeque::new();
+        while let Some(event) = events.next().await? {
+            if past.len() == MAX_PAST_EVENTS {
+                past.pop_front();
             }
-            Ok(past)
-        };
-        within(limit, read).await
+            past.push_back(event);
+        }
+        Ok(past)
     }
 }
 
@@ -210,7 +206,7 @@ mod tests {
         for size in [1, 7, 4096] {
             let chunks = stream.as_bytes().chunks(size);
             let chunks = chunks.map(|chunk| Ok(Bytes::copy_from_slice(chunk)));
-            let mut events = EventStream::new(stream::iter(chunks).boxed(), has_effect);
+            let mut events = EventStream::new(stream::iter(chunks).boxed());
             let mut seen = Vec::new();
             while let Some(event) = events.next().await.unwrap() {
                 seen.push(event);

@@ -46,6 +46,7 @@ impl PendingChanges {
                     self.container(container);
                 }
             }
+            "volume" | "daemon" => {}
             _ => self.container_event(event),
         }
     }

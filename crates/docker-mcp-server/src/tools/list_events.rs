@@ -1,11 +1,9 @@
 //! `list_events`.
 
-use std::collections::VecDeque;
-
-use upstream::time::{Since, Timestamp};
+use upstream::time::Since;
 
 use super::prelude::*;
-use crate::engine::{Event, within};
+use crate::engine::{Event, SHOWN_DETAILS};
 use crate::unix_time;
 
 /// The period before now without `since`.
@@ -13,11 +11,9 @@ const DEFAULT_AGE: Duration = Duration::from_secs(3_600);
 /// Rows without `limit`, and bytes of rows in an answer, which contains them twice.
 const DEFAULT_ROWS: u32 = 100;
 const MAX_BYTES: usize = 6_500;
-/// Details of an event that are shown; the others are labels.
-const SHOWN_DETAILS: &str = "image exitCode signal oldName container type execID";
 
-/// List events of containers, images, networks and volumes, oldest first. The engine
-/// remembers a few hundred events.
+/// List events of containers, images, networks and volumes, oldest first: those of the last 7 days since
+/// this server started, at most 500 of each object, and older ones that the engine remembers.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ListEvents {
@@ -49,6 +45,8 @@ pub(super) struct Events {
     events: Vec<EventRow>,
     /// Older rows that do not fit.
     omitted: Option<usize>,
+    /// All events since then are known; of older ones, some may be missing.
+    complete_since: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -69,40 +67,25 @@ impl Tool for ListEvents {
     type Output = Events;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Events, ToolError> {
-        let engine = &docker.engine;
-        let until = match self.until {
-            Some(until) => unix_time::from_argument(until).to_string(),
-            // Whole seconds would exclude the newest events.
-            None => {
-                let now = Timestamp::now();
-                format!("{}.{:09}", now.as_second(), now.subsec_nanosecond())
-            }
-        };
         let since = self.since.unwrap_or(Since::Ago(DEFAULT_AGE));
         let since = unix_time::from_argument(since);
+        let until = self.until.map(unix_time::from_argument);
         let kind = self.kind.map(|kind| format!("{kind:?}").to_lowercase());
         let limit = self.limit.map_or(DEFAULT_ROWS, Bounded::get) as usize;
-        let (mut rows, mut dropped) = (VecDeque::new(), 0);
-        let read = async {
-            let mut events = engine.history(since, &until, kind.as_deref());
-            while let Some(event) = events.next().await? {
-                if !self.wants(docker, &event) {
-                    continue;
-                }
-                if rows.len() == limit {
-                    rows.pop_front();
-                    dropped += 1;
-                }
-                rows.push_back(event);
-            }
-            Ok(())
-        };
-        let read = within(engine.timeout, read).await;
-        read.map_err(|failure| engine.explain(failure))?;
+        let (kind, timeout) = (kind.as_deref(), docker.engine.timeout);
+        let mut past = docker
+            .past_events((since, until), kind, None, timeout)
+            .await;
+        if let Some(failure) = past.failure {
+            return Err(docker.engine.explain(failure));
+        }
+        past.events.retain(|event| self.wants(event));
+        let dropped = past.events.len().saturating_sub(limit);
+        let rows = past.events.get(dropped..).unwrap_or_default();
         let redactor = docker.redactor();
         // Newest first, so that the oldest are omitted.
         let rows = rows.iter().rev().map(|event| {
-            let details = SHOWN_DETAILS.split(' ').filter_map(|key| {
+            let details = SHOWN_DETAILS.iter().filter_map(|&key| {
                 let value = event.attribute(key)?;
                 Some((key.to_owned(), redactor.named(key, value)))
             });
@@ -117,14 +100,17 @@ impl Tool for ListEvents {
         let (mut events, omitted) = fit(rows.collect(), MAX_BYTES);
         events.reverse();
         let omitted = positive(dropped + omitted.unwrap_or(0));
-        Ok(Events { events, omitted })
+        Ok(Events {
+            events,
+            omitted,
+            complete_since: past.complete_since,
+        })
     }
 }
 
 impl ListEvents {
-    fn wants(&self, docker: &Docker, event: &Event) -> bool {
+    fn wants(&self, event: &Event) -> bool {
         let part = self.name.as_deref();
-        let named = part.is_none_or(|part| event.name().contains(part));
-        named && docker.may_see_event(event)
+        part.is_none_or(|part| event.name().contains(part))
     }
 }
