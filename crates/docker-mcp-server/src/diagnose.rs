@@ -1,32 +1,39 @@
 //! Diagnoses a container: reads all relevant facts from the engine, and draws conclusions.
 //!
-//! `facts` reads; `start`, `run` and `end` conclude, without requests; this file ranks the conclusions
-//! and builds the report.
+//! `facts` reads, with `local`; `start`, `run` and `end` conclude, without requests, with `signs` of problems in
+//! the log and a look at the `peer` that it names; this file ranks the conclusions and builds the report.
 
 mod end;
 mod facts;
 mod finding;
+mod local;
+mod peer;
 mod run;
+mod signs;
 mod start;
+mod table;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_with::skip_serializing_none;
 use upstream::redact::Redactor;
-use upstream::text::truncate;
+use upstream::text::{newest_lines, truncate};
 use upstream::time::rfc3339;
 
 use self::facts::Facts;
 use self::finding::{Cause, Confidence, Finding};
 use crate::docker::Docker;
-use crate::engine::Event;
+use crate::engine::{ContainerSummary, Event};
 use crate::name::ContainerName;
 
 /// Events that are shown.
 const MAX_TIMELINE_EVENTS: usize = 10;
 /// Longest text that is shown, in characters: the engine repeats whole command lines.
 const MAX_TEXT: usize = 600;
+/// The end of the log that is shown, in lines and bytes of the answer.
+const MAX_LOG_LINES: usize = 20;
+const MAX_LOG_BYTES: usize = 8_000;
 
 /// The report about a container.
 #[skip_serializing_none]
@@ -48,7 +55,7 @@ pub(crate) struct Diagnosis {
     timeline: Vec<String>,
     /// All of its events since then are known; of older ones, some may be missing.
     events_complete_since: Option<String>,
-    /// Its last lines, of stderr if it wrote any.
+    /// Its last lines.
     log: Option<String>,
     /// Values hidden as `***`.
     redacted: Option<u32>,
@@ -80,15 +87,41 @@ pub(crate) async fn diagnose(
                 &redactor,
             ));
         }
+        (Err(slow), _) if slow.kind() == ToolErrorKind::Timeout => {
+            return stuck(docker, container).await.ok_or(slow);
+        }
         (Err(failure), _) => return Err(failure),
     };
     // By its id: a name may move to another container between two requests.
     let id = ContainerName::new(&details.id).unwrap_or_else(|_| container.clone());
-    let facts = Facts::gather(docker, &id, details).await;
+    let facts = Facts::gather(docker, &id, details, error).await;
     let (name, state) = (facts.details.display_name(), &facts.state().status);
     let mut diagnosis = Diagnosis::new(name, state, conclude(&facts, error), &redactor);
     diagnosis.add(&facts, &redactor);
     Ok(diagnosis)
+}
+
+/// The report about a container that the engine lists, but does not describe: its start or stop never ended,
+/// and keeps it locked. `None` if the whole engine is slow.
+async fn stuck(docker: &Docker, container: &ContainerName) -> Option<Diagnosis> {
+    let listed = docker.containers(true).await.ok()?;
+    let name = container.as_str();
+    let is_it =
+        |other: &&ContainerSummary| other.display_name() == name || other.id.starts_with(name);
+    let found = listed.iter().find(is_it)?;
+    let (seconds, status) = (docker.engine.timeout.as_secs(), &found.status);
+    let summary = "It is stuck: the engine lists it, but does not answer about it, as if a start or stop of it never ended.";
+    let finding = Finding::high(Cause::Stuck, summary)
+        .because(format!("The engine listed all containers at once, and did not answer about this one within {seconds} s. It lists it as {} ({status}).", found.state))
+        .next("On the engine's host, look for what hangs: its runtime or shim process, a network file system that it mounts, its log server. Ending that process frees it.")
+        .next("If that does not help, restart the engine; with live-restore the other containers go on.");
+    let name = found.display_name();
+    Some(Diagnosis::new(
+        name,
+        &found.state,
+        vec![finding],
+        &docker.redactor(),
+    ))
 }
 
 /// All findings, the most important first. Never empty.
@@ -102,12 +135,16 @@ fn conclude(facts: &Facts, error: Option<&str>) -> Vec<Finding> {
     let matters = (!state.runs() || crash_loop.is_some()) && could_not_start.is_none();
     let end = facts.last_end().filter(|_| matters);
     let end = end.map(|end| end::explain(end, facts));
+    let owner = run::network_owner_gone(facts).filter(|_| could_not_start.is_none());
     let problems = [
         could_not_start,
+        run::missing_bind(facts),
+        owner,
         crash_loop,
         end,
         run::unhealthy(facts),
-        run::missing_bind(facts),
+        run::limits_reached(facts),
+        run::not_listening(facts),
     ];
     let mut findings: Vec<Finding> = problems.into_iter().flatten().collect();
     let ended_well = |finding: &Finding| finding.cause == Cause::Finished;
@@ -162,6 +199,9 @@ impl Diagnosis {
         self.timeline = recent.map(|event| shown(redactor, &line(event))).collect();
         self.events_complete_since = facts.complete_since.clone();
         let log = redactor.text(facts.log_text());
+        let log = newest_lines(&log, MAX_LOG_BYTES);
+        let from = log.lines().count().saturating_sub(MAX_LOG_LINES);
+        let log = log.lines().skip(from).collect::<Vec<_>>().join("\n");
         self.log = (!log.trim().is_empty()).then_some(log);
         self.redacted = redactor.hidden();
     }

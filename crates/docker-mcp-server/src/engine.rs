@@ -88,6 +88,11 @@ impl Engine {
         })
     }
 
+    /// Whether the engine's files and processes are visible to this server.
+    pub(crate) fn is_beside_us(&self) -> bool {
+        self.target.is_local() && !self_container::in_container()
+    }
+
     /// The engine's version, with the timeout `limit`. It is the shortest reply that distinguishes a
     /// Docker Engine from any other HTTP server.
     pub(crate) async fn version(&self, limit: Duration) -> Result<String, ToolError> {

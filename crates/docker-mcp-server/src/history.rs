@@ -99,12 +99,18 @@ mod tests {
         assert_eq!(of("loop").0.len(), MAX_EVENTS_OF_ONE);
         let (web, since) = of("web");
         let actions: Vec<_> = web.iter().map(|event| &*event.action).collect();
-        assert_eq!((actions, since), (vec!["health_status: healthy", "kill"], Some(5)));
+        assert_eq!(
+            (actions, since),
+            (vec!["health_status: healthy", "kill"], Some(5))
+        );
         assert_eq!(web[1].attributes().len(), 2, "labels are not kept");
         for number in 0..MAX_EVENTS {
             history.record(&event(&number.to_string(), "die", 3_000));
         }
-        assert_eq!((of("web").0.len(), history.select(|_| true).0.len()), (0, MAX_EVENTS));
+        assert_eq!(
+            (of("web").0.len(), history.select(|_| true).0.len()),
+            (0, MAX_EVENTS)
+        );
         assert_eq!(of("web").1, Some(3_000_000_001));
         history.record(&event("late", "die", 3_001 + MAX_AGE_SECONDS));
         assert_eq!(history.select(|_| true).0.len(), 1);

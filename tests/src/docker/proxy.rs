@@ -24,6 +24,12 @@ impl Proxy {
     /// In front of the engine at `unix://…`. The client opens a connection per request, so the
     /// first line of each is the request.
     pub(super) async fn start(engine: &str) -> Self {
+        Self::silent_about(engine, "\0").await
+    }
+
+    /// As [`Proxy::start`]; requests with this path get no answer.
+    pub(super) async fn silent_about(engine: &str, path: &str) -> Self {
+        let path = path.to_owned();
         let socket = engine.strip_prefix("unix://").unwrap().to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let host = format!("tcp://{}", listener.local_addr().unwrap());
@@ -32,7 +38,7 @@ impl Proxy {
         let (seen, open) = (Arc::clone(&lines), Arc::clone(&connections));
         let task = tokio::spawn(async move {
             while let Ok((client, _)) = listener.accept().await {
-                let forward = forward(client, socket.clone(), Arc::clone(&seen));
+                let forward = forward(client, socket.clone(), path.clone(), Arc::clone(&seen));
                 let connection = tokio::spawn(forward).abort_handle();
                 open.lock().unwrap().push(connection);
             }
@@ -67,7 +73,12 @@ impl Proxy {
     }
 }
 
-async fn forward(mut client: TcpStream, socket: String, seen: Arc<Mutex<Vec<String>>>) {
+async fn forward(
+    mut client: TcpStream,
+    socket: String,
+    silent: String,
+    seen: Arc<Mutex<Vec<String>>>,
+) {
     let mut head = Vec::new();
     while !head.windows(4).any(|end| end == b"\r\n\r\n") {
         if client.read_buf(&mut head).await.unwrap_or(0) == 0 {
@@ -79,6 +90,9 @@ async fn forward(mut client: TcpStream, socket: String, seen: Arc<Mutex<Vec<Stri
     seen.lock()
         .unwrap()
         .push(line.trim_end_matches(" HTTP/1.1").to_owned());
+    if line.contains(&silent) {
+        return std::future::pending().await;
+    }
     let mut engine = UnixStream::connect(socket).await.unwrap();
     engine.write_all(&head).await.unwrap();
     let _ = copy_bidirectional(&mut client, &mut engine).await;

@@ -3,6 +3,7 @@
 mod budgets;
 mod canaries;
 mod diagnose;
+mod diagnose_score;
 mod notifications;
 mod podman;
 mod prompts;

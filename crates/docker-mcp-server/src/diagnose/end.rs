@@ -4,6 +4,8 @@ use upstream::time::rfc3339;
 
 use super::facts::{Facts, RunEnd};
 use super::finding::{Cause, Confidence, Finding};
+use super::signs::TellingLine;
+use super::{peer, start};
 use crate::engine::Event;
 use crate::exit_code;
 
@@ -15,21 +17,50 @@ pub(super) fn explain(end: RunEnd, facts: &Facts) -> Finding {
     let finding = match code {
         _ if end.oom => out_of_memory(code, facts),
         _ if let Some(stopped) = stopped(code, facts.last_run()) => stopped,
-        137 => killed(facts.last_run()),
+        137 => killed(facts),
         0 => Finding::high(Cause::Finished, "Its command ended successfully.")
             .next("Nothing is wrong if it is a job. A service must stay in the foreground: correct its command."),
+        _ if let Some(finding) = known_end(code, facts) => finding,
         126 => Finding::medium(Cause::NotExecutable, "A command that it runs is not executable.")
             .next("The log names the file: set its execute bit in the image, or correct the command."),
         127 => Finding::high_if(facts.log_text().contains("not found"), Cause::CommandNotFound, "A command that it runs is not in the image.")
             .next("The log names the command: add it to the image, or correct the container's command."),
-        _ if let Some(finding) = exec_failed(facts.log_text()) => finding,
+        _ if let Some(finding) = exec_failed(facts) => finding,
         130 | 143 => Finding::medium(Cause::Stopped, "It ended because it was asked to.").next(START_AGAIN),
         129..=192 => Finding::high(Cause::Crashed, format!("The application crashed with signal {}.", code - 128))
             .next("Read its output before that: get_container_logs. A crash like this is a defect in it, or an image for another CPU."),
         _ => app_error(code, facts),
     };
     let meaning = exit_code::meaning(code, end.oom);
-    finding.because(format!("Exit code {code}: {meaning}."))
+    let finding = finding.because(format!("Exit code {code}: {meaning}."));
+    let (policy, restarts) = (
+        &facts.details.host_config.restart_policy,
+        facts.details.restart_count,
+    );
+    let gave_up = policy.name == "on-failure"
+        && policy.maximum_retry_count > 0
+        && restarts >= policy.maximum_retry_count
+        && !facts.state().is_alive();
+    if !gave_up {
+        return finding;
+    }
+    finding
+        .because(format!(
+            "Its restart policy gave up after {restarts} restarts."
+        ))
+        .next("Fix the cause first; start_container then begins to count anew.")
+}
+
+/// Problems whose sign in the log says more than the exit code, which confirms it.
+fn known_end(code: i64, facts: &Facts) -> Option<Finding> {
+    let telling = facts.telling_line()?;
+    let cause = telling.sign?.cause;
+    let summary = match (code, cause) {
+        (127, Cause::MissingLibrary) => "Its program lacks a shared library.",
+        (3 | 134, Cause::HeapExhausted) => "The application used up its heap and gave up.",
+        _ => return None,
+    };
+    Some(refine(Finding::high(cause, summary), telling, facts))
 }
 
 fn out_of_memory(code: i64, facts: &Facts) -> Finding {
@@ -64,7 +95,8 @@ fn stopped(code: i64, run: &[Event]) -> Option<Finding> {
     })
 }
 
-fn killed(run: &[Event]) -> Finding {
+fn killed(facts: &Facts) -> Finding {
+    let run = facts.last_run();
     if run.iter().any(|event| event.action == "kill") {
         return Finding::high(Cause::Killed, "It was killed through the engine.")
             .because(format!("Events: {}.", signals(run)))
@@ -82,8 +114,14 @@ fn killed(run: &[Event]) -> Finding {
         ),
     };
     let summary = "It was killed from outside (SIGKILL).";
-    Finding::new(confidence, Cause::Killed, summary)
-        .because(fact)
+    let mut finding = Finding::new(confidence, Cause::Killed, summary).because(fact);
+    let limit = facts.details.host_config.memory >> 20;
+    if limit > 0 {
+        finding = finding.because(format!(
+            "Its memory limit is {limit} MiB; Podman does not note a kill because of it."
+        ));
+    }
+    finding
         .next("Check the engine's host for kill -9, or for the kernel's out-of-memory killer.")
         .next(START_AGAIN)
 }
@@ -98,56 +136,106 @@ fn signals(run: &[Event]) -> String {
 }
 
 /// The runtime's own error in the container's log, if it could not run the program.
-fn exec_failed(log: &str) -> Option<Finding> {
-    let line = last_line(log)?.strip_prefix("exec ")?;
+fn exec_failed(facts: &Facts) -> Option<Finding> {
+    let last = last_line(facts.log_text())?;
+    let line = last.strip_prefix("exec ")?;
+    let said = format!("The runtime said: {last}");
     if line.contains("exec format error") {
+        if let Some(finding) = start::wrong_platform(facts) {
+            return Some(finding);
+        }
         let summary = "Its command is for another CPU, or a script without `#!`.";
-        return Some(Finding::high(Cause::NotExecutable, summary).next(
-            "Use an image for this machine's architecture, or give the script a `#!` line.",
-        ));
+        return Some(
+            Finding::high(Cause::NotExecutable, summary)
+                .because(said)
+                .next(
+                    "Use an image for this machine's architecture, or give the script a `#!` line.",
+                ),
+        );
     }
     line.contains("no such file or directory").then(|| {
         Finding::high(Cause::CommandNotFound, "Its command, or its interpreter, is not in the image.")
+            .because(said)
             .next("Check the `#!` line of the script (also for Windows line ends) and that the interpreter is in the image.")
     })
 }
 
 fn app_error(code: i64, facts: &Facts) -> Finding {
-    let log = facts.log_text();
     let summary = format!("The application ended with an error (exit code {code}).");
-    let mut finding = Finding::high_if(!log.is_empty(), Cause::AppError, summary);
-    if let Some(last) = last_line(log) {
-        finding = finding.because(format!("Its last line: {}", last.trim()));
+    let Some(telling) = facts.telling_line() else {
+        return Finding::medium(Cause::AppError, summary)
+            .next("It wrote nothing: run its command with more output, or check its arguments.");
+    };
+    let Some(sign) = telling.sign else {
+        return Finding::high(Cause::AppError, summary)
+            .because(format!("Its log says: {}", telling.line))
+            .next("Fix what the last lines of its log name: configuration, environment, arguments.")
+            .next("get_container_logs shows more of its output.");
+    };
+    let summary = format!(
+        "The application ended with an error (exit code {code}): it {}.",
+        sign.text
+    );
+    // The exit code says that it is an error of its own; the phrase alone does not say which.
+    let finding = Finding::high_if(sign.cause == Cause::AppError, sign.cause, summary);
+    refine(finding, telling, facts)
+}
+
+/// Adds the telling line and what the container's settings say about it, with the next steps.
+pub(super) fn refine(finding: Finding, telling: TellingLine<'_>, facts: &Facts) -> Finding {
+    let Some(sign) = telling.sign else {
+        return finding;
+    };
+    let line = telling.line;
+    let finding = finding
+        .because(format!("Its log says: {line}"))
+        .next(sign.next);
+    let details = &facts.details;
+    let mounts = details.mounts.iter().map(|mount| &mount.destination);
+    let mounts = mounts.chain(details.host_config.tmpfs.keys());
+    let mount = mounts
+        .filter(|path| line.contains(path.as_str()))
+        .max_by_key(|path| path.len());
+    match (sign.cause, mount) {
+        (Cause::NameResolution | Cause::PeerUnreachable, _) => peer::explain(finding, line, facts),
+        (Cause::PidsLimit, _) if details.host_config.pids_limit > 0 => {
+            let limit = details.host_config.pids_limit;
+            let finding = finding.because(format!("Its limit of processes is {limit}."));
+            finding.first("Raise pids_limit (update_container), or find what starts so many processes.")
+        }
+        (Cause::DiskFull, Some(path)) => match details.host_config.tmpfs.get(path) {
+            Some(options) => finding
+                .because(format!("`{path}` is a tmpfs ({options})."))
+                .first(format!("Recreate it with a larger tmpfs at `{path}` (size=…), or with a volume there.")),
+            None => finding
+                .because(format!("`{path}` is a mount."))
+                .first(format!("Free space in the volume or directory that is mounted at `{path}`, or use a larger one.")),
+        },
+        (Cause::MountMismatch, Some(path)) => finding.because(format!("`{path}` is a mount.")),
+        (Cause::AppError, Some(path)) => finding.because(format!("`{path}` is a mount.")),
+        _ => named_variables(finding, line, facts),
+    }
+}
+
+/// Adds the environment variables that the line names, and whether they are set.
+fn named_variables(mut finding: Finding, line: &str, facts: &Facts) -> Finding {
+    let is_name = |c: char| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_';
+    for word in line.split(|c| !is_name(c)).filter(|word| word.len() > 2) {
+        let env = &facts.details.config.env;
+        let set = env.iter().find(|set| set.split('=').next() == Some(word));
+        let fact = match set {
+            Some(set) => format!("Its environment has {set}"),
+            None if word.contains('_') => format!("`{word}` is not in its environment."),
+            None => continue,
+        };
+        finding = finding
+            .because(fact)
+            .first(format!("Recreate it with the right value of `{word}`."));
+        break;
     }
     finding
-        .next(advice(log))
-        .next("get_container_logs shows more of its output.")
 }
 
 fn last_line(log: &str) -> Option<&str> {
     log.lines().rev().find(|line| !line.trim().is_empty())
-}
-
-/// Advice for common error messages.
-fn advice(log: &str) -> &'static str {
-    let log = log.to_lowercase();
-    let has = |signs: &str| signs.split('|').any(|sign| log.contains(sign));
-    if has("address already in use|eaddrinuse") {
-        "Another process in its network uses the port: change the port that it listens on."
-    } else if has("permission denied|eacces|operation not permitted") {
-        "It lacks a permission: compare its user with the owner of its mounts."
-    } else if has(
-        "connection refused|econnrefused|no such host|could not resolve|enotfound\
-                   |name or service not known",
-    ) {
-        "It cannot reach another service: check that one, and that both share a network."
-    } else if has("no space left|enospc") {
-        "The disk is full: free space on the engine's host."
-    } else if has("read-only file system|erofs") {
-        "It writes to a file system that is mounted read-only: give it a volume or a tmpfs there."
-    } else if has("no such file or directory|enoent") {
-        "A file that it needs is missing: check its mounts, working directory and configuration."
-    } else {
-        "Fix what the last lines of its log name: configuration, environment, arguments."
-    }
 }

@@ -3,19 +3,25 @@
 use std::path::Path;
 use std::time::Duration;
 
+use serde_json::Value;
 use upstream::time::Timestamp;
 
+use super::finding::Cause;
+use super::local::LocalFacts;
+use super::signs::{TellingLine, telling_line};
 use crate::docker::Docker;
-use crate::engine::{ContainerDetails, ContainerState, Event, LogQuery, self_container};
+use crate::engine::{
+    ContainerDetails, ContainerState, ContainerSummary, Event, LogQuery, Path as EnginePath,
+};
 use crate::log;
-use crate::name::ContainerName;
+use crate::name::{ContainerName, ObjectName};
 use crate::unix_time;
 
 /// The period of the events, in seconds.
 const EVENT_LOOKBACK_SECONDS: i64 = 7 * 24 * 3600;
-/// Lines and bytes of the log that are read.
-const LOG_LINES: u32 = 20;
-const LOG_BYTES: usize = 4_000;
+/// Lines and bytes of the log that are read: a stack trace of a few causes fits.
+const LOG_LINES: u32 = 200;
+const LOG_BYTES: usize = 32_000;
 /// The timeout of each request. Best effort: a slow engine must not block the diagnosis.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(2);
 /// A younger run may be part of a crash loop.
@@ -35,8 +41,12 @@ pub(super) struct Facts {
     /// Since then all events are known.
     pub(super) complete_since: Option<String>,
     pub(super) log: LogTail,
-    /// The names of other containers that hold a host port that this one wants.
-    pub(super) port_holders: Vec<String>,
+    /// All visible containers, if one of them may be a part of the problem.
+    pub(super) others: Vec<ContainerSummary>,
+    /// The platforms of its image and of the engine, if they may be the problem.
+    pub(super) platforms: Option<(String, String)>,
+    /// Only for a running container of a local engine.
+    pub(super) local: Option<LocalFacts>,
     /// Directories to bind that do not exist.
     pub(super) missing_binds: Vec<String>,
     /// Unix seconds.
@@ -46,7 +56,7 @@ pub(super) struct Facts {
 /// The end of the log.
 #[derive(Debug, Default)]
 pub(super) enum LogTail {
-    /// Lines of stderr, or of both streams if stderr is empty.
+    /// Lines of both streams.
     Text(String),
     #[default]
     Empty,
@@ -64,34 +74,89 @@ pub(super) struct RunEnd {
 }
 
 impl Facts {
-    /// Reads the facts from the engine. Those that do not arrive in time are missing.
+    /// Reads the facts from the engine. Those that do not arrive in time are missing. `error` is the engine's
+    /// message about a failed start, if the caller has one.
     pub(super) async fn gather(
         docker: &Docker,
         id: &ContainerName,
         details: ContainerDetails,
+        error: Option<&str>,
     ) -> Self {
         let now = Timestamp::now().as_second();
         let period = (now - EVENT_LOOKBACK_SECONDS, None);
         let (kind, own) = (Some("container"), Some(id.as_str()));
-        let (past, log, port_holders, later) = tokio::join!(
+        let (past, log, later, local) = tokio::join!(
             docker.past_events(period, kind, own, REQUEST_TIMEOUT),
             LogTail::read(docker, id, &details),
-            port_holders(docker, &details),
             inspect_again(docker, id, &details, now),
+            local_facts(docker, &details),
         );
         let restarted_meanwhile = later.as_ref().is_some_and(|later| {
             later.state.started_at != details.state.started_at || !later.state.runs()
         });
-        Self {
+        let mut facts = Self {
             restarted_meanwhile,
             events: past.events,
             complete_since: past.complete_since,
             log,
-            port_holders,
+            others: Vec::new(),
+            platforms: None,
+            local,
             missing_binds: missing_binds(docker, &details),
             now,
             details: later.unwrap_or(details),
+        };
+        if facts.concerns_others() {
+            let listed = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(true)).await;
+            facts.others = listed.unwrap_or(Ok(Vec::new())).unwrap_or_default();
         }
+        let texts = [
+            &facts.state().error,
+            facts.log_text(),
+            error.unwrap_or_default(),
+        ];
+        if texts.iter().any(|text| text.contains("exec format error")) {
+            facts.platforms = platforms(docker, &facts.details).await;
+        }
+        facts
+    }
+
+    /// Whether another container may be a part of the problem: it holds a port, owns the network, or is the
+    /// service that this one calls.
+    fn concerns_others(&self) -> bool {
+        let sign = self.telling_line().and_then(|telling| telling.sign);
+        let calls = sign.is_some_and(|sign| {
+            matches!(sign.cause, Cause::NameResolution | Cause::PeerUnreachable)
+        });
+        let host_config = &self.details.host_config;
+        let publishes = !self.state().is_alive() && !host_config.port_bindings.is_empty();
+        calls || publishes || self.network_owner().is_some()
+    }
+
+    /// The id or name of the container whose network it uses.
+    pub(super) fn network_owner(&self) -> Option<&str> {
+        self.details
+            .host_config
+            .network_mode
+            .strip_prefix("container:")
+    }
+
+    /// The names of other running containers that publish a host port that this one wants.
+    pub(super) fn port_holders(&self) -> Vec<&str> {
+        let bindings = self.details.host_config.port_bindings.values().flatten();
+        let wanted: Vec<u16> = bindings
+            .filter_map(|binding| binding.port.parse().ok())
+            .collect();
+        let holds = self.others.iter().filter(|other| {
+            let mut ports = other.ports.iter().filter(|port| port.public != 0);
+            other.id != self.details.id && ports.any(|port| wanted.contains(&port.public))
+        });
+        holds.map(ContainerSummary::display_name).collect()
+    }
+
+    /// The line of the log that tells most.
+    pub(super) fn telling_line(&self) -> Option<TellingLine<'_>> {
+        telling_line(self.log_text())
     }
 
     pub(super) fn state(&self) -> &ContainerState {
@@ -148,23 +213,14 @@ impl LogTail {
         if details.host_config.log_config.driver == "none" {
             return Self::NotKept;
         }
-        // stderr alone, then both streams. With a terminal, stderr is part of stdout.
-        let tty = details.config.tty;
-        for stdout in [tty, true] {
-            let query = LogQuery {
-                stdout,
-                ..LogQuery::newest(LOG_LINES)
-            };
-            let (engine, limit) = (&docker.engine, REQUEST_TIMEOUT);
-            let read = log::read(engine, id, query, tty, LOG_BYTES, limit, None);
-            match read.await {
-                Ok(log) if !log.text.trim().is_empty() => return Self::Text(log.text),
-                Ok(_) => {}
-                Err(failure) if failure.is_unreadable_log() => return Self::NotKept,
-                Err(_) => return Self::Unknown,
-            }
+        let (engine, limit) = (&docker.engine, REQUEST_TIMEOUT);
+        let (query, tty) = (LogQuery::newest(LOG_LINES), details.config.tty);
+        match log::read(engine, id, query, tty, LOG_BYTES, limit, None).await {
+            Ok(log) if !log.text.trim().is_empty() => Self::Text(log.text),
+            Ok(_) => Self::Empty,
+            Err(failure) if failure.is_unreadable_log() => Self::NotKept,
+            Err(_) => Self::Unknown,
         }
-        Self::Empty
     }
 }
 
@@ -185,32 +241,36 @@ async fn inspect_again(
     docker.engine.try_inspect(id).await.ok()
 }
 
-/// The other containers that have a host port of this container. Empty if this container runs.
-async fn port_holders(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
-    let bindings = details.host_config.port_bindings.values().flatten();
-    let wanted: Vec<u16> = bindings
-        .filter_map(|binding| binding.port.parse().ok())
-        .filter(|port| *port != 0)
-        .collect();
-    if wanted.is_empty() || details.state.is_alive() {
-        return Vec::new();
+/// The platforms of the image of a container and of the engine, such as `linux/arm64`.
+async fn platforms(docker: &Docker, details: &ContainerDetails) -> Option<(String, String)> {
+    let image = ObjectName::new(details.image.trim_start_matches("sha256:")).ok()?;
+    let path = EnginePath::to("/images").id(&image).then("/json");
+    let (image, engine) = tokio::join!(
+        docker.engine.try_get::<Value>(path),
+        docker.engine.try_get::<Value>(EnginePath::to("/version")),
+    );
+    let (image, engine) = (image.ok()?, engine.ok()?);
+    let platform = |os: &Value, arch: &Value| Some(format!("{}/{}", os.as_str()?, arch.as_str()?));
+    Some((
+        platform(&image["Os"], &image["Architecture"])?,
+        platform(&engine["Os"], &engine["Arch"])?,
+    ))
+}
+
+/// What the machine shows of a running container, if this server and the engine run on it.
+async fn local_facts(docker: &Docker, details: &ContainerDetails) -> Option<LocalFacts> {
+    if !docker.engine.is_beside_us() || !details.state.runs() {
+        return None;
     }
-    let running = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(false)).await;
-    let running = running.unwrap_or(Ok(Vec::new())).unwrap_or_default();
-    let holds = running.iter().filter(|other| {
-        let mut ports = other.ports.iter();
-        other.id != details.id && ports.any(|port| wanted.contains(&port.public))
-    });
-    holds.map(|other| other.display_name().to_owned()).collect()
+    let id = details.id.clone();
+    let read = tokio::task::spawn_blocking(move || LocalFacts::read(&id));
+    read.await.ok().flatten()
 }
 
 /// Directories that it binds and that do not exist. The engine gives no reason when a start fails
 /// because of one; we can check the same path if the engine is on this machine.
 fn missing_binds(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
-    if !docker.engine.target.is_local()
-        || self_container::in_container()
-        || details.state.is_alive()
-    {
+    if !docker.engine.is_beside_us() || details.state.is_alive() {
         return Vec::new();
     }
     let binds = details.mounts.iter().filter(|mount| mount.kind == "bind");
@@ -220,6 +280,6 @@ fn missing_binds(docker: &Docker, details: &ContainerDetails) -> Vec<String> {
         .collect()
 }
 
-fn is_oom(event: &Event) -> bool {
+pub(super) fn is_oom(event: &Event) -> bool {
     event.action == "oom"
 }

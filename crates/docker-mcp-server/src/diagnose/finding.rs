@@ -1,10 +1,10 @@
 //! Findings: the possible problems of a container.
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 /// Why a container is in the state that it is in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Cause {
     /// It used more memory than its limit.
@@ -21,6 +21,27 @@ pub(crate) enum Cause {
     NotExecutable,
     PortTaken,
     BindSourceMissing,
+    /// A directory where a file is expected, or the reverse.
+    MountMismatch,
+    MissingLibrary,
+    /// The image is for another CPU or system.
+    WrongPlatform,
+    NetworkMissing,
+    /// The container whose network it uses does not run.
+    NetworkOwnerGone,
+    NameResolution,
+    /// Another service refused, or did not answer.
+    PeerUnreachable,
+    AuthenticationFailed,
+    DiskFull,
+    HeapExhausted,
+    /// Of processes and threads.
+    PidsLimit,
+    OpenFilesLimit,
+    /// Nothing listens on a published port, or only on 127.0.0.1.
+    NotListening,
+    /// The engine does not answer about this container.
+    Stuck,
     /// It ends and is restarted, again and again.
     CrashLoop,
     Unhealthy,
@@ -90,6 +111,12 @@ impl Finding {
 
     pub(super) fn because(mut self, fact: impl Into<String>) -> Self {
         self.evidence.push(fact.into());
+        self
+    }
+
+    /// Adds a step before the others.
+    pub(super) fn first(mut self, step: impl Into<String>) -> Self {
+        self.next_steps.insert(0, step.into());
         self
     }
 

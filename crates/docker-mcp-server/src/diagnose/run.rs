@@ -1,8 +1,8 @@
 //! Findings about containers that run, or try to.
 
-use super::facts::{Facts, LogTail};
-use super::finding::{Cause, Finding};
-use crate::engine::Health;
+use super::facts::{Facts, LogTail, is_oom};
+use super::finding::{Cause, Confidence, Finding};
+use crate::engine::{ContainerSummary, Health};
 
 /// The period in which exits count as parts of one crash loop, in seconds.
 const LOOP_WINDOW_SECONDS: i64 = 600;
@@ -111,6 +111,112 @@ pub(super) fn no_logs(facts: &Facts) -> Option<Finding> {
     })
 }
 
+/// Detects that the container whose network it uses does not run.
+pub(super) fn network_owner_gone(facts: &Facts) -> Option<Finding> {
+    let owner = facts.network_owner()?;
+    let is_owner =
+        |other: &&ContainerSummary| other.id.starts_with(owner) || other.display_name() == owner;
+    let known = facts.others.iter().find(is_owner);
+    if known.is_some_and(|owner| owner.state == "running") {
+        return None;
+    }
+    let confidence = if known.is_some() {
+        Confidence::High
+    } else {
+        Confidence::Medium
+    };
+    let summary = "It uses the network of another container, which does not run.";
+    let finding = Finding::new(confidence, Cause::NetworkOwnerGone, summary);
+    Some(match known.map(|owner| (owner.display_name(), &owner.status)) {
+        Some((name, status)) => finding
+            .because(format!("Its network is that of `{name}`, whose status is: {status}."))
+            .next(format!("Start `{name}` first, then restart this container; if `{name}` was recreated, recreate this one, too.")),
+        None => finding
+            .because(format!("Its network is that of the container {owner}, which does not exist any more or is not visible."))
+            .next("Recreate it with the network of an existing container."),
+    })
+}
+
+/// Detects processes in a running container that its limits ended or prevented.
+pub(super) fn limits_reached(facts: &Facts) -> Option<Finding> {
+    if !facts.state().runs() {
+        return None;
+    }
+    let (kills, refused) = facts
+        .local
+        .as_ref()
+        .map_or((0, 0), |local| (local.oom_kills, local.refused_forks));
+    let events = facts
+        .last_run()
+        .iter()
+        .filter(|event| is_oom(event))
+        .count();
+    let limit = facts.details.host_config.memory >> 20;
+    let said_killed = limit > 0 && facts.log_text().lines().any(|line| line.trim() == "Killed");
+    if kills > 0 || events > 0 || said_killed {
+        let summary =
+            "It runs, and the kernel killed one of its processes because it ran out of memory.";
+        let finding = Finding::high_if(kills > 0 || events > 0, Cause::OomKilled, summary);
+        return Some(
+            finding
+                .because(format!("Since its start: {} processes killed, {events} events `oom`; its memory limit is {limit} MiB (0: none).", kills.max(u64::from(said_killed))))
+                .next("Raise its memory limit (update_container), or have its processes use less: get_container_stats with seconds shows the peak."),
+        );
+    }
+    let summary = "It runs, and could not start more processes: it reached its limit.";
+    (refused > 0).then(|| {
+        let limit = facts.details.host_config.pids_limit;
+        Finding::high(Cause::PidsLimit, summary)
+            .because(format!(
+                "The kernel refused {refused} processes; its limit is {limit}."
+            ))
+            .next("Raise pids_limit (update_container), or find what starts so many processes.")
+    })
+}
+
+/// Detects a published port on which nothing listens, or only the container's own loopback interface.
+pub(super) fn not_listening(facts: &Facts) -> Option<Finding> {
+    let local = facts.local.as_ref()?;
+    let ports = facts.details.network_settings.ports.iter();
+    let published = ports.filter(|(_, bindings)| !bindings.is_empty());
+    let tcp = published.filter_map(|(port, _)| port.strip_suffix("/tcp")?.parse().ok());
+    let (port, on) = tcp
+        .map(|port| (port, local.listens(port)))
+        .find(|(_, on)| *on != Some(false))?;
+    if on == Some(true) {
+        let summary = format!(
+            "It publishes port {port}, and listens on it only on 127.0.0.1, where nobody outside of it arrives."
+        );
+        return Some(
+            Finding::high(Cause::NotListening, summary)
+                .because(format!("Its socket of port {port} is bound to the loopback interface."))
+                .next("Let the application listen on 0.0.0.0: its bind address or host is an argument or a variable."),
+        );
+    }
+    let others: Vec<_> = local
+        .listening
+        .iter()
+        .map(|(port, _)| port.to_string())
+        .collect();
+    let others = if others.is_empty() {
+        "no port".to_owned()
+    } else {
+        others.join(", ")
+    };
+    let settled = facts.uptime() >= Some(STEADY_AFTER_SECONDS);
+    let confidence = if settled {
+        Confidence::Medium
+    } else {
+        Confidence::Low
+    };
+    let summary = format!("It publishes port {port}, and nothing in it listens there.");
+    Some(
+        Finding::new(confidence, Cause::NotListening, summary)
+            .because(format!("It listens on {others}."))
+            .next("If it is still starting, ask again. Otherwise publish the port that it listens on, or correct the application's port."),
+    )
+}
+
 /// Detects a missing mount, the usual reason if the engine did not note why a start failed.
 pub(super) fn missing_bind(facts: &Facts) -> Option<Finding> {
     let missing = facts.missing_binds.join("`, `");
@@ -152,8 +258,20 @@ fn running(facts: &Facts) -> Finding {
         _ => finding.because("It has no health check, so it is only known that it runs."),
     };
     let since = facts.now - RECENT_SECONDS;
-    match facts.exits().filter(|event| event.time >= since).count() {
+    let finding = match facts.exits().filter(|event| event.time >= since).count() {
         0 => finding,
         some => finding.because(format!("It ended {some} times within the last hour.")),
+    };
+    match facts.telling_line() {
+        Some(telling) if let Some(sign) = telling.sign => super::end::refine(
+            Finding {
+                confidence: Confidence::Medium,
+                summary: format!("It runs, and its log says that it {}.", sign.text),
+                ..finding
+            },
+            telling,
+            facts,
+        ),
+        _ => finding,
     }
 }

@@ -32,6 +32,8 @@ pub(crate) struct ContainerSummary {
     pub(crate) state: String,
     /// For people: `Up 5 minutes (healthy)`.
     pub(crate) status: String,
+    /// Its networks only.
+    pub(crate) network_settings: NetworkSettings,
 }
 
 /// A port of a listed container.
@@ -59,6 +61,8 @@ pub(crate) struct ContainerDetails {
     pub(crate) image: String,
     /// RFC 3339.
     pub(crate) created: String,
+    /// The id of its image.
+    pub(crate) image: String,
     /// The program; its arguments are in [`ContainerDetails::args`].
     pub(crate) path: String,
     pub(crate) args: Vec<String>,
@@ -144,6 +148,8 @@ pub(crate) struct HostConfig {
     /// Billionths of a CPU; 0 is no limit.
     pub(crate) nano_cpus: i64,
     pub(crate) pids_limit: i64,
+    /// Options of the tmpfs at each path.
+    pub(crate) tmpfs: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -6,10 +6,10 @@ use futures_util::StreamExt as _;
 use serde::Deserialize;
 use serde_json::{Value, json};
 
+use super::Engine;
 use super::connector::ByteStream;
 use super::error::EngineError;
 use super::path::Path;
-use super::Engine;
 
 /// Most past events that are kept; Docker remembers 256, Podman has no limit.
 const MAX_PAST_EVENTS: usize = 10_000;
@@ -18,8 +18,14 @@ const MAX_LINE_BYTES: u64 = 1 << 20;
 /// The kinds of objects whose events are requested.
 const KINDS: [&str; 5] = ["container", "image", "network", "volume", "daemon"];
 /// The details that are shown and recorded; the others are labels.
-pub(crate) const SHOWN_DETAILS: [&str; 6] =
-    ["image", "exitCode", "signal", "oldName", "container", "type"];
+pub(crate) const SHOWN_DETAILS: [&str; 6] = [
+    "image",
+    "exitCode",
+    "signal",
+    "oldName",
+    "container",
+    "type",
+];
 /// The actions whose effect clients can see. The engine sends no others, in particular not the three
 /// events of every run of a health check, which contain command lines. `died`, `remove`, `removed`
 /// and `rename` are sent by Podman.

@@ -1,0 +1,338 @@
+//! The score of `diagnose_container`: broken containers on every engine, and whether the cause is right, the
+//! evidence shows it, and a next step helps.
+
+use std::fmt::Write as _;
+use std::fs;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use bollard::body_full;
+use bollard::models::NetworkCreateRequest;
+use bollard::query_parameters::{
+    EventsOptionsBuilder, KillContainerOptions, StartContainerOptions, StopContainerOptionsBuilder,
+    UploadToContainerOptionsBuilder,
+};
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use serde_json::{Value, json};
+
+use crate::docker::lab::{Folder, Lab, published};
+use crate::docker::proxy::Proxy;
+use crate::docker::{SERVER, succeed};
+use crate::harness::{Server, real, wait_until};
+
+/// Those that need no preparation.
+const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
+/// A row of the table is asked again while its container comes to its end.
+const MAX_ATTEMPTS: usize = 15;
+
+/// A broken container.
+struct Broken {
+    row: String,
+    container: String,
+    /// The engine's message, which only Podman does not keep.
+    error: Option<String>,
+    /// Parts of the cause, the evidence and the next steps; alternatives are separated by `|`.
+    expected: [String; 3],
+}
+
+/// The broken containers of one engine.
+struct Ward {
+    lab: Lab,
+    is_podman: bool,
+    broken: Vec<Broken>,
+}
+
+impl Ward {
+    fn expect(&mut self, row: &str, container: &str, error: Option<String>, expected: [&str; 3]) {
+        self.broken.push(Broken {
+            row: row.to_owned(),
+            container: container.to_owned(),
+            error: error.filter(|_| self.is_podman),
+            expected: expected.map(|part| part.replace("PREFIX", &self.lab.prefix)),
+        });
+    }
+
+    async fn start(&self, name: &str) -> Option<String> {
+        let start = self
+            .lab
+            .docker
+            .start_container(name, None::<StartContainerOptions>);
+        start.await.err().map(|error| error.to_string())
+    }
+
+    async fn kill(&self, name: &str) {
+        let kill = self
+            .lab
+            .docker
+            .kill_container(name, None::<KillContainerOptions>);
+        kill.await.unwrap();
+    }
+
+    /// Breaks the container of a line of the table.
+    async fn break_one(&mut self, line: &str) {
+        let line = line.replace("PREFIX", &self.lab.prefix);
+        let fields: Vec<&str> = line.split(" ;; ").collect();
+        let [row, command, options, cause, evidence, next] = fields[..] else {
+            panic!("{line}");
+        };
+        let parsed = serde_json::from_str::<Vec<&str>>(command);
+        let command = parsed.unwrap_or_else(|_| vec!["sh", "-c", command]);
+        let mut options: Value = serde_json::from_str(options).unwrap();
+        let stays = options.as_object_mut().unwrap().remove("start").is_some();
+        let name = format!("n{}", self.broken.len());
+        let name = self.lab.create(&name, &command, options).await;
+        for (path, bytes) in files(row) {
+            let to = UploadToContainerOptionsBuilder::new().path("/").build();
+            let body = body_full(archive(path, &bytes).into());
+            let upload = self.lab.docker.upload_to_container(&name, Some(to), body);
+            upload.await.unwrap();
+        }
+        let error = match stays {
+            true => None,
+            false => self.start(&name).await,
+        };
+        self.expect(row, &name, error, [cause, evidence, next]);
+    }
+
+    /// Those for which something else must change at the right time.
+    async fn break_others(&mut self) {
+        let killed = self.lab.run("killed", &["sleep", "600"], json!({})).await;
+        self.kill(&killed).await;
+        let parts = ["killed", "signal", "who killed it"];
+        self.expect("killed", &killed, None, parts);
+        let paused = self.lab.run("paused", &["sleep", "600"], json!({})).await;
+        self.lab.docker.pause_container(&paused).await.unwrap();
+        self.expect("paused", &paused, None, ["paused", "paused", "Unpause"]);
+
+        let (holder, port) = self.lab.publish("holder").await;
+        let second = self.lab.create("second", &["true"], published(&port)).await;
+        let error = self.start(&second).await;
+        self.expect(
+            "host port used",
+            &second,
+            error,
+            ["port_taken", &holder, &holder],
+        );
+
+        let folder = Folder::new();
+        let mount = json!({"Type": "bind", "Source": folder.path(), "Target": "/data"});
+        let more = json!({"HostConfig": {"Mounts": [mount]}});
+        let bind = self.lab.run("bind", &["sleep", "600"], more).await;
+        let now = StopContainerOptionsBuilder::new().t(0).build();
+        self.lab
+            .docker
+            .stop_container(&bind, Some(now))
+            .await
+            .unwrap();
+        drop(folder);
+        let error = self.start(&bind).await;
+        let parts = ["bind_source_missing", "path", "Create the path"];
+        self.expect("bind source gone", &bind, error, parts);
+
+        let network = self.lab.name("net");
+        let request = NetworkCreateRequest {
+            name: network.clone(),
+            ..Default::default()
+        };
+        self.lab.docker.create_network(request).await.unwrap();
+        let more = json!({"HostConfig": {"NetworkMode": network}});
+        let name = self.lab.create("gone", &["true"], more).await;
+        let removed = self.lab.docker.remove_network(&network).await;
+        // Podman removes no network that a container names.
+        if removed.is_ok() {
+            let error = self.start(&name).await;
+            let parts = ["network_missing", "network", "create_network"];
+            self.expect("network removed", &name, error, parts);
+        } else {
+            self.lab.remove(&name).await;
+            self.lab.docker.remove_network(&network).await.unwrap();
+        }
+    }
+
+    /// Lets the engine forget the kill of a container, which takes 256 events of health checks.
+    async fn make_forget(&mut self) {
+        let name = self
+            .lab
+            .run("forgotten", &["sleep", "600"], json!({}))
+            .await;
+        self.kill(&name).await;
+        let check = json!({"Healthcheck": {"Test": ["CMD", "true"], "Interval": 50_000_000}});
+        for number in 0..3 {
+            self.lab
+                .run(&format!("noise-{number}"), &["sleep", "600"], check.clone())
+                .await;
+        }
+        wait_until("the engine forgets", async || {
+            let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+            let own = [("container".to_owned(), vec![name.clone()])];
+            let options = EventsOptionsBuilder::new().since("1").filters(&own.into());
+            let options = options.until(&now.as_secs().to_string()).build();
+            self.lab.docker.events(Some(options)).next().await.is_none()
+        })
+        .await;
+        self.expect(
+            "killed, events gone",
+            &name,
+            None,
+            ["killed", "signal 9", "who killed it"],
+        );
+        let events = succeed!(self.lab, "list_events", {"name": name});
+        assert!(events.to_string().contains("\"kill\""), "{events}");
+    }
+
+    /// The points of a row, and the last diagnosis.
+    async fn points(&self, broken: &Broken) -> ([bool; 3], Value) {
+        let mut asked = json!({"container": broken.container});
+        if let Some(error) = &broken.error {
+            asked["error"] = json!(error);
+        }
+        for attempt in 0.. {
+            let got = succeed(&self.lab, "diagnose_container", asked.clone()).await;
+            let texts = ["cause", "evidence", "next_steps"].map(|member| got[member].to_string());
+            let mut parts = texts.iter().zip(&broken.expected);
+            let points = [(); 3].map(|()| {
+                let (text, part) = parts.next().unwrap();
+                part.split('|').any(|part| text.contains(part))
+            });
+            if points == [true; 3] || attempt == MAX_ATTEMPTS {
+                return (points, got);
+            }
+            tokio::time::sleep(std::time::Duration::from_millis(100)).await;
+        }
+        unreachable!()
+    }
+}
+
+/// The files in the container of a row.
+fn files(row: &str) -> Vec<(&'static str, Vec<u8>)> {
+    match row {
+        "wrong architecture" => {
+            let mut arm = b"\x7fELF\x01\x01\x01".to_vec();
+            arm.resize(16, 0);
+            arm.extend([2, 0, 0x28, 0, 1, 0, 0, 0]);
+            arm.resize(128, 0);
+            vec![("app", arm)]
+        }
+        "missing interpreter" => vec![("app", b"#!/nope/bash\necho hi\n".into())],
+        "CRLF entrypoint" => vec![("app", b"#!/bin/sh\r\necho hi\r\n".into())],
+        "missing shared library" => {
+            let loader = fs::read("/lib64/ld-linux-x86-64.so.2").unwrap();
+            vec![
+                ("app", fs::read("/bin/ls").unwrap()),
+                ("lib64/ld-linux-x86-64.so.2", loader),
+            ]
+        }
+        _ => Vec::new(),
+    }
+}
+
+/// An archive of one executable file.
+fn archive(path: &str, bytes: &[u8]) -> Vec<u8> {
+    let mut tar = vec![0; 512];
+    tar[..path.len()].copy_from_slice(path.as_bytes());
+    for (at, number) in [(100, 0o755), (108, 0), (116, 0), (136, 0)] {
+        tar[at..at + 8].copy_from_slice(format!("{number:07o}\0").as_bytes());
+    }
+    tar[124..136].copy_from_slice(format!("{:011o}\0", bytes.len()).as_bytes());
+    tar[148..156].fill(b' ');
+    let sum: u32 = tar.iter().map(|byte| u32::from(*byte)).sum();
+    tar[148..156].copy_from_slice(format!("{sum:06o}\0 ").as_bytes());
+    tar.extend(bytes);
+    tar.resize(tar.len().next_multiple_of(512) + 1024, 0);
+    tar
+}
+
+/// The points of an engine: a table, and the rows with a wrong cause, evidence and next step.
+async fn score(host: String, is_podman: bool) -> (String, [usize; 3]) {
+    let lab = Lab::at(host, &[("MCP_TOOLSETS", "all")]).await;
+    let mut ward = Ward {
+        lab,
+        is_podman,
+        broken: Vec::new(),
+    };
+    ward.lab.run("db", &["sh", "-c", "exit 7"], json!({})).await;
+    ward.break_others().await;
+    for line in BROKEN_CONTAINERS
+        .lines()
+        .filter(|line| !line.starts_with('#'))
+    {
+        let is_x86_only = line.starts_with("missing shared library");
+        // Podman runs no health check without systemd.
+        let runs = match line.starts_with("unhealthy") {
+            true => !is_podman,
+            false => !is_x86_only || cfg!(target_arch = "x86_64"),
+        };
+        if runs {
+            ward.break_one(line).await;
+        }
+    }
+    if !is_podman {
+        ward.make_forget().await;
+    }
+    let (mut table, mut missed) = (String::new(), [0; 3]);
+    for broken in &ward.broken {
+        let (points, got) = ward.points(broken).await;
+        for (missed, point) in missed.iter_mut().zip(points) {
+            *missed += usize::from(!point);
+        }
+        let [cause, evidence, next] = points.map(u8::from);
+        writeln!(table, "| {} | {cause} | {evidence} | {next} |", broken.row).unwrap();
+        if points != [true; 3] {
+            writeln!(table, "    {got}").unwrap();
+        }
+    }
+    let [cause, evidence, next] = missed.map(|missed| ward.broken.len() - missed);
+    writeln!(
+        table,
+        "| of {} | {cause} | {evidence} | {next} |",
+        ward.broken.len()
+    )
+    .unwrap();
+    (table, missed)
+}
+
+/// 30 containers on each engine take longer than other tests.
+#[tokio::test]
+async fn broken_containers_are_diagnosed() {
+    // Podman 4.3 notes no lack of memory, and its service restarts no container.
+    let engines = real::docker_engines().into_iter().map(|host| (host, false));
+    let engines: Vec<_> = engines
+        .chain(real::podman().map(|host| (host, true)))
+        .collect();
+    let scores = engines
+        .iter()
+        .map(|(host, is_podman)| score(host.clone(), *is_podman));
+    for ((host, is_podman), (table, missed)) in engines.iter().zip(join_all(scores).await) {
+        println!("{host}\n{table}");
+        let allowed = match is_podman {
+            true => [4, 4, 4],
+            false => [1, 2, 3],
+        };
+        let is_good = missed
+            .iter()
+            .zip(allowed)
+            .all(|(missed, allowed)| *missed <= allowed);
+        assert!(is_good, "{missed:?}\n{table}");
+    }
+}
+
+#[tokio::test]
+async fn stuck_container_is_told_apart_from_a_slow_engine() {
+    let Some(host) = real::docker() else { return };
+    let mut lab = Lab::at(host, &[]).await;
+    let name = lab.create("wedged", &["true"], json!({})).await;
+    let proxy = Proxy::silent_about(&lab.host, &format!("/containers/{name}/json")).await;
+    let env = [
+        ("DOCKER_HOST", &*proxy.host),
+        ("DOCKER_CLIENT_TIMEOUT", "1"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    let diagnosis = succeed(&server, "diagnose_container", json!({"container": name})).await;
+    assert_has!(diagnosis, {"cause": "stuck", "container": name});
+    assert!(
+        diagnosis["next_steps"]
+            .to_string()
+            .contains("restart the engine"),
+        "{diagnosis}"
+    );
+}
