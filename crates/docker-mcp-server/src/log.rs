@@ -29,14 +29,23 @@ pub(crate) struct Log {
     pub(crate) overflowed: bool,
     /// A timeout came before the newest lines.
     pub(crate) incomplete: bool,
+    /// Lines that the filter got.
+    pub(crate) searched: usize,
 }
 
-/// A filter of lines; it gets each line without its time.
-pub(crate) type LineFilter<'a> = Box<dyn FnMut(&str) -> bool + Send + 'a>;
+impl Log {
+    /// Whether there are older lines that the filter did not get.
+    pub(crate) fn is_partly_searched(&self) -> bool {
+        self.searched >= MAX_SEARCHED_RECORDS as usize
+    }
+}
+
+/// A filter of lines; it gets the time of each, which is empty unless timestamps are requested, and its text.
+pub(crate) type LineFilter<'a> = Box<dyn FnMut(&str, &str) -> bool + Send + 'a>;
 
 /// Reads the last lines of a log, at most `bytes` bytes in all, with the timeout `limit`. Memory use
-/// does not depend on the length of the log. With a `filter`, reads the lines that pass it among the
-/// newest [`MAX_SEARCHED_RECORDS`].
+/// does not depend on the length of the log. With a `filter`, reads the lines that pass it: among the newest
+/// [`MAX_SEARCHED_RECORDS`], or, before `until`, among as many as the timeout allows.
 pub(crate) async fn read(
     engine: &Engine,
     container: &ContainerName,
@@ -47,7 +56,10 @@ pub(crate) async fn read(
     filter: Option<LineFilter<'_>>,
 ) -> Result<Log, EngineError> {
     let lines = query.tail as usize;
-    query.tail = if filter.is_some() {
+    query.tail = if filter.is_some() && query.until > 0 {
+        // The engine counts records from the newest one, even if `until` is long before it.
+        LogQuery::ALL
+    } else if filter.is_some() {
         MAX_SEARCHED_RECORDS
     } else if query.stdout && query.stderr {
         // One more than requested shows whether there are older ones.

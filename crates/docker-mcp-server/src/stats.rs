@@ -26,7 +26,7 @@ pub(crate) struct Usage {
     /// 100 is one CPU.
     pub(crate) cpu_percent: f64,
     // Without the page cache that the kernel could drop at once, as in `docker stats`.
-    memory_bytes: u64,
+    pub(crate) memory_bytes: u64,
     /// Its own, or the host's.
     memory_limit_bytes: u64,
     memory_percent: f64,
@@ -36,6 +36,8 @@ pub(crate) struct Usage {
     net_sent_bytes: u64,
     disk_read_bytes: u64,
     disk_written_bytes: u64,
+    /// Of the CPU periods in which it had work and was stopped by its limit.
+    pub(crate) throttled_percent: f64,
 }
 
 impl Usage {
@@ -57,11 +59,6 @@ impl Usage {
             0 => 0.0,
             whole => (part as f64 / whole as f64 * times * 10_000.0).round() / 100.0,
         };
-        let memory = after.memory_stats.clone().unwrap_or_default();
-        let details = memory.stats.unwrap_or_default();
-        // The names in cgroup v1 and v2.
-        let droppable = details.get("total_inactive_file");
-        let droppable = droppable.or(details.get("inactive_file"));
         let networks = || after.networks.iter().flat_map(|networks| networks.values());
         let blocks = |op: &str| -> u64 {
             let all = after.blkio_stats.as_ref();
@@ -74,8 +71,11 @@ impl Usage {
             entries.filter_map(|entry| entry.value).sum()
         };
         let pids = after.pids_stats.as_ref().and_then(|pids| pids.current);
-        let used_memory = difference(droppable.copied(), memory.usage);
-        let limit = memory.limit.unwrap_or_default();
+        let used_memory = used_memory(after);
+        let limit = after.memory_stats.as_ref().and_then(|memory| memory.limit);
+        let limit = limit.unwrap_or_default();
+        let (was, is) = (throttling(before), throttling(after));
+        let throttled = is.0.saturating_sub(was.0);
         Self {
             cpu_percent: percent(used, passed, cpus),
             memory_bytes: used_memory,
@@ -86,8 +86,28 @@ impl Usage {
             net_sent_bytes: networks().filter_map(|traffic| traffic.tx_bytes).sum(),
             disk_read_bytes: blocks("read"),
             disk_written_bytes: blocks("write"),
+            throttled_percent: percent(throttled, is.1.saturating_sub(was.1), 1.0),
         }
     }
+}
+
+/// Memory without the page cache that the kernel could drop at once.
+pub(crate) fn used_memory(counters: &Counters) -> u64 {
+    let memory = counters.memory_stats.as_ref();
+    let details = memory.and_then(|memory| memory.stats.as_ref());
+    // The names in cgroup v1 and v2.
+    let named = |name: &str| details?.get(name).copied();
+    let droppable = named("total_inactive_file").or_else(|| named("inactive_file"));
+    difference(droppable, memory.and_then(|memory| memory.usage))
+}
+
+/// The CPU periods in which the container was stopped by its limit, and all in which it had work.
+pub(crate) fn throttling(counters: &Counters) -> (u64, u64) {
+    let cpu = counters.cpu_stats.as_ref();
+    let data = cpu.and_then(|cpu| cpu.throttling_data.as_ref());
+    let throttled = data.and_then(|data| data.throttled_periods);
+    let periods = data.and_then(|data| data.periods);
+    (throttled.unwrap_or_default(), periods.unwrap_or_default())
 }
 
 /// The growth of a counter; a missing counter is zero.
@@ -141,6 +161,7 @@ mod tests {
             net_sent_bytes: 22,
             disk_read_bytes: 5,
             disk_written_bytes: 6,
+            throttled_percent: 0.0,
         };
         assert_eq!(usage, expected);
     }

@@ -10,6 +10,7 @@ mod create_container;
 mod create_network;
 mod create_volume;
 mod diagnose_container;
+mod diagnose_host;
 mod disconnect_network;
 mod execute_command;
 mod follow_container_logs;
@@ -39,6 +40,7 @@ mod remove_image;
 mod remove_network;
 mod remove_volume;
 mod restart_container;
+mod search_logs;
 mod start_container;
 mod state_change;
 mod stop_container;
@@ -129,6 +131,8 @@ fn compose() -> Toolset<Docker> {
 fn system() -> Toolset<Docker> {
     Toolset::new()
         .with::<get_system_info::GetSystemInfo>()
+        .with::<diagnose_host::DiagnoseHost>()
         .with::<list_events::ListEvents>()
+        .with::<search_logs::SearchLogs>()
         .with::<prune::Prune>()
 }

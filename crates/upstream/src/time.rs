@@ -10,22 +10,31 @@ use serde::{Deserialize, Deserializer, de};
 pub use jiff::Timestamp;
 pub use jiff::tz::Offset;
 
-/// Parses a duration with its unit: `500ms`, `90s`, `5m`, `2h`, `7d`, `2w`, `1y`.
+/// Parses a duration with its units: `500ms`, `90s`, `5m`, `1h30m`, `7d`, `2w`, `1y`.
 pub fn parse_duration(text: &str) -> Option<Duration> {
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (count, unit) = text.split_at(digits);
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        "w" => 7 * 86_400_000,
-        "y" => 365 * 86_400_000,
-        _ => return None,
-    };
-    let count: u64 = count.parse().ok()?;
-    count.checked_mul(millis).map(Duration::from_millis)
+    let (mut rest, mut total) = (text, 0_u64);
+    loop {
+        let digits = rest.bytes().take_while(u8::is_ascii_digit).count();
+        let (count, tail) = rest.split_at(digits);
+        let letters = tail.bytes().take_while(u8::is_ascii_lowercase).count();
+        let (unit, tail) = tail.split_at(letters);
+        let millis = match unit {
+            "ms" => 1,
+            "s" => 1_000,
+            "m" => 60_000,
+            "h" => 3_600_000,
+            "d" => 86_400_000,
+            "w" => 7 * 86_400_000,
+            "y" => 365 * 86_400_000,
+            _ => return None,
+        };
+        let millis = count.parse::<u64>().ok()?.checked_mul(millis)?;
+        total = total.checked_add(millis)?;
+        if tail.is_empty() {
+            return Some(Duration::from_millis(total));
+        }
+        rest = tail;
+    }
 }
 
 /// Parses a date or a time in ISO 8601: RFC 3339, and also `2026-01-31` and `2026-01-31 12:00`. In UTC
@@ -136,13 +145,16 @@ mod tests {
             ("7d", 604_800_000),
             ("2w", 1_209_600_000),
             ("1y", 31_536_000_000),
+            ("1h30m", 5_400_000),
         ] {
             assert_eq!(parse_duration(text), Some(Duration::from_millis(millis)));
         }
         let (large_count, large_product) = ("99999999999999999999s", "9999999999999999999d");
-        for text in ["", "5", "s", "-1s", "+1s", "1.5s", "5 s", "5S", "äm", "１h"]
-            .into_iter()
-            .chain([large_count, large_product])
+        for text in [
+            "", "5", "s", "-1s", "+1s", "1.5s", "5 s", "5S", "äm", "１h", "1h30", "1h m",
+        ]
+        .into_iter()
+        .chain([large_count, large_product])
         {
             assert_eq!(parse_duration(text), None, "{text}");
         }

@@ -63,6 +63,8 @@ pub(crate) struct ContainerDetails {
     pub(crate) created: String,
     /// The id of its image.
     pub(crate) image: String,
+    /// On the engine's machine; empty if its log driver writes no file.
+    pub(crate) log_path: String,
     /// The program; its arguments are in [`ContainerDetails::args`].
     pub(crate) path: String,
     pub(crate) args: Vec<String>,
@@ -164,6 +166,9 @@ pub(crate) struct RestartPolicy {
 pub(crate) struct LogConfig {
     #[serde(rename = "Type")]
     pub(crate) driver: String,
+    /// Options of the driver.
+    #[serde(rename = "Config")]
+    pub(crate) config: BTreeMap<String, String>,
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]

@@ -14,7 +14,7 @@ pub(crate) struct LogQuery {
     pub(crate) since: i64,
     /// Unix seconds; 0 for no end.
     pub(crate) until: i64,
-    /// Records, counted from the newest.
+    /// Records, counted from the newest, or [`LogQuery::ALL`].
     pub(crate) tail: u32,
     pub(crate) timestamps: bool,
     /// Continues with new records.
@@ -22,6 +22,9 @@ pub(crate) struct LogQuery {
 }
 
 impl LogQuery {
+    /// The number that stands for all records.
+    pub(crate) const ALL: u32 = u32::MAX;
+
     /// The newest records of both streams.
     pub(crate) fn newest(tail: u32) -> Self {
         Self {
@@ -42,8 +45,10 @@ impl Engine {
             .query("stdout", query.stdout)
             .query("stderr", query.stderr)
             .query("since", query.since)
-            .query("tail", query.tail)
             .query("timestamps", query.timestamps);
+        if query.tail != LogQuery::ALL {
+            path = path.query("tail", query.tail);
+        }
         if query.until > 0 {
             path = path.query("until", query.until);
         }

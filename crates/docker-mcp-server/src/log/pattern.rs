@@ -3,6 +3,8 @@
 use regex::{Regex, RegexBuilder};
 use serde::Deserialize;
 
+/// Longest expression, in bytes.
+const MAX_PATTERN_BYTES: usize = 1_000;
 /// Most memory that a compiled expression may take, in bytes.
 const MAX_COMPILED_BYTES: usize = 1 << 20;
 
@@ -22,6 +24,9 @@ impl TryFrom<String> for Pattern {
     type Error = &'static str;
 
     fn try_from(text: String) -> Result<Self, Self::Error> {
+        if text.len() > MAX_PATTERN_BYTES {
+            return Err("too long: a pattern has at most 1,000 bytes");
+        }
         let built = RegexBuilder::new(&text)
             .case_insensitive(true)
             .size_limit(MAX_COMPILED_BYTES)

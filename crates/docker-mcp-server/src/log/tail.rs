@@ -22,6 +22,8 @@ pub(crate) struct TailBuffer<'a> {
     /// Lines that have not ended yet, one per stream.
     open: [OpenLine; 3],
     filter: Option<LineFilter<'a>>,
+    /// The number of lines that the filter got.
+    searched: usize,
     /// The number of lines since the last `take_new`.
     fresh: usize,
 }
@@ -47,6 +49,7 @@ impl<'a> TailBuffer<'a> {
             overflowed: false,
             open: Default::default(),
             filter: None,
+            searched: 0,
             fresh: 0,
         }
     }
@@ -81,7 +84,9 @@ impl<'a> TailBuffer<'a> {
 
     /// Whether no bytes have arrived yet.
     pub(crate) fn is_empty(&self) -> bool {
-        self.lines.is_empty() && self.open.iter().all(|line| line.bytes.is_empty())
+        self.searched == 0
+            && self.lines.is_empty()
+            && self.open.iter().all(|line| line.bytes.is_empty())
     }
 
     /// Ends all lines and returns them.
@@ -98,6 +103,7 @@ impl<'a> TailBuffer<'a> {
             cut: self.cut,
             overflowed: self.overflowed,
             incomplete: false,
+            searched: self.searched,
         }
     }
 
@@ -108,7 +114,9 @@ impl<'a> TailBuffer<'a> {
                 true => without_timestamp(&line),
                 false => &line,
             };
-            if !passes(&String::from_utf8_lossy(text)) {
+            self.searched += 1;
+            let time = String::from_utf8_lossy(&line[..line.len() - text.len()]);
+            if !passes(time.trim_end(), &String::from_utf8_lossy(text)) {
                 return;
             }
         }

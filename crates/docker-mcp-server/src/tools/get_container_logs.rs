@@ -20,7 +20,7 @@ pub(crate) struct GetContainerLogs {
     container: ContainerName,
     /// Lines (default 100).
     tail: Option<Bounded<1, 5000>>,
-    /// Only newer than an age (`10m`, `2h`) or an RFC 3339 time.
+    /// Only newer than an age (`10m`, `1h30m`) or an RFC 3339 time.
     since: Option<Since>,
     /// Only older, likewise.
     until: Option<Since>,
@@ -93,7 +93,7 @@ impl Tool for GetContainerLogs {
             container: details.display_name().to_owned(),
             log: shown.to_owned(),
             lines: shown.lines().count(),
-            truncated: log.cut || too_long,
+            truncated: log.cut || too_long || log.is_partly_searched(),
             note: self.note(&log, too_long, tty),
             redacted: redactor.hidden(),
         })
@@ -128,9 +128,14 @@ impl GetContainerLogs {
 
     fn note(&self, log: &Log, too_long: bool, tty: bool) -> Option<String> {
         let text = if log.incomplete {
-            "The engine was too slow to send it all, so the newest lines are missing: ask for a \
-             smaller `tail` or a later `since`."
-                .to_owned()
+            let searched = match log.searched {
+                0 => String::new(),
+                lines => format!(" Searched: the first {lines} lines of the period."),
+            };
+            format!(
+                "The engine was too slow to send it all, so the newest lines are missing: ask for a \
+                 smaller `tail` or a later `since`.{searched}"
+            )
         } else if too_long {
             format!(
                 "Older lines do not fit in {} KB: narrow it down with `since`, `until`, `grep` or \
@@ -139,11 +144,13 @@ impl GetContainerLogs {
             )
         } else if log.cut {
             "There are older lines: ask for more with `tail`.".to_owned()
-        } else if self.grep.is_some() && log.text.is_empty() {
+        } else if log.is_partly_searched() {
             format!(
-                "None of the newest {} lines matches.",
-                log::MAX_SEARCHED_RECORDS
+                "Only the newest {} lines were searched: pass `since` and `until` for older ones.",
+                log.searched
             )
+        } else if self.grep.is_some() && log.text.is_empty() {
+            format!("None of the {} lines matches.", log.searched)
         } else if self.stream != Stream::Both && log.text.is_empty() && !tty {
             format!(
                 "It wrote nothing to this stream, as far as the newest {} lines of both show.",
@@ -165,7 +172,7 @@ pub(super) fn line_filter<'a>(
     pattern: Option<&'a Pattern>,
 ) -> Option<LineFilter<'a>> {
     let (pattern, redactor) = (pattern?, docker.redactor());
-    Some(Box::new(move |line| {
+    Some(Box::new(move |_, line| {
         pattern.is_match(line) && pattern.is_match(&redactor.text(line))
     }))
 }

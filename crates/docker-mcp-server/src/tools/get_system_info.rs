@@ -6,7 +6,7 @@ use super::prelude::*;
 use crate::engine::{Engine, Path};
 
 /// The timeout of disk usage, for which the engine reads the size of every file.
-const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(25);
+const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Warnings that are shown.
 const MAX_WARNINGS: usize = 20;
 
@@ -43,11 +43,11 @@ pub(super) struct SystemInfo {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct DiskUsage {
-    images: Share,
-    containers: Share,
-    volumes: Share,
-    build_cache: Share,
+pub(super) struct DiskUsage {
+    pub(super) images: Share,
+    pub(super) containers: Share,
+    pub(super) volumes: Share,
+    pub(super) build_cache: Share,
 }
 
 #[derive(Default, Serialize, JsonSchema)]
@@ -137,7 +137,8 @@ impl Share {
 }
 
 impl DiskUsage {
-    fn new(usage: &Value) -> Self {
+    /// Adds up the engine's report.
+    pub(super) fn new(usage: &Value) -> Self {
         let own_size = |image: &Value| (size(&image["Size"]) - size(&image["SharedSize"])).max(0);
         let is_used = |image: &Value| size(&image["Containers"]) > 0;
         let is_alive = |container: &Value| {

@@ -6,7 +6,7 @@ use futures_util::{StreamExt as _, stream};
 use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab};
-use crate::harness::assert_contains;
+use crate::harness::{assert_contains, real};
 
 /// Most bytes of an answer.
 const MAX_ANSWER_BYTES: usize = 16_000;
@@ -47,7 +47,8 @@ impl Lab {
 
 #[tokio::test]
 async fn answers_with_200_containers_are_small() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(host) = real::docker() else { return };
+    let mut lab = Lab::at(host, &[("MCP_TOOLSETS", "all")]).await;
     lab.create_many(200).await;
     let listed = lab
         .weigh_tool("list_containers", json!({"all": true}))
@@ -56,6 +57,17 @@ async fn answers_with_200_containers_are_small() {
     assert!(shown >= 15, "{listed}");
     assert!(listed["omitted"].as_u64() >= Some(100), "{listed}");
     assert_contains(&listed["note"], "limit");
+    for (tool, arguments) in [
+        ("diagnose_host", json!({})),
+        (
+            "search_logs",
+            json!({"patterns": ["x"], "name": lab.name("")}),
+        ),
+        ("list_events", json!({"limit": 1000})),
+        ("get_container_stats", json!({})),
+    ] {
+        lab.weigh_tool(tool, arguments).await;
+    }
     lab.weigh("resources/list", json!({})).await;
     lab.weigh("resources/read", json!({"uri": "docker://containers"}))
         .await;

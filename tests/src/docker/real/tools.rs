@@ -6,6 +6,7 @@ mod confirmations;
 mod containers;
 mod exec;
 mod files;
+mod host;
 mod images;
 mod networks;
 mod policy;
