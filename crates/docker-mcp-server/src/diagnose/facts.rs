@@ -110,6 +110,9 @@ impl Facts {
             let listed = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(true)).await;
             facts.others = listed.unwrap_or(Ok(Vec::new())).unwrap_or_default();
         }
+        let redactor = docker.redactor();
+        let env = facts.details.config.env.iter();
+        facts.details.config.env = env.map(|set| redactor.assignment(set)).collect();
         let texts = [
             &facts.state().error,
             facts.log_text(),

@@ -61,8 +61,6 @@ pub(crate) struct ContainerDetails {
     pub(crate) image: String,
     /// RFC 3339.
     pub(crate) created: String,
-    /// The id of its image.
-    pub(crate) image: String,
     /// On the engine's machine; empty if its log driver writes no file.
     pub(crate) log_path: String,
     /// The program; its arguments are in [`ContainerDetails::args`].

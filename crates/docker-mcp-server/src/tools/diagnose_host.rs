@@ -3,27 +3,45 @@
 mod seen;
 
 use serde_json::{Value, json};
-use upstream::time::Timestamp;
+use upstream::text::truncate_list;
 
-use self::seen::{Seen, available_memory};
-use super::get_system_info::{DiskUsage, Share, disk_usage};
+use self::seen::{Seen, available_memory, megabytes};
+use super::get_system_info::{DiskUsage, disk_usage};
 use super::prelude::*;
 use crate::engine::Path;
 
-/// The period of events, in seconds.
-const EVENT_AGE_SECONDS: i64 = 24 * 3600;
-/// Bytes from which on disk space counts, and from which on it is urgent.
-const MUCH_DISK: u64 = 100_000_000;
-const VERY_MUCH_DISK: u64 = 10_000_000_000;
-/// Shares of memory and of CPU periods from which on they count, in percent.
-const HIGH_MEMORY_PERCENT: f64 = 90.0;
-const THROTTLED_PERCENT: f64 = 25.0;
+/// Bytes from which on disk space counts.
+const MUCH_DISK: i64 = 100_000_000;
 /// Available memory of the host below which it counts, in percent.
 const LOW_MEMORY_PERCENT: u64 = 10;
 /// Containers that are named for each problem.
 const MAX_NAMED: usize = 5;
 /// Bytes of rows in an answer, which contains them twice.
 const MAX_BYTES: usize = 6_500;
+
+const WHY: &str = "diagnose_container";
+const GET: &str = "get_container";
+const STATS: &str = "get_container_stats";
+
+/// A severity, what containers do, the check that returns a detail of one that does, and the next tool.
+type Check = (
+    Severity,
+    &'static str,
+    fn(&Seen) -> Option<String>,
+    &'static str,
+);
+const CHECKS: [Check; 10] = [
+    (High, "restart again and again", Seen::restarts, WHY),
+    (High, "ran out of memory", Seen::out_of_memory, WHY),
+    (High, "fail the health check", Seen::health, WHY),
+    (High, "hold the engine's socket as root", Seen::socket, GET),
+    (Medium, "failed within a day", Seen::failure, WHY),
+    (Medium, "are near the memory limit", Seen::memory, STATS),
+    (Medium, "wait for their CPU limit", Seen::cpu, STATS),
+    (Medium, "have large log files", Seen::log, GET),
+    (Medium, "publish ports to all networks", Seen::ports, GET),
+    (Low, "were not described in time", Seen::unread, WHY),
+];
 
 /// What is wrong on this engine: containers that fail, disk, memory, CPU, exposure. Most urgent first.
 #[derive(Deserialize, JsonSchema)]
@@ -71,294 +89,128 @@ impl Tool for DiagnoseHost {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<HostDiagnosis, ToolError> {
         let engine = &docker.engine;
-        let since = Timestamp::now().as_second() - EVENT_AGE_SECONDS;
-        let (seen, disk, images, past, info) = tokio::join!(
+        let (seen, disk, images, info) = tokio::join!(
             Seen::gather(docker),
             disk_usage(engine),
             docker.images(),
-            docker.past_events((since, None), Some("container"), None, engine.timeout),
             engine.get::<Value>(Path::to("/info")),
         );
-        let mut problems = Problems {
-            list: Vec::new(),
-            redactor: docker.redactor(),
-        };
+        let (seen, redactor) = (seen?, docker.redactor());
+        let checked = CHECKS
+            .iter()
+            .filter_map(|check| Problem::find(*check, &seen, &redactor));
+        let mut problems: Vec<Problem> = checked.collect();
         let mut not_checked = Vec::new();
-        let seen = seen?;
-        let unread = seen.iter().filter(|one| one.details.is_none()).count();
-        if unread > 0 {
-            not_checked.push(format!(
-                "{unread} containers: the engine did not describe them in time"
-            ));
-        }
-        problems.of_containers(&seen);
-        let oom = |one: &Seen| {
-            let own = past
-                .events
-                .iter()
-                .filter(|event| event.action == "oom" && event.id() == one.id());
-            match own.count() {
-                0 => one
-                    .details
-                    .as_ref()?
-                    .state
-                    .oom_killed
-                    .then(|| "its last run".to_owned()),
-                count => Some(format!("{count} times within a day")),
-            }
-        };
-        problems.add(High, "ran out of memory", &seen, oom, "diagnose_container");
-        let total = info
-            .as_ref()
-            .ok()
-            .and_then(|info| info["MemTotal"].as_u64());
-        match (total, available_memory(docker)) {
-            (Some(total), Some(free)) if free < total / 100 * LOW_MEMORY_PERCENT => problems.push(
-                High,
-                format!(
-                    "The host has {} MiB of memory left of {} MiB.",
-                    free >> 20,
-                    total >> 20
-                ),
-                "get_container_stats {\"seconds\": 5, \"by\": \"memory\"}",
-            ),
-            (Some(_), Some(_)) => {}
-            _ => not_checked.push(
-                "memory of the host and log files: the engine is on another machine".to_owned(),
-            ),
-        }
-        match disk {
-            Ok(usage) => problems.of_disk(&DiskUsage::new(&usage)),
-            Err(_) => {
-                not_checked.push("disk usage: the engine did not add it up in time".to_owned())
+        let total = info.unwrap_or_default()["MemTotal"]
+            .as_u64()
+            .unwrap_or_default();
+        match available_memory(docker) {
+            None => not_checked.push("memory of the host, log files: the engine is elsewhere"),
+            Some(free) if free >= total / 100 * LOW_MEMORY_PERCENT => {}
+            Some(free) => {
+                let summary = format!("The host has {} of memory left.", megabytes(free));
+                let next = "get_container_stats {\"seconds\": 5, \"by\": \"memory\"}";
+                problems.push(Problem::new(High, summary, next));
             }
         }
+        let disk = disk.map(|usage| DiskUsage::new(&usage));
+        if disk.is_err() {
+            not_checked.push("disk usage: the engine did not add it up in time");
+        }
+        let disk = disk.unwrap_or_default();
         let untagged = images
             .iter()
             .flatten()
             .filter(|image| image.tags().next().is_none());
-        let sizes: Vec<i64> = untagged.map(|image| image.size).collect();
-        if !sizes.is_empty() {
-            let size = megabytes(sizes.iter().sum::<i64>().try_into().unwrap_or_default());
-            let summary = format!(
-                "{} images have no name; they have {size} with shared layers.",
-                sizes.len()
-            );
-            problems.push(Low, summary, "prune {\"what\": \"images\"}");
+        let untagged = untagged.map(|image| image.size).sum();
+        let named = disk.images.reclaimable_bytes;
+        let (cache, volumes) = (
+            disk.build_cache.reclaimable_bytes,
+            disk.volumes.reclaimable_bytes,
+        );
+        for (bytes, min, what, arguments) in [
+            (
+                untagged,
+                1,
+                "images without a name",
+                json!({"what": "images"}),
+            ),
+            (
+                named,
+                MUCH_DISK,
+                "unused images",
+                json!({"what": "images", "all": true}),
+            ),
+            (
+                cache,
+                MUCH_DISK,
+                "unused build cache",
+                json!({"what": "build_cache"}),
+            ),
+            (
+                volumes,
+                MUCH_DISK,
+                "unused volumes",
+                json!({"what": "volumes", "all": true}),
+            ),
+            (
+                disk.containers.reclaimable_bytes,
+                MUCH_DISK,
+                "stopped containers",
+                json!({"what": "containers"}),
+            ),
+        ] {
+            if bytes >= min {
+                let size = megabytes(bytes.unsigned_abs());
+                let summary = format!("{size} of disk are taken by {what}.");
+                problems.push(Problem::new(Low, summary, &format!("prune {arguments}")));
+            }
         }
-        let mut list = problems.list;
-        list.sort_by_key(|problem| problem.severity);
-        let (problems, omitted) = fit(list, MAX_BYTES);
+        problems.sort_by_key(|problem| problem.severity);
+        let (problems, omitted) = fit(problems, MAX_BYTES);
         Ok(HostDiagnosis {
             containers: seen.len(),
-            running: seen.iter().filter(|one| one.runs()).count(),
+            running: seen
+                .iter()
+                .filter(|one| one.summary.state == "running")
+                .count(),
             problems,
             omitted,
-            not_checked,
+            not_checked: not_checked.into_iter().map(str::to_owned).collect(),
         })
     }
 }
 
-/// The problems that were found.
-struct Problems {
-    list: Vec<Problem>,
-    redactor: Redactor,
-}
-
-impl Problems {
-    fn push(&mut self, severity: Severity, summary: String, next: &str) {
-        self.list.push(Problem {
+impl Problem {
+    fn new(severity: Severity, summary: String, next: &str) -> Self {
+        Self {
             severity,
             summary,
             containers: Vec::new(),
             next: next.to_owned(),
-        });
-    }
-
-    /// Adds a problem of those containers for which `check` returns a detail.
-    fn add(
-        &mut self,
-        severity: Severity,
-        what: &str,
-        seen: &[Seen],
-        check: impl Fn(&Seen) -> Option<String>,
-        tool: &str,
-    ) {
-        let affected: Vec<_> = seen
-            .iter()
-            .filter_map(|one| Some((one.name(), check(one)?)))
-            .collect();
-        let Some((first, _)) = affected.first() else {
-            return;
-        };
-        let count = affected.len();
-        let next = match tool {
-            "list_containers" => "list_containers {\"all\": true}".to_owned(),
-            tool => format!("{tool} {}", json!({"container": self.redactor.text(first)})),
-        };
-        let named = affected
-            .iter()
-            .map(|(name, detail)| self.redactor.text(&format!("{name}: {detail}")));
-        let containers = upstream::text::truncate_list(named, MAX_NAMED);
-        self.list.push(Problem {
-            severity,
-            summary: format!(
-                "{count} {} {what}.",
-                if count == 1 {
-                    "container"
-                } else {
-                    "containers"
-                }
-            ),
-            containers,
-            next,
-        });
-    }
-
-    fn of_containers(&mut self, seen: &[Seen]) {
-        let status = |part: &'static str| {
-            move |one: &Seen| {
-                one.summary
-                    .status
-                    .contains(part)
-                    .then(|| one.summary.status.clone())
-            }
-        };
-        let restarts = |one: &Seen| {
-            let details = one.details.as_ref()?;
-            let loops =
-                one.summary.state == "restarting" || details.restart_count >= 3 && one.is_young();
-            loops.then(|| format!("{} restarts", details.restart_count))
-        };
-        self.add(
-            High,
-            "restart again and again",
-            seen,
-            restarts,
-            "diagnose_container",
-        );
-        self.add(
-            High,
-            "fail their health check",
-            seen,
-            status("(unhealthy)"),
-            "diagnose_container",
-        );
-        self.add(
-            High,
-            "are dead: the engine could not remove them",
-            seen,
-            status("Dead"),
-            "remove_container",
-        );
-        self.add(
-            High,
-            "run as root and can control the engine through its socket",
-            seen,
-            Seen::has_socket,
-            "get_container",
-        );
-        self.add(
-            Medium,
-            "ended with an error within a day",
-            seen,
-            Seen::failed_today,
-            "diagnose_container",
-        );
-        let memory = |one: &Seen| {
-            let (used, limit) = one.memory()?;
-            let percent = used as f64 / limit as f64 * 100.0;
-            (percent >= HIGH_MEMORY_PERCENT)
-                .then(|| format!("{percent:.0} % of {} MiB", limit >> 20))
-        };
-        self.add(
-            Medium,
-            "use almost all of their memory limit",
-            seen,
-            memory,
-            "get_container_stats",
-        );
-        let throttled = |one: &Seen| {
-            let percent = one.throttled_percent()?;
-            (percent >= THROTTLED_PERCENT)
-                .then(|| format!("{percent:.0} % of the time since the start"))
-        };
-        self.add(
-            Medium,
-            "are slowed down by their CPU limit",
-            seen,
-            throttled,
-            "get_container_stats",
-        );
-        let mut by_log: Vec<&Seen> = seen.iter().collect();
-        by_log.sort_by_key(|one| std::cmp::Reverse(one.log_bytes));
-        let largest = by_log
-            .first()
-            .and_then(|one| one.log_bytes)
-            .unwrap_or_default();
-        let large = |one: &Seen| {
-            let bytes = one.log_bytes.filter(|bytes| *bytes >= MUCH_DISK)?;
-            Some(format!("{} of log{}", megabytes(bytes), one.rotation()))
-        };
-        let severity = if largest >= VERY_MUCH_DISK {
-            High
-        } else {
-            Medium
-        };
-        let by_log: Vec<Seen> = by_log.into_iter().cloned().collect();
-        self.add(
-            severity,
-            "have large log files",
-            &by_log,
-            large,
-            "get_container",
-        );
-        self.add(
-            Medium,
-            "publish ports to all networks of the host",
-            seen,
-            Seen::public_ports,
-            "get_container",
-        );
-    }
-
-    fn of_disk(&mut self, disk: &DiskUsage) {
-        let shares: [(&str, &Share, &str); 4] = [
-            (
-                "unused images",
-                &disk.images,
-                "prune {\"what\": \"images\", \"all\": true}",
-            ),
-            (
-                "build cache",
-                &disk.build_cache,
-                "prune {\"what\": \"build_cache\"}",
-            ),
-            (
-                "unused volumes",
-                &disk.volumes,
-                "prune {\"what\": \"volumes\", \"all\": true}",
-            ),
-            (
-                "stopped containers",
-                &disk.containers,
-                "prune {\"what\": \"containers\"}",
-            ),
-        ];
-        for (what, share, next) in shares {
-            let bytes = share.reclaimable_bytes.try_into().unwrap_or_default();
-            if bytes >= MUCH_DISK {
-                let severity = if bytes >= VERY_MUCH_DISK { Medium } else { Low };
-                self.push(
-                    severity,
-                    format!("{} of disk are taken by {what}.", megabytes(bytes)),
-                    next,
-                );
-            }
         }
     }
-}
 
-fn megabytes(bytes: u64) -> String {
-    format!("{} MB", bytes / 1_000_000)
+    /// The problem of those containers that fail a check; `None` if there are none.
+    fn find(
+        (severity, what, check, tool): Check,
+        seen: &[Seen],
+        redactor: &Redactor,
+    ) -> Option<Self> {
+        let affected = seen
+            .iter()
+            .filter_map(|one| Some((one.summary.display_name(), check(one)?)));
+        let affected: Vec<_> = affected.collect();
+        let first = redactor.text(affected.first()?.0);
+        let named = affected
+            .iter()
+            .map(|(name, detail)| redactor.text(&format!("{name}: {detail}")));
+        let containers = truncate_list(named, MAX_NAMED);
+        let summary = format!("{} container(s) {what}.", affected.len());
+        let next = format!("{tool} {}", json!({"container": first}));
+        Some(Self {
+            containers,
+            ..Self::new(severity, summary, &next)
+        })
+    }
 }

@@ -51,7 +51,7 @@ pub(crate) struct ContainerLog {
     /// Oldest line first.
     log: String,
     lines: usize,
-    /// Older lines were left out.
+    /// Lines were left out, or not searched.
     truncated: bool,
     note: Option<String>,
     /// Values hidden as `***`.
@@ -93,7 +93,7 @@ impl Tool for GetContainerLogs {
             container: details.display_name().to_owned(),
             log: shown.to_owned(),
             lines: shown.lines().count(),
-            truncated: log.cut || too_long || log.is_partly_searched(),
+            truncated: log.cut || too_long || log.incomplete || log.is_partly_searched(),
             note: self.note(&log, too_long, tty),
             redacted: redactor.hidden(),
         })

@@ -42,7 +42,7 @@ pub(super) struct SystemInfo {
     disk: Option<DiskUsage>,
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 pub(super) struct DiskUsage {
     pub(super) images: Share,
     pub(super) containers: Share,

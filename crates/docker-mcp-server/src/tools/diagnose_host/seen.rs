@@ -1,5 +1,7 @@
 //! What is known about each container.
 
+use std::cmp::Reverse;
+use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
@@ -7,7 +9,7 @@ use futures_util::stream;
 use tokio::time::Instant;
 use upstream::time::Timestamp;
 
-use crate::engine::{ContainerDetails, ContainerSummary};
+use crate::engine::{ContainerDetails, ContainerSummary, Event};
 use crate::stats::{self, Counters};
 use crate::tools::prelude::*;
 use crate::unix_time;
@@ -18,135 +20,168 @@ const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// A day, and the age of a young run, in seconds.
 const DAY_SECONDS: i64 = 24 * 3600;
 const YOUNG_SECONDS: i64 = 600;
-/// CPU periods from which on their share is meaningful.
+/// Restarts of a young run from which on it is a loop.
+const MANY_RESTARTS: i64 = 3;
+/// Bytes of a log from which on they count.
+const LARGE_LOG: u64 = 100_000_000;
+/// Shares of the memory limit and of CPU periods from which on they count, in percent, and the periods from which
+/// on their share is meaningful.
+const HIGH_MEMORY_PERCENT: u64 = 90;
+const THROTTLED_PERCENT: u64 = 25;
 const MIN_PERIODS: u64 = 20;
 
 /// A container as the engine and, if it is local, its machine show it.
-#[derive(Clone)]
+#[derive(Default)]
 pub(super) struct Seen {
     pub(super) summary: ContainerSummary,
-    pub(super) details: Option<ContainerDetails>,
-    counters: Option<Counters>,
-    /// The size of its log files; `None` if they are not visible.
-    pub(super) log_bytes: Option<u64>,
+    /// Without an id if the engine did not describe it in time.
+    details: ContainerDetails,
+    counters: Counters,
+    /// The size of its log files; 0 if they are not visible.
+    log_bytes: u64,
+    /// Events `oom` within a day.
+    oom_events: usize,
 }
 
 impl Seen {
-    /// All visible containers; details that do not arrive in time are missing.
+    /// All visible containers, those with large logs first.
     pub(super) async fn gather(docker: &Docker) -> Result<Vec<Self>, ToolError> {
-        let listed = docker.containers(true).await?;
         let deadline = Instant::now() + GATHER_TIMEOUT;
-        let seen = stream::iter(listed).map(|summary| async move {
-            let read = Self::read(docker, &summary);
-            let read = tokio::time::timeout_at(deadline, read).await;
-            let (details, counters) = read.ok().flatten().unzip();
-            let is_local = docker.engine.is_beside_us();
+        let period = (now() - DAY_SECONDS, None);
+        let past = docker.past_events(period, Some("container"), None, docker.engine.timeout);
+        let (listed, past) = tokio::join!(docker.containers(true), past);
+        let oom: Vec<&Event> = past
+            .events
+            .iter()
+            .filter(|event| event.action == "oom")
+            .collect();
+        let oom = &oom;
+        let seen = stream::iter(listed?).map(|summary| async move {
+            let read = tokio::time::timeout_at(deadline, Self::read(docker, &summary));
+            let oom_events = oom.iter().filter(|event| event.id() == summary.id).count();
+            let read = read.await.ok().flatten().unwrap_or_default();
             Self {
-                log_bytes: details.as_ref().filter(|_| is_local).and_then(log_bytes),
-                counters: counters.flatten(),
                 summary,
-                details,
+                oom_events,
+                ..read
             }
         });
-        Ok(seen.buffered(MAX_CONCURRENT_REQUESTS).collect().await)
+        let mut seen: Vec<Self> = seen.buffered(MAX_CONCURRENT_REQUESTS).collect().await;
+        seen.sort_by_key(|one| Reverse(one.log_bytes));
+        Ok(seen)
     }
 
-    async fn read(
-        docker: &Docker,
-        summary: &ContainerSummary,
-    ) -> Option<(ContainerDetails, Option<Counters>)> {
+    async fn read(docker: &Docker, summary: &ContainerSummary) -> Option<Self> {
         let id = ContainerName::new(&summary.id).ok()?;
         let details = docker.engine.try_inspect(&id).await.ok()?;
         let counters = match details.state.runs() {
-            true => stats::counters(&docker.engine, &id).await.ok(),
-            false => None,
+            true => stats::counters(&docker.engine, &id)
+                .await
+                .unwrap_or_default(),
+            false => Counters::default(),
         };
-        Some((details, counters))
+        let is_local = docker.engine.is_beside_us();
+        let log_bytes = log_bytes(&details).filter(|_| is_local).unwrap_or_default();
+        Some(Self {
+            details,
+            counters,
+            log_bytes,
+            ..Self::default()
+        })
     }
 
-    pub(super) fn id(&self) -> &str {
-        &self.summary.id
+    pub(super) fn unread(&self) -> Option<String> {
+        self.details
+            .id
+            .is_empty()
+            .then(|| self.summary.status.clone())
     }
 
-    pub(super) fn name(&self) -> &str {
-        self.summary.display_name()
+    pub(super) fn restarts(&self) -> Option<String> {
+        let (count, state) = (self.details.restart_count, &self.details.state);
+        let started = unix_time::from_timestamp(&state.started_at).unwrap_or_default();
+        let is_young = now() - started < YOUNG_SECONDS && count >= MANY_RESTARTS;
+        let loops = state.status == "restarting" || is_young;
+        loops.then(|| format!("{count} restarts"))
     }
 
-    pub(super) fn runs(&self) -> bool {
-        self.summary.state == "running"
+    pub(super) fn out_of_memory(&self) -> Option<String> {
+        let is_oom = self.oom_events > 0 || self.details.state.oom_killed;
+        is_oom.then(|| format!("{} times within a day", self.oom_events.max(1)))
     }
 
-    /// Whether its current run began a short time ago.
-    pub(super) fn is_young(&self) -> bool {
-        let started = self
-            .details
-            .as_ref()
-            .and_then(|at| unix_time::from_timestamp(&at.state.started_at));
-        started.is_some_and(|started| Timestamp::now().as_second() - started < YOUNG_SECONDS)
+    pub(super) fn health(&self) -> Option<String> {
+        let is_unhealthy = self.summary.status.contains("(unhealthy)");
+        is_unhealthy.then(|| self.summary.status.clone())
     }
 
-    /// Its exit code, if it is an error of the last day that nobody asked for.
-    pub(super) fn failed_today(&self) -> Option<String> {
-        let state = &self.details.as_ref()?.state;
-        let ended = unix_time::from_timestamp(&state.finished_at)?;
-        let is_recent = Timestamp::now().as_second() - ended < DAY_SECONDS;
+    /// An end with an error that nobody asked for.
+    pub(super) fn failure(&self) -> Option<String> {
+        let state = &self.details.state;
+        let is_recent = now() - unix_time::from_timestamp(&state.finished_at)? < DAY_SECONDS;
         let is_error = !state.is_alive() && !matches!(state.exit_code, 0 | 130 | 137 | 143);
         (is_recent && is_error).then(|| format!("exit code {}", state.exit_code))
     }
 
-    /// Used memory without cache, and its own limit if it has one.
-    pub(super) fn memory(&self) -> Option<(u64, u64)> {
-        let limit = u64::try_from(self.details.as_ref()?.host_config.memory).ok();
-        let used = stats::used_memory(self.counters.as_ref()?);
-        limit.filter(|limit| *limit > 0).map(|limit| (used, limit))
+    pub(super) fn memory(&self) -> Option<String> {
+        let limit = u64::try_from(self.details.host_config.memory).unwrap_or_default();
+        let percent = (stats::used_memory(&self.counters) * 100).checked_div(limit)?;
+        let is_high = percent >= HIGH_MEMORY_PERCENT;
+        is_high.then(|| format!("{percent} % of {}", megabytes(limit)))
     }
 
-    /// The share of CPU periods in which it had to wait.
-    pub(super) fn throttled_percent(&self) -> Option<f64> {
-        let (throttled, periods) = stats::throttling(self.counters.as_ref()?);
-        (periods >= MIN_PERIODS).then(|| throttled as f64 / periods as f64 * 100.0)
+    pub(super) fn cpu(&self) -> Option<String> {
+        let (throttled, periods) = stats::throttling(&self.counters);
+        let percent = (throttled * 100).checked_div(periods)?;
+        let is_high = periods >= MIN_PERIODS && percent >= THROTTLED_PERCENT;
+        is_high.then(|| format!("{percent} % of the time"))
     }
 
-    /// Its ports on all addresses of the host.
-    pub(super) fn public_ports(&self) -> Option<String> {
+    pub(super) fn log(&self) -> Option<String> {
+        let log = &self.details.host_config.log_config;
+        let grows = log.driver == "json-file" && !log.config.contains_key("max-size");
+        let remark = if grows {
+            ", without rotation (max-size)"
+        } else {
+            ""
+        };
+        let size = megabytes(self.log_bytes);
+        (self.log_bytes >= LARGE_LOG).then(|| format!("{size}{remark}"))
+    }
+
+    pub(super) fn ports(&self) -> Option<String> {
+        let is_public = |ip: &str| matches!(ip, "" | "0.0.0.0" | "::");
         let ports = self.summary.ports.iter();
-        let public =
-            ports.filter(|port| port.public != 0 && matches!(&*port.ip, "" | "0.0.0.0" | "::"));
-        let mut public: Vec<String> = public.map(|port| port.public.to_string()).collect();
-        public.sort();
-        public.dedup();
-        (!public.is_empty()).then(|| public.join(", "))
+        let public = ports.filter(|port| port.public != 0 && is_public(&port.ip));
+        let public: BTreeSet<_> = public.map(|port| port.public).collect();
+        (!public.is_empty()).then(|| format!("{public:?}"))
     }
 
     /// The mount through which it can control the engine as root.
-    pub(super) fn has_socket(&self) -> Option<String> {
-        let details = self.details.as_ref()?;
-        let user = details.config.user.split(':').next().unwrap_or_default();
-        let is_socket =
-            |source: &str| source.ends_with("docker.sock") || source.ends_with("podman.sock");
-        let mut mounts = details
-            .mounts
-            .iter()
-            .filter(|mount| is_socket(&mount.source));
-        let mount = mounts
-            .next()
-            .filter(|_| matches!(user, "" | "0" | "root"))?;
-        Some(mount.destination.clone())
-    }
-
-    /// A remark if nothing limits its log.
-    pub(super) fn rotation(&self) -> &'static str {
-        let config = self
+    pub(super) fn socket(&self) -> Option<String> {
+        let user = self
             .details
-            .as_ref()
-            .map(|details| &details.host_config.log_config);
-        match config {
-            Some(log) if log.driver == "json-file" && !log.config.contains_key("max-size") => {
-                ", without rotation (max-size)"
-            }
-            _ => "",
-        }
+            .config
+            .user
+            .split(':')
+            .next()
+            .unwrap_or_default();
+        let has_socket = |source: &str| {
+            let is_socket = source.ends_with("docker.sock") || source.ends_with("podman.sock");
+            is_socket || matches!(source, "/" | "/run" | "/var/run" | "/var")
+        };
+        let mut mounts = self.details.mounts.iter();
+        let mount = mounts.find(|mount| has_socket(&mount.source))?;
+        matches!(user, "" | "0" | "root").then(|| mount.source.clone())
     }
+}
+
+fn now() -> i64 {
+    Timestamp::now().as_second()
+}
+
+pub(super) fn megabytes(bytes: u64) -> String {
+    format!("{} MB", bytes / 1_000_000)
 }
 
 /// The size of the log and of its older parts, which have the same name with a number.
@@ -155,21 +190,16 @@ fn log_bytes(details: &ContainerDetails) -> Option<u64> {
     let name = path.file_name()?.to_str()?;
     let files = fs::read_dir(path.parent()?).ok()?.flatten();
     let own = files.filter(|file| file.file_name().to_string_lossy().starts_with(name));
-    Some(
-        own.filter_map(|file| file.metadata().ok())
-            .map(|metadata| metadata.len())
-            .sum(),
-    )
+    let sizes = own.filter_map(|file| Some(file.metadata().ok()?.len()));
+    Some(sizes.sum())
 }
 
 /// The memory that programs of this machine could still get, if the engine runs on it.
 pub(super) fn available_memory(docker: &Docker) -> Option<u64> {
-    let text = fs::read_to_string("/proc/meminfo")
-        .ok()
-        .filter(|_| docker.engine.is_beside_us())?;
-    let line = text
-        .lines()
-        .find_map(|line| line.strip_prefix("MemAvailable:"))?;
+    let text = fs::read_to_string("/proc/meminfo").ok();
+    let text = text.filter(|_| docker.engine.is_beside_us())?;
+    let mut lines = text.lines();
+    let line = lines.find_map(|line| line.strip_prefix("MemAvailable:"))?;
     let kib: u64 = line.trim().split(' ').next()?.parse().ok()?;
     Some(kib << 10)
 }
