@@ -8,6 +8,7 @@ mod facts;
 mod finding;
 mod local;
 mod peer;
+mod refine;
 mod run;
 mod signs;
 mod start;

@@ -29,7 +29,7 @@ impl History {
         self.with(|recorded| recorded.complete_since = Some(nanos));
     }
 
-    /// Adds an event. A health check that has the same result again is none.
+    /// Adds an event. Leaves out a health check with the same result as before.
     pub(crate) fn record(&self, event: &Event) {
         self.with(|recorded| recorded.push(event.trimmed()));
     }

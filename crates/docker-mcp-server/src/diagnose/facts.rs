@@ -260,7 +260,7 @@ async fn platforms(docker: &Docker, details: &ContainerDetails) -> Option<(Strin
     ))
 }
 
-/// What the machine shows of a running container, if this server and the engine run on it.
+/// The facts that the machine shows of a running container, if this server and the engine run on it.
 async fn local_facts(docker: &Docker, details: &ContainerDetails) -> Option<LocalFacts> {
     if !docker.engine.is_beside_us() || !details.state.runs() {
         return None;

@@ -1,4 +1,4 @@
-//! What only the machine of the engine shows of a running container: counters of its control group, and the
+//! Facts that only the engine's machine shows of a running container: counters of its control group, and the
 //! ports that it listens on. Read from `/proc` and `/sys`, without a command in the container.
 
 use std::fs;

@@ -2,6 +2,7 @@
 
 use super::facts::{Facts, LogTail, is_oom};
 use super::finding::{Cause, Confidence, Finding};
+use super::refine::refine;
 use crate::engine::{ContainerSummary, Health};
 
 /// The period in which exits count as parts of one crash loop, in seconds.
@@ -263,7 +264,7 @@ fn running(facts: &Facts) -> Finding {
         some => finding.because(format!("It ended {some} times within the last hour.")),
     };
     match facts.telling_line() {
-        Some(telling) if let Some(sign) = telling.sign => super::end::refine(
+        Some(telling) if let Some(sign) = telling.sign => refine(
             Finding {
                 confidence: Confidence::Medium,
                 summary: format!("It runs, and its log says that it {}.", sign.text),

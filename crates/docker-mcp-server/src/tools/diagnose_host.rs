@@ -43,7 +43,7 @@ const CHECKS: [Check; 10] = [
     (Low, "were not described in time", Seen::unread, WHY),
 ];
 
-/// What is wrong on this engine: containers that fail, disk, memory, CPU, exposure. Most urgent first.
+/// Find what is wrong on this engine: containers that fail, disk, memory, CPU, exposure. Most urgent first.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct DiagnoseHost {}
@@ -56,7 +56,7 @@ pub(super) struct HostDiagnosis {
     problems: Vec<Problem>,
     /// Less urgent problems that do not fit.
     omitted: Option<usize>,
-    /// What could not be checked, and why.
+    /// Checks that were not possible, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_checked: Vec<String>,
 }
@@ -191,7 +191,7 @@ impl Problem {
         }
     }
 
-    /// The problem of those containers that fail a check; `None` if there are none.
+    /// The problem of those containers that fail a check; `None` if all pass.
     fn find(
         (severity, what, check, tool): Check,
         seen: &[Seen],

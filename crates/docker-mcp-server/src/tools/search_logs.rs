@@ -59,7 +59,7 @@ pub(super) struct LogMatches {
     /// Logs, and lines of them, that were searched.
     searched_containers: usize,
     searched_lines: usize,
-    /// What was not searched, and why.
+    /// Logs or parts of them that were not searched, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_searched: Vec<String>,
     redacted: Option<u32>,

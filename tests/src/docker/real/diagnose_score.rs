@@ -20,7 +20,7 @@ use crate::docker::proxy::Proxy;
 use crate::docker::{SERVER, succeed};
 use crate::harness::{Server, real, wait_until};
 
-/// Those that need no preparation.
+/// The table of containers that need no preparation.
 const BROKEN_CONTAINERS: &str = include_str!("broken_containers.txt");
 /// A row of the table is asked again while its container comes to its end.
 const MAX_ATTEMPTS: usize = 15;
@@ -94,7 +94,7 @@ impl Ward {
         self.expect(row, &name, error, [cause, evidence, next]);
     }
 
-    /// Those for which something else must change at the right time.
+    /// Breaks containers for which something else must change at the right time.
     async fn break_others(&mut self) {
         let killed = self.lab.run("killed", &["sleep", "600"], json!({})).await;
         self.kill(&killed).await;

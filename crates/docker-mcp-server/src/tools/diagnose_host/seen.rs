@@ -1,4 +1,4 @@
-//! What is known about each container.
+//! The facts about each container, and the checks of them.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -115,7 +115,7 @@ impl Seen {
         is_unhealthy.then(|| self.summary.status.clone())
     }
 
-    /// An end with an error that nobody asked for.
+    /// An end with an error and without a request.
     pub(super) fn failure(&self) -> Option<String> {
         let state = &self.details.state;
         let is_recent = now() - unix_time::from_timestamp(&state.finished_at)? < DAY_SECONDS;
