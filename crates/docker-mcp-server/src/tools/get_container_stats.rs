@@ -128,9 +128,9 @@ impl Tool for GetContainerStats {
             });
         let mut rows: Vec<_> = rows.collect();
         let key = |row: &UsageRow| match (self.by, &row.window) {
-            (Order::Cpu, Some(window)) => window.cpu_percent.max,
+            (Order::Cpu, Some(window)) => window.cpu_percent.mean,
             (Order::Cpu, None) => row.usage.cpu_percent,
-            (Order::Memory, Some(window)) => window.memory_bytes.max,
+            (Order::Memory, Some(window)) => window.memory_bytes.mean,
             (Order::Memory, None) => row.usage.memory_bytes as f64,
         };
         rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
