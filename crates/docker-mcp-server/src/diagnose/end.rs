@@ -2,7 +2,7 @@
 
 use upstream::time::rfc3339;
 
-use super::facts::{Facts, RunEnd};
+use super::facts::{Facts, LogTail, RunEnd};
 use super::finding::{Cause, Confidence, Finding};
 use super::refine::refine;
 use super::start;
@@ -163,8 +163,13 @@ fn exec_failed(facts: &Facts) -> Option<Finding> {
 fn app_error(code: i64, facts: &Facts) -> Finding {
     let summary = format!("The application ended with an error (exit code {code}).");
     let Some(telling) = facts.telling_line() else {
-        return Finding::medium(Cause::AppError, summary)
-            .next("It wrote nothing: run its command with more output, or check its arguments.");
+        let next = match facts.log {
+            LogTail::Empty => {
+                "It wrote nothing: run its command with more output, or check its arguments."
+            }
+            _ => "Its log could not be read just now: ask again, or see get_container_logs.",
+        };
+        return Finding::medium(Cause::AppError, summary).next(next);
     };
     let Some(sign) = telling.sign else {
         return Finding::high(Cause::AppError, summary)
