@@ -303,7 +303,7 @@ async fn broken_containers_are_diagnosed() {
         .iter()
         .map(|(host, is_podman)| score(host.clone(), *is_podman));
     for ((host, is_podman), (table, missed)) in engines.iter().zip(join_all(scores).await) {
-        println!("{host}\n{table}");
+        eprintln!("{host}\n{table}");
         let allowed = match is_podman {
             true => [4, 4, 4],
             false => [1, 2, 3],
