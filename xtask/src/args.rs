@@ -20,6 +20,8 @@ pub(crate) struct Options {
     pub(crate) port: Option<u16>,
     /// The words without `--`.
     pub(crate) words: Vec<String>,
+    /// `--minutes`: the duration of a soak.
+    pub(crate) minutes: Option<u16>,
     flags: Vec<String>,
 }
 
@@ -65,6 +67,7 @@ pub(crate) fn parse<'a>(
                     }
                 }
             }
+            Arg::Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
             Arg::Long("port") => options.port = Some(parser.value()?.parse()?),
             Arg::Value(word) if allowed.contains(&WORDS) => options.words.push(word.string()?),
             Arg::Long(flag) => options.flags.push(flag.to_owned()),

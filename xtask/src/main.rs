@@ -25,6 +25,7 @@ mod secrets;
 mod servers;
 mod services;
 mod shutdown;
+mod soak;
 mod test;
 mod test_server;
 
@@ -41,7 +42,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 10] = [
+const COMMANDS: [Command; 11] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -49,6 +50,7 @@ const COMMANDS: [Command; 10] = [
     ("conformance", &[], |layout, _| conformance::command(layout)),
     ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions"], bench::run),
+    ("soak", &["minutes"], soak::run),
     ("images", &["release", "check"], images::run),
     ("mutants", &[args::WORDS], mutants::run),
     ("scripted-llm", &["port"], |layout, options| {

@@ -1,9 +1,10 @@
-//! The load generator of `cargo xtask bench`: sends requests, checks the answers, and prints the
-//! measurement as one line of JSON.
+//! The load generator of `cargo xtask bench` and `cargo xtask soak`: sends requests, checks the answers,
+//! and prints the measurement as one line of JSON.
 
 mod http;
 mod process;
 mod reply;
+mod soak;
 mod start;
 mod stdio;
 mod streams;
@@ -22,6 +23,8 @@ enum Load {
     Streams(streams::Options),
     /// Requests to a child, a number of them in flight.
     Stdio(stdio::Options),
+    /// Calls of many clients that use the same ids.
+    Soak(soak::Options),
     /// From the start of a server to its first answer.
     Start(start::Options),
 }
@@ -32,6 +35,7 @@ async fn main() -> anyhow::Result<()> {
         Load::Http(options) => http::run(options).await?,
         Load::Streams(options) => streams::run(options).await?,
         Load::Stdio(options) => stdio::run(&options)?,
+        Load::Soak(options) => soak::run(options).await?,
         Load::Start(options) => start::run(&options)?,
     };
     writeln!(std::io::stdout(), "{measured}")?;
