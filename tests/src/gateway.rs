@@ -19,4 +19,5 @@ mod restarts;
 mod secrets;
 mod seed_000;
 mod seed_003;
+mod sse_backends;
 mod test_proxy;

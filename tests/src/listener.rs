@@ -5,6 +5,7 @@ mod cors;
 mod limits;
 mod shutdown;
 mod smuggling;
+mod sse;
 mod streams;
 
 use std::net::Ipv4Addr;

@@ -23,6 +23,9 @@ use crate::test_server::{self, FIXTURE, NO_SERVICES};
 
 use sdk::{SDKS, Sdk, Target};
 
+/// Makes a server speak HTTP+SSE, too.
+const SSE: (&str, &str) = ("MCP_SSE", "1");
+
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
@@ -82,7 +85,7 @@ fn run_client(
     let started = Instant::now();
     let gateway = GatewayFiles::write(layout, client)?;
     let (server, command, env) = match target {
-        Target::Fixture => (FIXTURE, test_server::binary(layout), Vec::new()),
+        Target::Fixture => (FIXTURE, test_server::binary(layout), vec![SSE]),
         Target::Gateway => (
             Gateway::PROGRAM,
             gateway.script.clone(),
@@ -132,7 +135,7 @@ impl GatewayFiles {
 
     fn environment(&self) -> Vec<(&'static str, &str)> {
         let config = ("MCP_GATEWAY_CONFIG", &*self.config);
-        vec![config, ("MCP_GATEWAY_EVENTS", "memory")]
+        vec![config, ("MCP_GATEWAY_EVENTS", "memory"), SSE]
     }
 }
 

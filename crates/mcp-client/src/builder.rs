@@ -7,6 +7,7 @@ use crate::client::Defaults;
 use crate::handler::DefaultHandler;
 use crate::http::Http;
 use crate::inbound::Inbound;
+use crate::sse;
 use crate::stdio::Stdio;
 use crate::transport::Transport;
 use crate::{Client, Command, Endpoint, EraChoice, Error, Handler};
@@ -70,6 +71,18 @@ impl Builder {
         let inbound = Arc::new(Inbound::new(self.handler.clone()));
         let http = Http::new(endpoint, inbound.clone())?;
         Ok(Client::new(Transport::Http(http), inbound, self.defaults))
+    }
+
+    /// Makes a client of a server that speaks HTTP+SSE, the transport of 2024-11-05, at the URL of its event
+    /// stream. Connects at once.
+    ///
+    /// # Errors
+    /// The errors of [`tls::client_config`](crate::tls::client_config); [`Error::Invalid`] outside of a Tokio
+    /// runtime.
+    pub fn sse(self, endpoint: Endpoint) -> Result<Client, Error> {
+        let inbound = Arc::new(Inbound::new(self.handler.clone()));
+        let stdio = sse::connect(endpoint, inbound.clone())?;
+        Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
     }
 
     /// Starts a server and makes a client of it.

@@ -17,12 +17,14 @@ use http::{HeaderMap, StatusCode, header};
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-use self::client::HttpClient;
+pub(crate) use self::client::HttpClient;
 pub use self::endpoint::Endpoint;
 use self::exchange::Exchange;
 pub(crate) use self::header_params::HeaderParamCache;
 pub(crate) use self::headers::{HeaderList, request_headers, trace};
+pub(crate) use self::pool::Body;
 use self::session::{Session, SessionHeaders};
+pub(crate) use self::sse::{Event, Parser};
 use crate::Error;
 use crate::inbound::Inbound;
 use crate::outgoing::Outgoing;

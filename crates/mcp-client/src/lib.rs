@@ -32,6 +32,7 @@ mod outgoing;
 pub mod reaper;
 mod request;
 mod response_routes;
+mod sse;
 mod stdio;
 mod sync;
 pub mod tls;

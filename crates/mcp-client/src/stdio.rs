@@ -20,7 +20,8 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 pub use self::command::Command;
-use self::pending::Pending;
+pub(crate) use self::pending::Pending;
+use self::reader::Reader;
 use crate::Error;
 use crate::inbound::Inbound;
 use crate::outgoing::Outgoing;
@@ -31,7 +32,7 @@ const MAX_QUEUED_MESSAGES: usize = 64;
 /// Timeout of waiting for a slot in the send queue.
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A stdio transport to a child process.
+/// A stdio transport to a child process, or another one with two directions.
 pub(crate) struct Stdio {
     peer: Arc<str>,
     pid: Option<u32>,
@@ -45,36 +46,67 @@ pub(crate) struct Stdio {
     _supervisor: AbortOnDropHandle<()>,
 }
 
+/// The ends of a connection that its task owns.
+pub(crate) struct Connected {
+    pub(crate) reader: Reader,
+    /// The messages to send.
+    pub(crate) queue: mpsc::Receiver<String>,
+    /// Cancelled to end the connection.
+    pub(crate) stop: CancellationToken,
+    /// Cancelled by the task when the connection has ended.
+    pub(crate) ended: CancellationToken,
+}
+
+fn runtime() -> Result<Handle, Error> {
+    let missing = |_| Error::Invalid("a connection needs a Tokio runtime".to_owned());
+    Handle::try_current().map_err(missing)
+}
+
 impl Stdio {
     pub(crate) fn spawn(command: Command, inbound: Arc<Inbound>) -> Result<Self, Error> {
-        let runtime = Handle::try_current()
-            .map_err(|_| Error::Invalid("a child needs a Tokio runtime".to_owned()))?;
         let peer = command.name();
-        let pending = Arc::new(Pending::new(peer.clone()));
-        let (writer, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
-        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        // `to_process` and `spawn` need one, too.
+        runtime()?;
         let child = command.to_process().and_then(|mut command| command.spawn());
         let child = child.map_err(|error| Error::Unreachable {
             peer: peer.clone(),
             source: error.into(),
         })?;
-        let pid = child.id();
-        let reader = reader::Reader {
+        let (pid, has_reaper) = (child.id(), command.has_reaper());
+        Self::start(peer, pid, inbound, command.max_message, |connected| {
+            supervise::supervise(child, has_reaper, connected)
+        })
+    }
+
+    /// Starts the task that owns the connection.
+    pub(crate) fn start<F>(
+        peer: Arc<str>,
+        pid: Option<u32>,
+        inbound: Arc<Inbound>,
+        max_message: usize,
+        run: impl FnOnce(Connected) -> F,
+    ) -> Result<Self, Error>
+    where
+        F: Future<Output = ()> + Send + 'static,
+    {
+        let runtime = runtime()?;
+        let pending = Arc::new(Pending::new(peer.clone()));
+        let (writer, queue) = mpsc::channel(MAX_QUEUED_MESSAGES);
+        let (stop, ended) = (CancellationToken::new(), CancellationToken::new());
+        let reader = Reader {
             peer: peer.clone(),
             pending: pending.clone(),
             inbound,
             // Weak, so that the queue closes although the reader still runs.
             writer: writer.downgrade(),
-            max_message: command.max_message,
+            max_message,
         };
-        let life = supervise::supervise(
-            child,
-            command.has_reaper(),
+        let life = run(Connected {
             reader,
             queue,
-            stop.clone(),
-            ended.clone(),
-        );
+            stop: stop.clone(),
+            ended: ended.clone(),
+        });
         Ok(Self {
             peer,
             pid,

@@ -13,6 +13,7 @@ use crate::stdio::Stdio;
 /// A transport to one server.
 pub(crate) enum Transport {
     Http(Http),
+    /// Also HTTP+SSE, which is used in the same way.
     Stdio(Stdio),
 }
 

@@ -27,7 +27,7 @@ use serde::Deserialize;
 
 use crate::events;
 
-pub(crate) use self::backend::{BackendConfig, Child, Remote, Target};
+pub(crate) use self::backend::{BackendConfig, Child, Remote, RemoteTransport, Target};
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::filter::Filter;
 pub(crate) use self::key::BackendKey;

@@ -118,6 +118,11 @@ pub struct Options {
     )]
     pub stream_limit: u32,
 
+    /// Serve HTTP+SSE as well (GET /sse, POST /messages), for clients that have only this transport
+    /// of 2024-11-05.
+    #[arg(long, env = "MCP_SSE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub sse: bool,
+
     /// Error numbers for clients that call without a handshake.
     #[arg(
         long,

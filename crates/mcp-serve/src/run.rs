@@ -223,7 +223,11 @@ impl<S: Service> Running<S> {
         self.service.register(&mut registry);
         let guard = Guard::new(tokens.tokens, &options.allowed_hosts);
         let server = Arc::clone(&self.server);
-        HttpService::new(server, guard, key.signer(), options.limits(), registry)
+        let service = HttpService::new(server, guard, key.signer(), options.limits(), registry);
+        if options.sse {
+            service.serve_sse();
+        }
+        service
     }
 }
 

@@ -6,7 +6,7 @@
 import asyncio
 import os
 import time
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Sequence
 from contextlib import AbstractAsyncContextManager, nullcontext
 from dataclasses import dataclass
 from typing import Any, Protocol
@@ -184,10 +184,13 @@ async def run(
     connect: Callable[[str, str], AbstractAsyncContextManager[Peer]],
     modes: dict[str, str] = ERAS,
     checks: list[Callable[[Peer, str], Awaitable[None]]] = CHECKS,
+    transports: Sequence[str] = ("http", "stdio"),
 ) -> None:
-    """Runs the checks over both transports in every mode, and prints one line for each."""
-    for transport in ["http", "stdio"]:
+    """Runs the checks over each transport in every mode, and prints one line for each."""
+    for transport in transports:
         for mode, version in modes.items():
+            if transport == "sse" and mode != "legacy":
+                continue
             where = f"{client} {transport} {mode}"
             try:
                 async with connect(transport, mode) as peer:

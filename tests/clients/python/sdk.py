@@ -9,6 +9,7 @@ from typing import Any
 
 from checks import Failed, Outcome, Progress, run
 from mcp import Client, MCPError, StdioServerParameters
+from mcp.client.sse import sse_client
 from mcp.client.stdio import stdio_client
 
 
@@ -61,9 +62,12 @@ async def connect(transport: str, era: str) -> AsyncIterator[Sdk]:
     url, server = sys.argv[1:]
     with open(os.devnull, "w") as nowhere:
         command = StdioServerParameters(command=server, args=["--stdio"])
-        target = url if transport == "http" else stdio_client(command, nowhere)
+        if transport == "stdio":
+            target = stdio_client(command, nowhere)
+        else:
+            target = url if transport == "http" else sse_client(url.replace("/mcp", "/sse"))
         async with Client(target, mode=era) as client:
             yield Sdk(client)
 
 
-asyncio.run(run("python-mcp", connect))
+asyncio.run(run("python-mcp", connect, transports=["http", "stdio", "sse"]))

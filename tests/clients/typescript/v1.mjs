@@ -1,6 +1,7 @@
 // The TypeScript SDK 1.x: `node v1.mjs URL SERVER`.
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
+import { SSEClientTransport } from "@modelcontextprotocol/sdk/client/sse.js";
 import { StdioClientTransport } from "@modelcontextprotocol/sdk/client/stdio.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 
@@ -9,10 +10,12 @@ import { run } from "./checks.mjs";
 const [url, server] = process.argv.slice(2);
 
 async function connect(transport) {
-  const wire =
-    transport === "http"
-      ? new StreamableHTTPClientTransport(new URL(url))
-      : new StdioClientTransport({ command: server, args: ["--stdio"], stderr: "ignore" });
+  const wires = {
+    http: () => new StreamableHTTPClientTransport(new URL(url)),
+    stdio: () => new StdioClientTransport({ command: server, args: ["--stdio"], stderr: "ignore" }),
+    sse: () => new SSEClientTransport(new URL("/sse", url)),
+  };
+  const wire = wires[transport]();
   let version;
   // The only way to read the negotiated revision.
   const original = wire.setProtocolVersion?.bind(wire);
@@ -38,4 +41,4 @@ async function connect(transport) {
   };
 }
 
-await run("typescript-1", { legacy: "2025-11-25" }, connect);
+await run("typescript-1", { legacy: "2025-11-25" }, connect, undefined, ["http", "stdio", "sse"]);

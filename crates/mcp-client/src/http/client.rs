@@ -13,6 +13,7 @@ use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 
 use super::endpoint::Endpoint;
 use super::headers::HeaderList;
+use super::is_event_stream;
 use super::pool::{Body, Pool, SendError};
 use super::session::SessionHeaders;
 use crate::{Error, RpcError, tls};
@@ -25,7 +26,7 @@ const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 const MAX_ERROR_BODY: usize = 64 << 10;
 
 /// An HTTP client of one server.
-pub(super) struct HttpClient {
+pub(crate) struct HttpClient {
     pool: Pool,
     endpoint: Endpoint,
     path: Uri,
@@ -36,7 +37,7 @@ pub(super) struct HttpClient {
 }
 
 impl HttpClient {
-    pub(super) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
+    pub(crate) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
         let tls = match endpoint.tls.take() {
             Some(config) => config,
             None => tls::config_for(endpoint.url.scheme_str().unwrap_or_default())?,
@@ -64,15 +65,15 @@ impl HttpClient {
         })
     }
 
-    pub(super) fn peer(&self) -> &Arc<str> {
+    pub(crate) fn peer(&self) -> &Arc<str> {
         &self.endpoint.origin
     }
 
-    pub(super) fn max_message(&self) -> usize {
+    pub(crate) fn max_message(&self) -> usize {
         self.endpoint.max_message
     }
 
-    pub(super) fn protocol_error(&self, fault: impl Into<String>) -> Error {
+    pub(crate) fn protocol_error(&self, fault: impl Into<String>) -> Error {
         Error::protocol(self.peer(), fault)
     }
 
@@ -95,6 +96,30 @@ impl HttpClient {
             headers.insert(name, value);
         }
         self.send(request, session)
+    }
+
+    /// Opens the stream of an HTTP+SSE server.
+    pub(crate) async fn open_event_stream(&self) -> Result<Body, Error> {
+        let session = SessionHeaders::default();
+        let response = self.open_stream(None, &session).await?;
+        match is_event_stream(response.headers()) {
+            true => Ok(response.into_body()),
+            false => Err(self.protocol_error("its response to GET is not an event stream")),
+        }
+    }
+
+    /// Posts a message to another path of the server.
+    pub(crate) async fn post_to(&self, path: &Uri, message: String) -> Result<(), Error> {
+        let session = SessionHeaders::default();
+        let mut request = self.request(Method::POST, &self.posting, &session);
+        *request.uri_mut() = path.clone();
+        *request.body_mut() = Full::from(message);
+        self.send(request, &session).await.map(drop)
+    }
+
+    /// Returns the path of an address that the server names; `None` if it is of another server.
+    pub(crate) fn path_of(&self, address: &str) -> Option<Uri> {
+        self.endpoint.resolve(address.trim())
     }
 
     /// Opens the server's own stream, or resumes a stream after `last_event`.
@@ -176,7 +201,7 @@ impl HttpClient {
         Ok(bytes.freeze())
     }
 
-    pub(super) fn cut_off(&self, error: &hyper::Error) -> Error {
+    pub(crate) fn cut_off(&self, error: &hyper::Error) -> Error {
         tracing::debug!(peer = %self.peer(), %error, "answer cut off");
         self.closed("the connection broke in the middle of the answer")
     }

@@ -83,6 +83,22 @@ impl Endpoint {
         path.map_or_else(Uri::default, Uri::from)
     }
 
+    /// Resolves the address that a server names for POSTs, against this URL. Returns its path and query; `None`
+    /// for an address of another origin, which must not get the headers of this one.
+    pub(super) fn resolve(&self, address: &str) -> Option<Uri> {
+        let own_origin = address.strip_prefix(&*self.origin);
+        let path = match own_origin.unwrap_or(address) {
+            path if path.starts_with("//") || path.contains("://") => return None,
+            path if path.starts_with('/') => path.to_owned(),
+            _ if own_origin.is_some() => return None,
+            relative => {
+                let (folder, _) = self.url.path().rsplit_once('/')?;
+                format!("{folder}/{relative}")
+            }
+        };
+        path.parse().ok()
+    }
+
     /// The headers of every request, including `Host`.
     pub(super) fn all_headers(&self) -> HeaderMap {
         let mut headers = self.headers.clone();
@@ -121,6 +137,24 @@ mod tests {
     fn the_origin_shows_no_secrets() {
         let endpoint = Endpoint::new("https://n8n.example:8443/mcp/s3cret?token=s3cret").unwrap();
         assert_eq!(&*endpoint.origin, "https://n8n.example:8443");
+    }
+
+    #[test]
+    fn addresses_of_other_servers_are_not_used() {
+        let endpoint = Endpoint::new("http://127.0.0.1:80/a/sse?x=1").unwrap();
+        for (address, path) in [
+            ("/messages?id=1", Some("/messages?id=1")),
+            ("messages?id=1", Some("/a/messages?id=1")),
+            ("http://127.0.0.1:80/m?id=1", Some("/m?id=1")),
+            ("http://127.0.0.1:8080/m", None),
+            ("http://127.0.0.1:80@evil.com/m", None),
+            ("https://127.0.0.1:80/m", None),
+            ("//evil.com/m", None),
+            ("http://evil.com/m", None),
+        ] {
+            let found = endpoint.resolve(address).map(|path| path.to_string());
+            assert_eq!(found.as_deref(), path, "{address}");
+        }
     }
 
     #[test]

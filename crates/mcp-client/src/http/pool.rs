@@ -146,14 +146,14 @@ impl IdleConnection {
 
 /// The body of a response. Dropping it returns the connection to the pool; if the body was not read
 /// to its end, the connection never becomes ready again, and is closed.
-pub(super) struct Body {
+pub(crate) struct Body {
     body: Incoming,
     lease: Option<(Arc<IdleList>, runtime::Id, Sender)>,
 }
 
 impl Body {
     /// The next frame; `None` at the end.
-    pub(super) async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
+    pub(crate) async fn frame(&mut self) -> Option<Result<Frame<Bytes>, hyper::Error>> {
         self.body.frame().await
     }
 

@@ -4,19 +4,19 @@ use std::time::Duration;
 
 /// One event that has data.
 #[derive(Debug, PartialEq)]
-pub(super) struct Event {
+pub(crate) struct Event {
     /// The `event` field; empty means `message`.
-    pub(super) kind: Vec<u8>,
+    pub(crate) kind: Vec<u8>,
     /// The `data` lines, joined by newlines.
-    pub(super) data: Vec<u8>,
+    pub(crate) data: Vec<u8>,
 }
 
 /// An event or a line is longer than the limit.
 #[derive(Debug, PartialEq)]
-pub(super) struct TooLong;
+pub(crate) struct TooLong;
 
 /// An incremental parser of one event stream.
-pub(super) struct Parser {
+pub(crate) struct Parser {
     /// Limit of one event, in bytes.
     limit: usize,
     /// The incomplete line.
@@ -33,7 +33,7 @@ pub(super) struct Parser {
 }
 
 impl Parser {
-    pub(super) fn new(limit: usize) -> Self {
+    pub(crate) fn new(limit: usize) -> Self {
         Self {
             limit,
             line: Vec::new(),
@@ -69,7 +69,7 @@ impl Parser {
     }
 
     /// Parses the next bytes of the stream and returns the events that they complete.
-    pub(super) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
+    pub(crate) fn feed(&mut self, mut bytes: &[u8]) -> Result<Vec<Event>, TooLong> {
         let mut events = Vec::new();
         while let Some(&first) = bytes.first() {
             if std::mem::take(&mut self.after_cr) && first == b'\n' {

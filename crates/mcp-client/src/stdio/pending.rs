@@ -13,7 +13,7 @@ use crate::sync::lock;
 type Outcome = Result<Box<RawValue>, Error>;
 
 /// All pending requests of a child.
-pub(super) struct Pending {
+pub(crate) struct Pending {
     peer: Arc<str>,
     /// The requests by id, or the reason why the child is gone.
     requests: Mutex<Result<HashMap<u64, Waiting>, String>>,
@@ -62,7 +62,7 @@ impl Pending {
     }
 
     /// Passes an outcome to its request; returns false if no request has this id.
-    pub(super) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
+    pub(crate) fn resolve(&self, id: u64, outcome: Outcome) -> bool {
         let waiting = self.remove(id);
         waiting.is_some_and(|waiting| waiting.outcome.send(outcome).is_ok())
     }
@@ -95,7 +95,7 @@ impl Pending {
     }
 
     /// Fails all pending and later requests. The first reason stays.
-    pub(super) fn close(&self, reason: String) {
+    pub(crate) fn close(&self, reason: String) {
         let requests = {
             let mut requests = lock(&self.requests);
             if requests.is_err() {

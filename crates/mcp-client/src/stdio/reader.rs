@@ -18,10 +18,10 @@ const MAX_LOGGED_BYTES: usize = 120;
 /// Limit of logged invalid lines per child, so that a child cannot flood the log.
 const MAX_WARNINGS: u64 = 20;
 
-/// The reader of a child's stdout.
-pub(super) struct Reader {
+/// The reader of a child's stdout, or of lines that stand for it.
+pub(crate) struct Reader {
     pub(super) peer: Arc<str>,
-    pub(super) pending: Arc<Pending>,
+    pub(crate) pending: Arc<Pending>,
     pub(super) inbound: Arc<Inbound>,
     pub(super) writer: mpsc::WeakSender<String>,
     pub(super) max_message: usize,
@@ -29,7 +29,7 @@ pub(super) struct Reader {
 
 impl Reader {
     /// Reads until the child closes its stdout. Returns the fault of the child, if that was the reason.
-    pub(super) async fn read(&self, stdout: impl AsyncRead + Unpin) -> Option<String> {
+    pub(crate) async fn read(&self, stdout: impl AsyncRead + Unpin) -> Option<String> {
         let mut stdout = BufReader::with_capacity(READ_BUFFER, stdout);
         let mut line = Vec::new();
         loop {

@@ -5,27 +5,23 @@ use std::process::ExitStatus;
 use std::time::Duration;
 
 use tokio::process::Child;
-use tokio::sync::mpsc;
 use tokio::time::timeout;
-use tokio_util::sync::CancellationToken;
 use tokio_util::task::AbortOnDropHandle;
 
 use super::process::ChildProcess;
-use super::reader::Reader;
-use super::{stderr, writer};
+use super::{Connected, stderr, writer};
 
 /// Timeout of reading the last output of a child, and of its exit after it has closed stdout.
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs until the child and its group are gone.
-pub(super) async fn supervise(
-    mut child: Child,
-    has_reaper: bool,
-    reader: Reader,
-    queue: mpsc::Receiver<String>,
-    stop: CancellationToken,
-    ended: CancellationToken,
-) {
+pub(super) async fn supervise(mut child: Child, has_reaper: bool, connected: Connected) {
+    let Connected {
+        reader,
+        queue,
+        stop,
+        ended,
+    } = connected;
     let _ended = ended.drop_guard();
     let pending = reader.pending.clone();
     let peer = reader.peer.clone();

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler};
 use serde_json::json;
 
-use crate::config::{BackendConfig, Child, Remote, Secret, Target};
+use crate::config::{BackendConfig, Child, Remote, RemoteTransport, Secret, Target};
 
 /// Starts or connects to the backend and negotiates the protocol, within `start_timeout`.
 ///
@@ -15,10 +15,20 @@ pub(super) async fn connect(
     config: &BackendConfig,
     handler: Arc<dyn Handler>,
 ) -> Result<Client, String> {
-    match negotiate(config, Arc::clone(&handler), config.era).await {
+    match negotiate(config, Arc::clone(&handler), era(config)).await {
         // Some servers of the legacy era exit at an unknown first request.
         Err(Error::Closed { .. }) if config.is_child() && config.era == EraChoice::Newest => {
             negotiate(config, handler, EraChoice::Legacy).await
+        }
+        // A server that refuses POSTs may be one of 2024-11-05 (2025-11-25, "Backwards Compatibility").
+        Err(
+            error @ Error::Http {
+                status: 400 | 404 | 405,
+                ..
+            },
+        ) if config.detects_transport() => {
+            let connected = connect_sse(config, handler).await;
+            connected.map_err(|_| error)
         }
         connected => connected,
     }
@@ -41,6 +51,9 @@ async fn negotiate(
         .era(era)
         .handler(handler);
     let client = match &config.target {
+        Target::Http(remote) if remote.transport == RemoteTransport::Sse => {
+            builder.sse(endpoint(remote)?)?
+        }
         Target::Child(child) => builder.stdio(command(child)?)?,
         Target::Http(remote) => builder.http(endpoint(remote)?)?,
     };
@@ -49,6 +62,25 @@ async fn negotiate(
         return Err(error);
     }
     Ok(client)
+}
+
+/// Connects over HTTP+SSE.
+async fn connect_sse(config: &BackendConfig, handler: Arc<dyn Handler>) -> Result<Client, Error> {
+    let mut config = config.clone();
+    if let Target::Http(remote) = &mut config.target {
+        remote.transport = RemoteTransport::Sse;
+    }
+    negotiate(&config, handler, era(&config)).await
+}
+
+/// The revisions to negotiate: a server that speaks HTTP+SSE has none of the modern era.
+fn era(config: &BackendConfig) -> EraChoice {
+    match (&config.target, config.era) {
+        (Target::Http(remote), EraChoice::Newest) if remote.transport == RemoteTransport::Sse => {
+            EraChoice::Legacy
+        }
+        (_, era) => era,
+    }
 }
 
 fn command(child: &Child) -> Result<Command, Error> {

@@ -55,10 +55,34 @@ pub(crate) struct Child {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Remote {
     pub(crate) url: String,
+    pub(crate) transport: RemoteTransport,
     /// Headers of every request.
     pub(crate) headers: BTreeMap<String, Secret>,
     /// Sent as `Authorization: Bearer TOKEN`.
     pub(crate) token: Option<Secret>,
+}
+
+/// The transport to a server on the network.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum RemoteTransport {
+    /// Streamable HTTP; HTTP+SSE if the server refuses its POSTs.
+    #[default]
+    Detect,
+    /// Streamable HTTP.
+    Http,
+    /// HTTP+SSE, the transport of 2024-11-05.
+    Sse,
+}
+
+impl RemoteTransport {
+    /// The names in configuration files; those of hosts differ in their spelling.
+    pub(super) fn parse(name: &str) -> Option<Self> {
+        match name.to_ascii_lowercase().replace(['-', '_'], "").as_str() {
+            "http" | "streamablehttp" => Some(Self::Http),
+            "sse" => Some(Self::Sse),
+            _ => None,
+        }
+    }
 }
 
 impl BackendConfig {
@@ -74,6 +98,11 @@ impl BackendConfig {
             max_in_flight: super::MAX_IN_FLIGHT,
             disabled: None,
         }
+    }
+
+    /// Returns true if the transport is that which the server turns out to have.
+    pub(crate) fn detects_transport(&self) -> bool {
+        matches!(&self.target, Target::Http(remote) if remote.transport == RemoteTransport::Detect)
     }
 
     pub(crate) fn is_child(&self) -> bool {

@@ -12,7 +12,8 @@ use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Remote, Target, ToolChanges,
+    BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Remote, RemoteTransport, Target,
+    ToolChanges,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -41,6 +42,8 @@ struct BackendEntry {
     cwd: Option<String>,
     url: Option<String>,
     protocol: Option<Protocol>,
+    #[serde(alias = "type")]
+    transport: Option<String>,
     headers: Option<BTreeMap<String, String>>,
     token: Option<String>,
     #[serde(default)]
@@ -163,6 +166,7 @@ impl BackendEntry {
         let target = match (self.command, self.url) {
             (Some(command), None) => {
                 let foreign = [
+                    ("transport", self.transport.is_some()),
                     ("headers", self.headers.is_some()),
                     ("token", self.token.is_some()),
                 ];
@@ -182,8 +186,13 @@ impl BackendEntry {
                     ("cwd", self.cwd.is_some()),
                 ];
                 check_absent(&foreign, "is only for a backend with `command`")?;
+                let transport = self.transport.map(|name| {
+                    let text = "must be `http` (Streamable HTTP) or `sse` (HTTP+SSE of 2024-11-05)";
+                    RemoteTransport::parse(&name).ok_or_else(|| wrong("transport", text))
+                });
                 let remote = Remote {
                     url: reader.url(&url)?,
+                    transport: transport.transpose()?.unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,
                     token: reader.token(self.token)?,
                 };

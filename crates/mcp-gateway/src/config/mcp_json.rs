@@ -10,7 +10,9 @@ use serde_json::{Map, Value};
 use super::error::Problem;
 use super::expand::Environment;
 use super::reader::FieldReader;
-use super::{BackendConfig, BackendKey, Child, Config, ConfigError, Remote, Target};
+use super::{
+    BackendConfig, BackendKey, Child, Config, ConfigError, Remote, RemoteTransport, Target,
+};
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -107,12 +109,13 @@ impl ServerEntry {
                 })
             }
             (None, Some(url)) => {
-                if self.kind.as_deref() == Some("sse") {
-                    let reason = "the transport of 2024-11-05 (`sse`) is not supported: use the server's Streamable HTTP address";
-                    disabled = Some(reason.to_owned());
-                }
+                let transport = self.kind.as_deref().and_then(RemoteTransport::parse);
                 Target::Http(Remote {
                     url: reader.url(&url)?,
+                    // Unknown names are left to the detection.
+                    transport: transport
+                        .filter(|transport| *transport == RemoteTransport::Sse)
+                        .unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,
                     token: None,
                 })

@@ -2,9 +2,10 @@
 //! a session.
 
 mod post;
+mod sse;
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::HeaderMap;
@@ -24,6 +25,7 @@ use super::session::{Session, Sessions};
 use super::stream_slots::{Revocation, StreamSlots};
 use crate::tokens::Principal;
 use post::Post;
+use sse::SseSessions;
 
 pub(super) struct McpEndpoint {
     server: Arc<Server>,
@@ -33,6 +35,8 @@ pub(super) struct McpEndpoint {
     limits: Limits,
     /// One permit for each request in flight.
     in_flight: Arc<Semaphore>,
+    /// Set if `/sse` is served.
+    sse: OnceLock<Arc<SseSessions>>,
 }
 
 /// An authenticated request.
@@ -76,6 +80,7 @@ impl McpEndpoint {
             slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
             limits,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
+            sse: OnceLock::new(),
         }
     }
 

@@ -60,6 +60,10 @@ impl Router {
         self.mcp.limits()
     }
 
+    pub(super) fn serve_sse(&self) {
+        self.mcp.serve_sse();
+    }
+
     pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
@@ -112,6 +116,10 @@ impl Router {
             let headers = std::mem::take(&mut head.headers);
             return self.mcp.post(headers, body, client).await;
         }
+        if (&head.method, path) == (&Method::POST, "/messages") && self.mcp.serves_sse() {
+            let headers = std::mem::take(&mut head.headers);
+            return self.mcp.post_sse(&head.uri, headers, body, client).await;
+        }
         let response = match (&head.method, path) {
             (&Method::GET, "/mcp") if has_session_id(headers) && Accepts::new(headers).events => {
                 self.mcp.get(headers, &client)
@@ -119,6 +127,7 @@ impl Router {
             (&Method::DELETE, "/mcp") if has_session_id(headers) => {
                 self.mcp.delete(headers, &client)
             }
+            (&Method::GET, "/sse") if self.mcp.serves_sse() => self.mcp.open_sse(&client),
             (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
@@ -141,7 +150,7 @@ impl Router {
         let is_public = match path {
             _ if is_preflight => true,
             "/mcp" => head.method != Method::POST && !has_session_id(headers),
-            path => path != "/metrics",
+            path => !matches!(path, "/metrics" | "/sse" | "/messages"),
         };
         let principal = if is_public {
             self.guard.check_host(&head.uri, headers)?;
@@ -154,8 +163,8 @@ impl Router {
             address: peer,
             sends_mcp_headers: check_unambiguous(headers)?,
         };
-        // Only `/mcp` is limited: a busy client must not make its server look dead.
-        if path == "/mcp" && !is_preflight {
+        // Health checks are not limited: a busy client must not make its server look dead.
+        if matches!(path, "/mcp" | "/sse" | "/messages") && !is_preflight {
             self.limit_rate(&client)?;
         }
         Ok(client)

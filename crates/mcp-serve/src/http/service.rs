@@ -49,6 +49,12 @@ impl HttpService {
         Self(Arc::new(router))
     }
 
+    /// Serves HTTP+SSE, too: `GET /sse` and `POST /messages`, the transport of 2024-11-05, for clients that have
+    /// no other. The checks and limits are those of `/mcp`.
+    pub fn serve_sse(&self) {
+        self.0.serve_sse();
+    }
+
     /// Ends the streams that wait for changes, so that their connections can be closed.
     pub fn close(&self) {
         self.0.server().close();

@@ -46,6 +46,28 @@ async fn works_over_http_and_after_its_restart() {
     echoes(&gateway).await;
 }
 
+/// HTTP+SSE, by setting and by detection.
+#[tokio::test]
+async fn works_over_sse_and_after_its_restart() {
+    let Some(argv) = third_party_server("EVERYTHING") else {
+        return;
+    };
+    let port = free_port();
+    let start = || spawn_http(&argv, &["sse"], port, "running on port");
+    let (mut first, _) = start().await;
+    let url = format!("url = \"http://127.0.0.1:{port}/sse\"");
+    let detected = Gateway::with(&url).await;
+    echoes(&detected).await;
+    let gateway = Gateway::with(&format!("{url}\ntransport = \"sse\"")).await;
+    tokio::time::sleep(Duration::from_secs(1)).await;
+    Box::pin(assert_all_features(&gateway)).await;
+    first.kill().await.unwrap();
+    gateway.until("b", "failed").await;
+    let _second = start().await;
+    gateway.until("b", "running").await;
+    echoes(&gateway).await;
+}
+
 async fn echoes(gateway: &Gateway) {
     let result = gateway.tool("b__echo", json!({"message": "Grüße ✓"})).await;
     assert_eq!(text(&result), "Echo: Grüße ✓");

@@ -95,12 +95,21 @@ impl ServerMessage {
 }
 
 /// Sends messages to the client while its request is being answered.
+#[derive(Clone)]
 pub(in crate::http) struct MessageSender(mpsc::Sender<ServerMessage>);
 
 impl MessageSender {
     pub(in crate::http) fn new() -> (Self, mpsc::Receiver<ServerMessage>) {
         let (sender, receiver) = mpsc::channel(MAX_QUEUED_MESSAGES);
         (Self(sender), receiver)
+    }
+
+    /// Sends an answer: waits while the queue is full.
+    pub(in crate::http) async fn send(&self, line: Vec<u8>) {
+        if let Ok(line) = String::from_utf8(line) {
+            // Fails once the stream has ended.
+            let _ = self.0.send(ServerMessage::Message(line)).await;
+        }
     }
 }
 
@@ -183,6 +192,14 @@ impl EventStream {
             revocation,
             is_revoked: false,
             _slot: None,
+        }
+    }
+
+    /// Starts with this event.
+    pub(in crate::http) fn starting_with(self, event: String) -> Self {
+        Self {
+            first: Some(event.into()),
+            ..self
         }
     }
 

@@ -89,6 +89,27 @@ impl<'a> Post<'a> {
         reply.send(messages).await
     }
 
+    /// Accepts the message and passes it to `start`, which answers it elsewhere.
+    pub(super) async fn accept<B>(
+        self,
+        body: &mut B,
+        start: impl FnOnce(Bytes, OwnedSemaphorePermit),
+    ) -> Response<Reply>
+    where
+        B: Body<Data = Bytes> + Unpin,
+    {
+        match self.receive(body).await {
+            Ok((_, message, permit)) => {
+                start(message, permit);
+                reply::empty(StatusCode::ACCEPTED)
+            }
+            Err(refusal) => {
+                let response = self.refuse(refusal);
+                reply::before_body(response, &self.headers, body)
+            }
+        }
+    }
+
     /// Receives the request. Cheap checks come first: a request is refused before its body is read.
     async fn receive<B: Body<Data = Bytes> + Unpin>(
         &self,

@@ -1,0 +1,155 @@
+//! HTTP+SSE, the transport of 2024-11-05, with the guards of `/mcp`.
+
+use serde_json::{Value, json};
+
+use crate::auth::file;
+use crate::harness::{Dialect, RawConnection, Reply, Server, wait_until};
+
+/// Opens a stream. Returns its status and, from its first event, the address for messages.
+async fn open(server: &Server, fields: &str) -> (RawConnection, u16, String) {
+    let mut wire = RawConnection::connect(&server.url).await;
+    wire.send(format!("GET /sse HTTP/1.1\r\n{fields}\r\n"))
+        .await;
+    let (status, _) = wire.head().await.unwrap();
+    let mut address = String::new();
+    if status == 200 {
+        let event = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
+        let data = event.strip_prefix("event: endpoint\ndata: ").unwrap();
+        address = data.trim_end().to_owned();
+    }
+    (wire, status, address)
+}
+
+async fn send(server: &Server, address: &str, fields: &str, body: &str) -> Reply {
+    let length = body.len();
+    let head = format!("POST {address} HTTP/1.1\r\n{fields}Content-Length: {length}\r\n");
+    RawConnection::round_trip(&server.url, format!("{head}\r\n{body}")).await
+}
+
+/// The next messages on a stream: a chunk may have several.
+async fn messages(wire: &mut RawConnection) -> Vec<Value> {
+    let events = String::from_utf8(wire.chunk().await.unwrap()).unwrap();
+    let events = events.split_terminator("\n\n");
+    let data = events.map(|event| event.strip_prefix("event: message\ndata: ").unwrap());
+    data.map(|data| serde_json::from_str(data).unwrap())
+        .collect()
+}
+
+/// The next message on a stream, which comes alone.
+async fn message(wire: &mut RawConnection) -> Value {
+    let mut messages = messages(wire).await;
+    assert_eq!(messages.len(), 1, "{messages:?}");
+    messages.remove(0)
+}
+
+#[tokio::test]
+async fn sse_is_off_by_default() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    assert_eq!(open(&server, "Host: localhost\r\n").await.1, 404);
+    let ping = Dialect::Unversioned.request("1", "ping", "");
+    let reply = send(
+        &server,
+        "/messages?sessionId=1",
+        "Host: localhost\r\n",
+        &ping,
+    )
+    .await;
+    assert_eq!(reply.status, 404);
+}
+
+#[tokio::test]
+async fn guards_hold_for_sse() {
+    let tokens = file("alice a-s3cret\nbob b-s3cret\n");
+    let tokens_file = tokens.to_str().unwrap();
+    let args = ["--sse", "--stream-limit", "2", "--token-file", tokens_file];
+    let server = Server::with_args("mcp-conformance", &args, &[]).await;
+    let alice = "Host: localhost\r\nAuthorization: Bearer a-s3cret\r\n";
+    let bob = "Host: localhost\r\nAuthorization: Bearer b-s3cret\r\n";
+    let foreign_host = "Host: evil.com\r\nAuthorization: Bearer a-s3cret\r\n";
+    let foreign_origin = &format!("{alice}Origin: http://evil.com\r\n");
+    let (mut wire, _, address) = open(&server, alice).await;
+    let ping = Dialect::Unversioned.request("1", "ping", "");
+    for (fields, opened, sent) in [
+        ("Host: localhost\r\n", 401, 401),
+        (foreign_host, 403, 403),
+        (foreign_origin, 403, 403),
+        (bob, 200, 404),
+        (alice, 200, 202),
+    ] {
+        let (_stream, status, _) = open(&server, fields).await;
+        assert_eq!(status, opened, "{fields}");
+        let reply = send(&server, &address, fields, &ping).await;
+        assert_eq!(reply.status, sent, "{fields}");
+    }
+    assert_eq!(message(&mut wire).await["result"], json!({}));
+    let (second, status, _) = open(&server, alice).await;
+    assert_eq!(status, 200);
+    assert_eq!(open(&server, alice).await.1, 429);
+    drop(second);
+    // A session ends with its stream.
+    drop(wire);
+    wait_until("the end of the session", async || {
+        send(&server, &address, alice, &ping).await.status == 404
+    })
+    .await;
+    for address in [
+        "/messages",
+        "/messages?sessionId=",
+        "/messages?x=1&sessionId=0",
+    ] {
+        assert_eq!(send(&server, address, alice, &ping).await.status, 404);
+    }
+    // A removed token ends its streams.
+    let (mut stream, _, _) = open(&server, alice).await;
+    std::fs::write(&tokens, "bob b-s3cret\n").unwrap();
+    assert_eq!(stream.chunk().await, None);
+}
+
+/// Answers, questions and notifications come on the stream.
+#[tokio::test]
+async fn all_messages_come_on_the_stream() {
+    let server = Server::with_args("mcp-conformance", &["--sse"], &[]).await;
+    let local = "Host: localhost\r\n";
+    let (mut wire, _, address) = open(&server, local).await;
+    let post = async |body: &str| {
+        let reply = send(&server, &address, local, body).await;
+        assert_eq!((reply.status, reply.body.as_str()), (202, ""), "{body}");
+    };
+    let request = |id: u32, method: &str, params: &str| {
+        Dialect::Unversioned.request(&id.to_string(), method, params)
+    };
+    let params = r#""protocolVersion":"2024-11-05","capabilities":{"elicitation":{}},"clientInfo":{"name":"t","version":"1"}"#;
+    post(&request(0, "initialize", params)).await;
+    let initialized = message(&mut wire).await;
+    assert_eq!(initialized["result"]["protocolVersion"], "2024-11-05");
+    post(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#).await;
+    let asking = r#""name":"test_elicitation","arguments":{"message":"Who?"}"#;
+    post(&request(1, "tools/call", asking)).await;
+    let question = message(&mut wire).await;
+    assert_eq!(question["method"], "elicitation/create");
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": {"action": "decline"}});
+    post(&answer.to_string()).await;
+    assert_eq!(message(&mut wire).await["id"], 1);
+    post(&request(
+        2,
+        "resources/subscribe",
+        r#""uri":"test://watched-resource""#,
+    ))
+    .await;
+    assert_eq!(message(&mut wire).await["result"], json!({}));
+    let trigger = r#""name":"test_trigger_resource_change","arguments":{}"#;
+    post(&request(3, "tools/call", trigger)).await;
+    let mut both = messages(&mut wire).await;
+    if both.len() < 2 {
+        both.extend(messages(&mut wire).await);
+    }
+    let updated = |message: &Value| message["method"] == "notifications/resources/updated";
+    assert!(both.iter().any(updated), "{both:?}");
+    // The end of the stream cancels its calls.
+    let slow = r#""name":"slow","arguments":{"step":50,"steps":1000}"#;
+    post(&request(4, "tools/call", slow)).await;
+    let running = async || server.call("count_slow", json!({})).await["running"].as_u64();
+    wait_until("the call", async || running().await == Some(1)).await;
+    drop(wire);
+    wait_until("its end", async || running().await == Some(0)).await;
+}
