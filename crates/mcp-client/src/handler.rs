@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use serde_json::value::RawValue;
 
-use crate::{RpcError, ServerInfo};
+use crate::{RpcError, ServerInfo, Unattributed};
 
 /// The future response to a request of the server.
 pub type Reply = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;
@@ -14,8 +14,10 @@ pub type Reply = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + 
 /// A [client](crate::Builder::handler) has one handler for all of them. [A request](crate::Options)
 /// may have its own for the messages that belong to it: its progress, and the log messages and
 /// requests that the server sends while it is in flight. Over HTTP, messages belong to the request on
-/// whose stream they come. On stdio, progress belongs to the request with its token, and all else to
-/// the request in flight if there is only one.
+/// whose stream they come. On stdio, and on the GET stream of the legacy era, progress belongs to the
+/// request with its token, and all else to the requests in flight if they are for one
+/// [caller](crate::Options::caller). A request whose future was dropped counts as in flight until the
+/// server has answered it, or for ten minutes.
 ///
 /// The task that reads from the server calls these methods, in the order of the messages: they must
 /// not block. By default notifications are ignored and requests refused.
@@ -39,6 +41,17 @@ pub trait Handler: Send + Sync {
             format!("Method not found: {method}"),
         );
         Box::pin(std::future::ready(Err(refusal)))
+    }
+
+    /// Returns the error for a request of the server that was refused because its caller is not certain;
+    /// see [`Options::caller`](crate::Options::caller).
+    fn unattributed(&self, method: &str, reason: Unattributed) -> RpcError {
+        let text = match reason {
+            Unattributed::SeveralCallers => "calls of several callers are in progress",
+            Unattributed::CallersLeft => "its caller has left",
+        };
+        let text = format!("{method} was refused: {text}");
+        RpcError::new(mcp_core::jsonrpc::INVALID_REQUEST, text)
     }
 
     /// Handles a line that a child wrote to stderr, truncated to 4 KiB, without its line end. At most

@@ -61,14 +61,14 @@ impl Http {
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        routes: ResponseRoutes,
+        routes: Arc<ResponseRoutes>,
     ) -> Result<Box<RawValue>, Error> {
         let opens_session = request.method == "initialize";
         let session = match opens_session || headers::are_modern(&request.headers) {
             true => SessionHeaders::default(),
             false => self.0.session.headers(),
         };
-        let exchange = Exchange::new(self, request.id, routes, request.is_resumable);
+        let exchange = Exchange::new(self, request.id, Some(routes), request.is_resumable);
         let posting = self.0.client.post(request.body, request.headers, &session);
         let response = posting.await?;
         if opens_session {

@@ -7,10 +7,11 @@ use mcp_core::jsonrpc::{INTERNAL_ERROR, Notification, Request, ResponseIn};
 use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
+use crate::calls_in_flight::{CallsInFlight, Recipient};
 use crate::info::empty_object;
 use crate::response_routes::{self, ResponseRoutes};
 use crate::sync::lock;
-use crate::{Counters, Error, Handler, RpcError};
+use crate::{Counters, Error, Handler, Reply, RpcError};
 
 /// Limit of the server's requests in flight.
 const MAX_SERVER_REQUESTS: usize = 64;
@@ -18,6 +19,7 @@ const MAX_SERVER_REQUESTS: usize = 64;
 /// The receiving side of a client.
 pub(crate) struct Inbound {
     pub(crate) handler: Arc<dyn Handler>,
+    pub(crate) calls: CallsInFlight,
     counters: Mutex<Counters>,
     /// The server's requests in flight, by id.
     in_flight: Mutex<HashMap<String, AbortHandle>>,
@@ -27,6 +29,7 @@ impl Inbound {
     pub(crate) fn new(handler: Arc<dyn Handler>) -> Self {
         Self {
             handler,
+            calls: CallsInFlight::default(),
             counters: Mutex::default(),
             in_flight: Mutex::default(),
         }
@@ -65,25 +68,41 @@ impl Inbound {
         }
     }
 
+    /// Handles a notification that came on the stream of no request.
+    pub(crate) fn unrelated_notification(&self, notification: &Notification<'_>) {
+        let routes = match &*notification.method {
+            "notifications/progress" => response_routes::progress_token(notification.params)
+                .and_then(|id| self.calls.routes(id)),
+            "notifications/message" => match self.calls.recipient() {
+                Recipient::Call(routes) => Some(routes),
+                Recipient::Client => None,
+                Recipient::Unknown(_) => {
+                    self.count(|all| &mut all.unattributed_logs);
+                    None
+                }
+            },
+            _ => None,
+        };
+        self.notification(notification, routes.as_deref());
+    }
+
     /// Handles a request, and passes the response to `send`.
     pub(crate) fn request<F>(
         self: &Arc<Self>,
         request: &Request<'_>,
-        routes: Option<&ResponseRoutes>,
+        recipient: Recipient,
         send: impl FnOnce(String) -> F + Send + 'static,
     ) where
         F: Future<Output = ()> + Send + 'static,
     {
         let id = request.id.as_json().to_owned();
-        let handler = routes.and_then(|routes| routes.handler.as_ref());
-        let handler = handler.unwrap_or(&self.handler);
         let answer = match &*request.method {
             "ping" => Ok(empty_object()),
             _ if self.lock().len() >= MAX_SERVER_REQUESTS => {
                 Err(RpcError::new(INTERNAL_ERROR, "the client is busy"))
             }
             method => {
-                let answer = handler.request(method, request.params);
+                let answer = self.answer(method, request.params, &recipient);
                 // Weak, so that a late response does not keep the connection open.
                 let (inbound, in_flight) = (Arc::downgrade(self), id.clone());
                 let mut all = self.lock();
@@ -100,6 +119,19 @@ impl Inbound {
         };
         let reply = reply(&id, answer);
         tokio::spawn(send(reply));
+    }
+
+    fn answer(&self, method: &str, params: Option<&RawValue>, recipient: &Recipient) -> Reply {
+        let handler = match recipient {
+            Recipient::Call(routes) => routes.handler.as_ref().unwrap_or(&self.handler),
+            Recipient::Client => &self.handler,
+            Recipient::Unknown(reason) => {
+                self.count(|all| &mut all.refused_requests);
+                let refusal = self.handler.unattributed(method, *reason);
+                return Box::pin(std::future::ready(Err(refusal)));
+            }
+        };
+        handler.request(method, params)
     }
 
     /// Cancels a request of the server.

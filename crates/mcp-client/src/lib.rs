@@ -15,6 +15,7 @@
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
 mod builder;
+mod calls_in_flight;
 mod client;
 mod connect;
 mod counters;
@@ -40,6 +41,7 @@ mod tools;
 mod transport;
 
 pub use builder::Builder;
+pub use calls_in_flight::{CallerId, Unattributed};
 pub use client::Client;
 pub use counters::Counters;
 pub use error::{Error, RpcError};

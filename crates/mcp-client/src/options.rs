@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::Handler;
+use crate::{CallerId, Handler};
 
 /// The timeout of one request.
 #[derive(Clone, Copy, Default)]
@@ -28,6 +28,7 @@ pub struct Options {
     pub(crate) handler: Option<Arc<dyn Handler>>,
     pub(crate) capabilities: Option<Arc<RawValue>>,
     pub(crate) traceparent: Option<String>,
+    pub(crate) caller: Option<CallerId>,
 }
 
 impl Options {
@@ -54,6 +55,14 @@ impl Options {
     /// `_meta.progressToken` of the parameters asks for it, log messages, and requests of the server.
     pub fn handler(mut self, handler: Arc<dyn Handler>) -> Self {
         self.handler = Some(handler);
+        self
+    }
+
+    /// Sets the caller for whom the request is made. A question or log message that names no request is
+    /// passed to a request's handler only if all requests in flight are for the same caller; a request
+    /// without a caller counts as one of a caller of its own.
+    pub fn caller(mut self, caller: impl Into<Option<CallerId>>) -> Self {
+        self.caller = caller.into();
         self
     }
 

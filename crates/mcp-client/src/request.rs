@@ -1,5 +1,6 @@
 //! Composes, sends, repeats and cancels requests.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
@@ -106,8 +107,14 @@ impl Client {
             id: (!matches!(&*request.method, "initialize" | "server/discover"))
                 .then_some(request.id),
         };
+        let routes = Arc::new(routes);
+        let in_flight = self.0.inbound.calls.enter(request.id, &routes);
         let answer = self.0.transport.exchange(request, routes).await;
         cancel.id = None;
+        // After any other error the server may still work on the request.
+        if !matches!(&answer, Err(Error::Closed { .. } | Error::Protocol { .. })) {
+            in_flight.answered();
+        }
         answer
     }
 

@@ -6,12 +6,13 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::{Handler, Options, Progress, meta};
+use crate::{CallerId, Handler, Options, Progress, meta};
 
 /// The receivers of one request.
 #[derive(Default)]
 pub(crate) struct ResponseRoutes {
     pub(crate) handler: Option<Arc<dyn Handler>>,
+    pub(crate) caller: Option<CallerId>,
     progress: Option<mpsc::Sender<Progress>>,
     /// The JSON of the caller's progress token.
     token: Option<String>,
@@ -23,6 +24,7 @@ impl ResponseRoutes {
     pub(crate) fn new(options: &Options, token: Option<String>) -> Self {
         Self {
             handler: options.handler.clone(),
+            caller: options.caller.clone(),
             progress: options.progress.clone(),
             token,
             acknowledged: None,
@@ -35,6 +37,11 @@ impl ResponseRoutes {
             acknowledged: Some(acknowledged),
             ..Self::default()
         }
+    }
+
+    /// Returns true if progress, log messages or questions have a receiver.
+    pub(crate) fn receives_messages(&self) -> bool {
+        self.handler.is_some() || self.progress.is_some()
     }
 
     pub(crate) fn is_subscription(&self) -> bool {

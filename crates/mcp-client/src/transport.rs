@@ -37,7 +37,7 @@ impl Transport {
     pub(crate) async fn exchange(
         &self,
         request: Outgoing,
-        routes: ResponseRoutes,
+        routes: Arc<ResponseRoutes>,
     ) -> Result<Box<RawValue>, Error> {
         match self {
             Self::Http(http) => http.exchange(request, routes).await,

@@ -1,12 +1,13 @@
 //! One server behind the gateway.
 //!
 //! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
-//! * [`notifications`]: its messages that belong to no call.
+//! * [`notifications`]: its messages that belong to no call; [`caller`]: the caller of a request.
 //! * [`snapshot`]: its lists; [`fingerprints`]: detects changed tool definitions.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
 //! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
 
 mod backoff;
+mod caller;
 mod circuit_breaker;
 mod connect;
 mod fingerprints;
@@ -32,6 +33,7 @@ use crate::config;
 use crate::config::BackendKey;
 use crate::events::EventLog;
 
+pub(crate) use self::caller::Caller;
 use self::circuit_breaker::CircuitBreaker;
 use self::fingerprints::Fingerprints;
 use self::metrics::BackendMetrics;
@@ -68,6 +70,8 @@ pub(crate) struct Backend {
     wake: Notify,
     /// Notified by `gateway_restart`.
     restart: Notify,
+    /// True once a refused question was logged as a warning.
+    warned_of_refusal: AtomicBool,
     /// Notified when its lists may have changed.
     lists_changed: Notify,
     /// Cancelled when it is removed or the gateway stops.
@@ -95,6 +99,7 @@ impl Backend {
             requests: AtomicU64::new(0),
             wake: Notify::new(),
             restart: Notify::new(),
+            warned_of_refusal: AtomicBool::new(false),
             lists_changed: Notify::new(),
             removed: CancellationToken::new(),
         })
@@ -117,13 +122,11 @@ impl Backend {
         status.state == BackendState::Running || status.state == BackendState::Stopped && is_idle
     }
 
-    /// Protocol violations since it was configured: unmatched responses, and output that is not a
-    /// message.
-    pub(crate) fn protocol_violations(&self) -> Counters {
+    /// Its skipped and refused messages since it was configured.
+    pub(crate) fn counters(&self) -> Counters {
         let client = self.status.borrow().client.clone();
-        let mut counters = client.as_ref().map(Client::counters).unwrap_or_default();
-        counters.unmatched_responses += self.metrics.stray_answers.get();
-        counters.invalid_messages += self.metrics.noise.get();
+        let mut counters = *self.metrics.earlier.lock();
+        counters += client.as_ref().map(Client::counters).unwrap_or_default();
         counters
     }
 

@@ -32,7 +32,7 @@ const GAUGES: [Metric; 2] = [
 ];
 
 /// The names are without `_total`, which the samples end with.
-const COUNTERS: [Metric; 5] = [
+const COUNTERS: [Metric; 7] = [
     (
         "mcp_gateway_backend_calls",
         "Tool calls that have ended.",
@@ -51,12 +51,22 @@ const COUNTERS: [Metric; 5] = [
     (
         "mcp_gateway_backend_stray_answers",
         "Responses that match no open request.",
-        |backend| backend.protocol_violations().unmatched_responses,
+        |backend| backend.counters().unmatched_responses,
     ),
     (
         "mcp_gateway_backend_noise",
         "Output of the backend that is not a message.",
-        |backend| backend.protocol_violations().invalid_messages,
+        |backend| backend.counters().invalid_messages,
+    ),
+    (
+        "mcp_gateway_backend_refused_questions",
+        "Questions that were refused because the client to ask is not certain.",
+        |backend| backend.counters().refused_requests,
+    ),
+    (
+        "mcp_gateway_backend_unattributed_logs",
+        "Log messages whose client is not certain.",
+        |backend| backend.counters().unattributed_logs,
     ),
 ];
 

@@ -1,16 +1,18 @@
 //! The exchange of one request: reads its response, and the other messages on its stream.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
 use http::{Response, StatusCode};
-use mcp_core::jsonrpc::{Frame, Message, ResponseIn};
+use mcp_core::jsonrpc::{Frame, Message, Notification, ResponseIn};
 use serde_json::value::RawValue;
 
 use super::pool::Body;
 use super::sse::Parser;
 use super::{DETACHED_TIMEOUT, Http, is_event_stream};
 use crate::Error;
+use crate::calls_in_flight::Recipient;
 use crate::inbound::outcome;
 use crate::response_routes::{self, ResponseRoutes};
 
@@ -24,7 +26,8 @@ pub(super) struct Exchange<'a> {
     http: &'a Http,
     id: u64,
     id_json: String,
-    routes: ResponseRoutes,
+    /// `None` for the GET stream, which belongs to no request.
+    routes: Option<Arc<ResponseRoutes>>,
     /// A broken stream may be resumed.
     is_resumable: bool,
 }
@@ -32,7 +35,12 @@ pub(super) struct Exchange<'a> {
 type Outcome = Result<Box<RawValue>, Error>;
 
 impl<'a> Exchange<'a> {
-    pub(super) fn new(http: &'a Http, id: u64, routes: ResponseRoutes, is_resumable: bool) -> Self {
+    pub(super) fn new(
+        http: &'a Http,
+        id: u64,
+        routes: Option<Arc<ResponseRoutes>>,
+        is_resumable: bool,
+    ) -> Self {
         Self {
             http,
             id,
@@ -142,20 +150,30 @@ impl<'a> Exchange<'a> {
         for message in messages {
             match message {
                 Message::Response(response) => outcome = outcome.or(self.own_outcome(&response)),
-                Message::Notification(notification) => {
-                    let id = response_routes::progress_token(notification.params);
-                    let routes = id.is_none_or(|id| id == self.id).then_some(&self.routes);
-                    http.inbound.notification(&notification, routes);
-                }
+                Message::Notification(notification) => self.on_notification(&notification),
                 Message::Request(request) => {
                     let http = self.http.clone();
                     let send = async move |reply| http.send_detached(reply).await;
                     let Http(http) = self.http;
-                    http.inbound.request(&request, Some(&self.routes), send);
+                    let recipient = match &self.routes {
+                        Some(routes) => Recipient::Call(routes.clone()),
+                        None => http.inbound.calls.recipient(),
+                    };
+                    http.inbound.request(&request, recipient, send);
                 }
             }
         }
         Ok(outcome)
+    }
+
+    fn on_notification(&self, notification: &Notification<'_>) {
+        let inbound = &self.http.0.inbound;
+        let Some(routes) = self.routes.as_deref() else {
+            return inbound.unrelated_notification(notification);
+        };
+        let id = response_routes::progress_token(notification.params);
+        let routes = id.is_none_or(|id| id == self.id).then_some(routes);
+        inbound.notification(notification, routes);
     }
 
     /// The outcome of our request, if this is its response. So is an error without an id: the server
@@ -170,6 +188,7 @@ impl<'a> Exchange<'a> {
             inbound.count(|all| &mut all.unmatched_responses);
             return None;
         }
+        self.http.0.inbound.calls.answered(self.id);
         Some(outcome(response, self.http.0.client.peer()))
     }
 }

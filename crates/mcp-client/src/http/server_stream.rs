@@ -3,7 +3,6 @@
 use super::exchange::Exchange;
 use super::{Http, is_event_stream};
 use crate::Error;
-use crate::response_routes::ResponseRoutes;
 
 impl Http {
     /// Opens the stream. The returned future handles its messages until the server ends it;
@@ -23,7 +22,7 @@ impl Http {
                 return Ok(());
             }
             // No request has this id, so no message is taken for a response.
-            let exchange = Exchange::new(&http, 0, ResponseRoutes::default(), true);
+            let exchange = Exchange::new(&http, 0, None, true);
             exchange.follow_streams(body).await.map(drop)
         })
     }

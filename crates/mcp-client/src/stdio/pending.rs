@@ -43,12 +43,12 @@ impl Pending {
     pub(super) fn register(
         &self,
         id: u64,
-        routes: ResponseRoutes,
+        routes: Arc<ResponseRoutes>,
     ) -> Result<PendingRequest<'_>, Error> {
         let (sender, outcome) = oneshot::channel();
         let waiting = Waiting {
             outcome: sender,
-            routes: Arc::new(routes),
+            routes,
         };
         match &mut *lock(&self.requests) {
             Ok(requests) => drop(requests.insert(id, waiting)),
@@ -72,16 +72,6 @@ impl Pending {
         let requests = lock(&self.requests);
         let waiting = requests.as_ref().ok()?.get(&id)?;
         Some(waiting.routes.clone())
-    }
-
-    /// The routes for messages that do not name their request: those of the only pending request with
-    /// a handler. Others, such as lists, do not count.
-    pub(super) fn only_routes(&self) -> Option<Arc<ResponseRoutes>> {
-        let requests = lock(&self.requests);
-        let waiting = requests.as_ref().ok()?.values();
-        let mut calls = waiting.filter(|waiting| waiting.routes.handler.is_some());
-        let only = calls.next()?;
-        calls.next().is_none().then(|| only.routes.clone())
     }
 
     /// The reason why the child is gone.
@@ -145,7 +135,7 @@ mod tests {
     }
 
     fn register(pending: &Pending, id: u64) -> Result<PendingRequest<'_>, Error> {
-        pending.register(id, ResponseRoutes::default())
+        pending.register(id, Arc::default())
     }
 
     fn is_empty(pending: &Pending) -> bool {

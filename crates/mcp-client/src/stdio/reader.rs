@@ -86,14 +86,18 @@ impl Reader {
                 let _ = writer.send_timeout(reply, super::BUSY_TIMEOUT).await;
             }
         };
-        let routes = self.pending.only_routes();
-        self.inbound.request(request, routes.as_deref(), send);
+        let recipient = self.inbound.calls.recipient();
+        self.inbound.request(request, recipient, send);
     }
 
     fn on_response(&self, response: &ResponseIn<'_>) {
         let id = response.id.as_ref();
-        let id = id.and_then(|id| id.as_json().parse().ok());
+        let id: Option<u64> = id.and_then(|id| id.as_json().parse().ok());
         let outcome = outcome(response, &self.peer);
+        // Before the caller wakes up: the next message may be for another one.
+        if let Some(id) = id {
+            self.inbound.calls.answered(id);
+        }
         if !id.is_some_and(|id| self.pending.resolve(id, outcome)) {
             self.inbound.count(|all| &mut all.unmatched_responses);
             tracing::debug!(peer = %self.peer, "response without a request");
@@ -101,22 +105,19 @@ impl Reader {
     }
 
     fn on_notification(&self, notification: &Notification<'_>) {
-        let params = notification.params;
-        let routes = match &*notification.method {
-            "notifications/progress" => {
-                response_routes::progress_token(params).and_then(|id| self.pending.routes(id))
-            }
+        match &*notification.method {
             "notifications/subscriptions/acknowledged" => {
-                response_routes::subscription_id(params).and_then(|id| self.pending.routes(id))
+                let id = response_routes::subscription_id(notification.params);
+                let routes = id.and_then(|id| self.pending.routes(id));
+                self.inbound.notification(notification, routes.as_deref());
             }
-            "notifications/cancelled" => {
-                self.end_subscription(notification);
-                None
+            method => {
+                if method == "notifications/cancelled" {
+                    self.end_subscription(notification);
+                }
+                self.inbound.unrelated_notification(notification);
             }
-            "notifications/message" => self.pending.only_routes(),
-            _ => None,
-        };
-        self.inbound.notification(notification, routes.as_deref());
+        }
     }
 
     /// Ends a subscription. In the modern era servers may cancel those, and nothing else.

@@ -26,6 +26,7 @@ pub struct Caller {
     peer: Option<Arc<dyn Peer>>,
     cancelled: Option<CancellationToken>,
     disconnected: Option<CancellationToken>,
+    revoked: Option<CancellationToken>,
 }
 
 impl Caller {
@@ -55,6 +56,19 @@ impl Caller {
     pub fn with_disconnect(mut self, token: impl Into<Option<CancellationToken>>) -> Self {
         self.disconnected = token.into();
         self
+    }
+
+    /// Returns the caller, whose bearer token is revoked when `token` is cancelled. Its name is then that of
+    /// the bearer token.
+    #[must_use]
+    pub fn with_revocation(mut self, token: impl Into<Option<CancellationToken>>) -> Self {
+        self.revoked = token.into();
+        self
+    }
+
+    /// Cancelled when its bearer token is revoked; `None` if it has none.
+    pub(super) fn revocation(&self) -> Option<&CancellationToken> {
+        self.revoked.as_ref()
     }
 
     /// The token that cancels its calls.

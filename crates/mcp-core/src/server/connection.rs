@@ -22,6 +22,7 @@ use crate::tool::{ClientCapabilities, LogLevel};
 pub struct Connection {
     state: Mutex<ConnectionState>,
     next_question: AtomicU64,
+    ended: CancellationToken,
 }
 
 #[derive(Default)]
@@ -91,8 +92,14 @@ impl Connection {
         token
     }
 
+    /// Cancelled when the client has ended the session.
+    pub fn ended(&self) -> &CancellationToken {
+        &self.ended
+    }
+
     /// Ends its notification stream and the questions that wait for an answer of the client.
     pub fn end(&self) {
+        self.ended.cancel();
         let (stream, questions) = {
             let mut state = self.state();
             state.has_ended = true;

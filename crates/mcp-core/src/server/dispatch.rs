@@ -207,6 +207,8 @@ impl Server {
                 traceparent: source.hints.traceparent.map(ToOwned::to_owned),
                 era,
                 timeout: self.settings.call_timeout,
+                connection: source.connection.cloned(),
+                revoked: source.caller.revocation().cloned(),
             }));
         }
         let round = modern.as_deref().and_then(ModernClient::round);

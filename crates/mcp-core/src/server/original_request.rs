@@ -1,14 +1,17 @@
 //! Facts about the client's request, for calls that relay it to another server.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde_json::{Map, Value};
+use tokio_util::sync::CancellationToken;
 
+use super::Connection;
 use crate::era::Era;
 use crate::jsonrpc::Members;
 
 /// The client's request; an extension of calls on servers that relay.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct OriginalRequest {
     /// Its parameters.
     pub params: Members,
@@ -18,6 +21,10 @@ pub struct OriginalRequest {
     pub era: Era,
     /// The timeout of the call.
     pub timeout: Duration,
+    /// Its connection or session, if it has one.
+    pub connection: Option<Arc<Connection>>,
+    /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
+    pub revoked: Option<CancellationToken>,
 }
 
 /// The state of earlier rounds of a call (2026-07-28, "Multi Round-Trip Requests"); an extension of

@@ -4,6 +4,8 @@ use std::fmt;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
+use mcp_client::Counters;
+use parking_lot::Mutex;
 use prometheus_client::encoding::MetricEncoder;
 use prometheus_client::metrics::counter::Counter;
 
@@ -15,10 +17,8 @@ pub(crate) struct BackendMetrics {
     pub(crate) errors: Counter,
     /// Starts after the first.
     pub(crate) restarts: Counter,
-    /// Protocol violations of earlier connections: unmatched responses, and output that is not a
-    /// message.
-    pub(super) stray_answers: Counter,
-    pub(super) noise: Counter,
+    /// Skipped and refused messages of earlier connections.
+    pub(super) earlier: Mutex<Counters>,
     pub(crate) durations: Durations,
 }
 

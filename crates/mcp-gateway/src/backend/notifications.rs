@@ -1,8 +1,10 @@
 //! Notifications and requests of a backend that belong to no call.
 
+use std::sync::atomic::Ordering;
 use std::sync::{Arc, Weak};
 
-use mcp_client::{Handler, Reply, RpcError, ServerInfo};
+use mcp_client::{Handler, Reply, RpcError, ServerInfo, Unattributed};
+use mcp_core::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND};
 use mcp_core::server::ServerChange;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -41,12 +43,28 @@ impl Handler for Notifications {
     fn request(&self, method: &str, _: Option<&RawValue>) -> Reply {
         let answer = if method == "roots/list" {
             RawValue::from_string(r#"{"roots":[]}"#.to_owned())
-                .map_err(|_| RpcError::new(mcp_core::jsonrpc::INTERNAL_ERROR, "Internal error"))
+                .map_err(|_| RpcError::new(INTERNAL_ERROR, "Internal error"))
         } else {
             let text = "Only during a call is there a client that can be asked";
-            Err(RpcError::new(mcp_core::jsonrpc::METHOD_NOT_FOUND, text))
+            Err(RpcError::new(METHOD_NOT_FOUND, text))
         };
         Box::pin(std::future::ready(answer))
+    }
+
+    fn unattributed(&self, method: &str, reason: Unattributed) -> RpcError {
+        let Some(backend) = self.0.upgrade() else {
+            return RpcError::new(INTERNAL_ERROR, "Internal error");
+        };
+        let text = match reason {
+            Unattributed::CallersLeft => "The client that could answer has left.".to_owned(),
+            Unattributed::SeveralCallers => backend.refusal_advice(),
+        };
+        if backend.warned_of_refusal.swap(true, Ordering::Relaxed) {
+            tracing::debug!(backend = %backend.key, method, "refused a question: {text}");
+        } else {
+            tracing::warn!(backend = %backend.key, method, "refused a question: {text}");
+        }
+        RpcError::new(INVALID_REQUEST, text)
     }
 
     fn stderr(&self, _: &str, line: &str) {
@@ -65,6 +83,16 @@ impl Handler for Notifications {
 }
 
 impl Backend {
+    /// Returns the reason why a question is refused while several callers could be meant, and the setting
+    /// that helps.
+    pub(crate) fn refusal_advice(&self) -> String {
+        let key = &self.key;
+        format!(
+            "Several clients use the backend {key}, or left a call in the last 10 minutes, so the \
+             client to ask is not certain."
+        )
+    }
+
     /// Returns the handler of messages that belong to no call.
     pub(crate) fn notifications(self: &Arc<Self>) -> Arc<dyn Handler> {
         Arc::new(Notifications(Arc::downgrade(self)))

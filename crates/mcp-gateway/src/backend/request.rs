@@ -12,7 +12,7 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
-use super::{Backend, BackendState, BackendStatus};
+use super::{Backend, BackendState, BackendStatus, Caller};
 
 /// Longest wait for a free place at a busy backend.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(5);
@@ -63,19 +63,21 @@ impl RequestError {
 }
 
 impl Backend {
-    /// Sends one request. `may_repeat`: it is idempotent.
+    /// Sends one request for a caller, if it is known. `may_repeat`: it is idempotent.
     pub(crate) async fn request(
         &self,
         method: &str,
         params: &Members,
         options: Options,
         may_repeat: bool,
+        caller: Option<&Caller>,
     ) -> Result<Box<RawValue>, RequestError> {
         let permit = tokio::time::timeout(CONCURRENCY_WAIT, self.permits.acquire()).await;
         let Ok(Ok(_permit)) = permit else {
             let text = "is busy with other calls; try again in a few seconds";
             return Err(self.unavailable(text));
         };
+        let options = options.caller(caller.map(|caller| caller.id.clone()));
         self.requests.fetch_add(1, Ordering::Relaxed);
         let (client, generation) = self.client(None).await?;
         let error = match self.send(&client, method, params, &options).await {

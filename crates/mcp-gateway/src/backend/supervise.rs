@@ -2,6 +2,7 @@
 //! than one process of it.
 
 use std::collections::BTreeSet;
+use std::pin::pin;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
@@ -11,6 +12,7 @@ use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::time::Instant;
 use upstream::redact::redacted;
 
@@ -25,6 +27,8 @@ use crate::random;
 const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);
 /// Interval between two tries to open the stream of notifications.
 const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// Longest wait for this stream before calls are forwarded.
+const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval for reading the lists of an HTTP server again, since its restart cannot be seen.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -106,6 +110,14 @@ impl Backend {
         }
         backoff.on_running();
         self.breaker.succeeded();
+        let opened = Notify::new();
+        let mut listening = pin!(self.listen(&client, &opened));
+        // Some servers ask only on this stream: a question before it is open would be lost.
+        tokio::select! {
+            () = opened.notified() => {}
+            () = tokio::time::sleep(STREAM_TIMEOUT) => {}
+            never = &mut listening => return never,
+        }
         self.status.send_modify(|status| {
             status.state = BackendState::Running;
             status.generation += 1;
@@ -117,7 +129,7 @@ impl Backend {
             reason = client.closed() => ExitReason::Failed(reason),
             () = self.restart.notified() => ExitReason::Restart,
             never = self.refresh_lists(&client) => never,
-            never = self.listen(&client) => never,
+            never = listening => never,
             idle = self.wait_until_idle() => idle,
         }
     }
@@ -153,9 +165,7 @@ impl Backend {
         });
         if let Some(client) = client {
             client.close().await;
-            let (metrics, counted) = (&self.metrics, client.counters());
-            metrics.stray_answers.inc_by(counted.unmatched_responses);
-            metrics.noise.inc_by(counted.invalid_messages);
+            *self.metrics.earlier.lock() += client.counters();
         }
     }
 
@@ -207,8 +217,8 @@ impl Backend {
     }
 
     /// Receives the backend's notifications of changed lists and of the resources that clients are
-    /// subscribed to.
-    async fn listen(&self, client: &Client) -> ExitReason {
+    /// subscribed to. Notifies `opened` after the first try to open the stream.
+    async fn listen(&self, client: &Client, opened: &Notify) -> ExitReason {
         let mut watched = self.signals.changes.subscribed_uris();
         let mut subscribed = BTreeSet::new();
         let mut missing = BTreeSet::new();
@@ -225,7 +235,9 @@ impl Backend {
                 "resourceSubscriptions": wanted,
             });
             let listening = async {
-                let ended = match Box::pin(client.listen(&filter)).await {
+                let stream = Box::pin(client.listen(&filter)).await;
+                opened.notify_one();
+                let ended = match stream {
                     Ok(listening) => listening.closed().await,
                     Err(error) => Err(error),
                 };

@@ -3,6 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
 
 use mcp_client::{Handler, Reply, RpcError};
 use mcp_core::tool::{Call, InputRequest, LogLevel, ToolError};
@@ -11,6 +12,10 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
+use tokio_util::sync::{CancellationToken, DropGuard};
+
+/// The time that a person has for an answer.
+pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 
 /// A question of the backend that becomes the result of the client's call.
 pub(super) struct Question {
@@ -27,6 +32,8 @@ pub(super) struct CallHandler {
     question_added: Notify,
     /// Number of questions that wait for a person; the timeout does not run meanwhile.
     open_questions: Arc<AtomicUsize>,
+    /// Cancelled when the client has left the call.
+    ended: CancellationToken,
     /// Handles the messages that belong to no call.
     fallback: Arc<dyn Handler>,
 }
@@ -38,15 +45,17 @@ impl CallHandler {
             questions: Mutex::default(),
             question_added: Notify::new(),
             open_questions: Arc::default(),
+            ended: CancellationToken::new(),
             fallback,
         })
     }
 
-    /// Waits for the next question.
+    /// Waits for the next question that the backend has not withdrawn.
     pub(super) async fn question(&self) -> Question {
         loop {
             let next = self.questions.lock().pop_front();
             match next {
+                Some(question) if question.answer.is_closed() => {}
                 Some(question) => return question,
                 None => self.question_added.notified().await,
             }
@@ -61,6 +70,11 @@ impl CallHandler {
     /// Returns true while a question waits for its answer.
     pub(super) fn is_asking(&self) -> bool {
         self.open_questions.load(Ordering::Relaxed) > 0
+    }
+
+    /// Returns a guard whose drop withdraws the open questions.
+    pub(super) fn guard(&self) -> DropGuard {
+        self.ended.clone().drop_guard()
     }
 
     fn call(&self) -> Call {
@@ -103,11 +117,14 @@ impl Handler for CallHandler {
             let gone = |_| RpcError::new(-1, "The client has disconnected");
             return Box::pin(async move { raw(&answered.await.map_err(gone)?) });
         }
-        let open_questions = Arc::clone(&self.open_questions);
+        let (open_questions, ended) = (Arc::clone(&self.open_questions), self.ended.clone());
         Box::pin(async move {
             open_questions.fetch_add(1, Ordering::Relaxed);
-            let answer = call.ask("0", request).await;
+            let answer = ended.run_until_cancelled(call.ask("0", request));
+            let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
             open_questions.fetch_sub(1, Ordering::Relaxed);
+            let no_answer = || RpcError::new(-1, "The client has left or does not answer");
+            let answer = answer.ok().flatten().ok_or_else(no_answer)?;
             raw(&answer.map_err(refused)?)
         })
     }

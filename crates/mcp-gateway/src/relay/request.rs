@@ -16,7 +16,7 @@ use super::Relay;
 use super::call_handler::{CallHandler, Question};
 use super::client_request::ClientRequest;
 use super::suspended::{Owner, SentRequest, SuspendedRequest};
-use crate::backend::Backend;
+use crate::backend::{Backend, Caller};
 
 /// Questions that a backend can ask within one call.
 const MAX_ROUNDS: usize = 20;
@@ -112,10 +112,16 @@ impl RelayedRequest<'_> {
             options = options.capabilities(Arc::clone(capabilities));
         }
         let (backend, method) = (Arc::clone(self.backend), self.method);
-        let may_repeat = self.may_repeat;
-        let pending = async move { backend.request(method, &params, options, may_repeat).await };
+        let (may_repeat, caller) = (self.may_repeat, Caller::new(self.client.call));
+        let pending = async move {
+            let caller = caller.as_ref();
+            backend
+                .request(method, &params, options, may_repeat, caller)
+                .await
+        };
         SentRequest {
             pending: Box::pin(pending),
+            guard: handler.guard(),
             handler,
         }
     }
@@ -158,11 +164,12 @@ impl RelayedRequest<'_> {
         let mut timeout = Box::pin(self.timeout(Arc::clone(&sent.handler)));
         let result = tokio::select! {
             biased;
-            result = &mut sent.pending => result,
+            // First: it may be one of another call of this client.
             question = sent.handler.question() => {
                 drop(timeout);
                 return Err(self.suspend(sent, question));
             }
+            result = &mut sent.pending => result,
             () = self.client.call.cancelled() => {
                 let text = format!("{} was cancelled, also at the backend {key}.", self.item);
                 return Err(ToolError::new(ToolErrorKind::Cancelled, text));
@@ -177,6 +184,8 @@ impl RelayedRequest<'_> {
                 return Err(ToolError::new(ToolErrorKind::Timeout, text));
             }
         };
+        // The client may still answer a question that came on this call.
+        drop(sent.guard.disarm());
         result.map_err(|failure| failure.into_tool_error(key))
     }
 

@@ -4,20 +4,18 @@
 use std::collections::HashMap;
 use std::pin::Pin;
 use std::sync::Arc;
-use std::time::Duration;
 
 use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tokio::time::Instant;
+use tokio_util::sync::DropGuard;
+use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
-use super::call_handler::CallHandler;
+use super::call_handler::{ANSWER_TIMEOUT, CallHandler};
 use crate::backend::RequestError;
 
-/// The time that a person has for an answer.
-const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
 /// Limit for all clients together, against attacks.
 const MAX_SUSPENDED_REQUESTS: usize = 1_000;
 
@@ -28,6 +26,8 @@ pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, Requ
 pub(super) struct SentRequest {
     pub(super) pending: Pending,
     pub(super) handler: Arc<CallHandler>,
+    /// Withdraws the open questions when the client leaves the call.
+    pub(super) guard: DropGuard,
 }
 
 /// A request whose backend waits for the answer to its question (2024-11-05 to 2025-11-25).
@@ -39,7 +39,7 @@ pub(super) struct SuspendedRequest {
 struct Slot {
     suspended: SuspendedRequest,
     owner: Owner,
-    expires: Instant,
+    _expiry: AbortOnDropHandle<()>,
 }
 
 /// The caller and the item of a call. Only the same caller and item can continue a suspended request.
@@ -56,20 +56,29 @@ pub(super) struct Owner {
 pub(crate) struct SuspendedRequests(Mutex<HashMap<String, Slot>>);
 
 impl SuspendedRequests {
-    /// Suspends a request and gives it a name. `None` if too many are suspended.
-    pub(super) fn add(&self, suspended: SuspendedRequest, owner: Owner) -> Option<String> {
-        let now = Instant::now();
-        let mut slots = self.0.lock();
-        slots.retain(|_, slot| slot.expires > now);
-        if slots.len() >= MAX_SUSPENDED_REQUESTS {
-            return None;
-        }
+    /// Suspends a request and gives it a name. `None` if too many are suspended. Without an answer it is
+    /// cancelled in time: other callers of its backend cannot be asked meanwhile.
+    pub(super) fn add(
+        self: &Arc<Self>,
+        suspended: SuspendedRequest,
+        owner: Owner,
+    ) -> Option<String> {
         let name = Uuid::new_v4().simple().to_string();
+        let (all, expired) = (Arc::downgrade(self), name.clone());
+        let expiry = tokio::spawn(async move {
+            tokio::time::sleep(ANSWER_TIMEOUT).await;
+            let slot = all.upgrade().and_then(|all| all.0.lock().remove(&expired));
+            drop(slot);
+        });
         let slot = Slot {
             suspended,
             owner,
-            expires: now + ANSWER_TIMEOUT,
+            _expiry: AbortOnDropHandle::new(expiry),
         };
+        let mut slots = self.0.lock();
+        if slots.len() >= MAX_SUSPENDED_REQUESTS {
+            return None;
+        }
         slots.insert(name.clone(), slot);
         Some(name)
     }
@@ -77,8 +86,7 @@ impl SuspendedRequests {
     /// Removes and returns the request with this name, if it belongs to this owner.
     pub(super) fn take(&self, name: &str, owner: &Owner) -> Option<SuspendedRequest> {
         let mut slots = self.0.lock();
-        let fits = |slot: &&Slot| slot.owner == *owner && slot.expires > Instant::now();
-        slots.get(name).filter(fits)?;
+        slots.get(name).filter(|slot| slot.owner == *owner)?;
         slots.remove(name).map(|slot| slot.suspended)
     }
 }

@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 
 use super::request::{RelayedRequest, invalid_message, questions};
+use crate::backend::Caller;
 
 /// The default of `pollIntervalMs` …
 const DEFAULT_POLL_INTERVAL: Duration = Duration::from_secs(1);
@@ -123,7 +124,12 @@ impl RelayedRequest<'_> {
             .timeout(REQUEST_TIMEOUT)
             .traceparent(self.client.trace.traceparent())
             .capabilities(capabilities.into());
-        let answer = self.backend.request(method, &params, options, true).await;
+        let caller = Caller::new(self.client.call);
+        let caller = caller.as_ref();
+        let answer = self
+            .backend
+            .request(method, &params, options, true, caller)
+            .await;
         answer.map_err(|failure| failure.into_tool_error(self.backend.key.as_str()))
     }
 }

@@ -77,6 +77,14 @@ struct BackendReport {
     stray_answers: u64,
     /// Lines that are not messages.
     noise: u64,
+    /// Questions whose client is not certain.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(with = "Option<u64>")]
+    refused_questions: u64,
+    /// Log messages whose client is not certain.
+    #[serde(skip_serializing_if = "is_zero")]
+    #[schemars(with = "Option<u64>")]
+    unattributed_logs: u64,
     #[serde(skip_serializing_if = "Option::is_none")]
     last_error: Option<String>,
     /// Seconds until the next try.
@@ -154,7 +162,7 @@ impl BackendReport {
     fn new(backend: &Backend) -> Self {
         let status = backend.status();
         let metrics = &backend.metrics;
-        let violations = backend.protocol_violations();
+        let counters = backend.counters();
         Self {
             status: status.state,
             namespace: backend.key.to_string(),
@@ -168,8 +176,10 @@ impl BackendReport {
             p50_ms: metrics.durations.quantile(0.5),
             p99_ms: metrics.durations.quantile(0.99),
             restarts: metrics.restarts.get(),
-            stray_answers: violations.unmatched_responses,
-            noise: violations.invalid_messages,
+            stray_answers: counters.unmatched_responses,
+            noise: counters.invalid_messages,
+            refused_questions: counters.refused_requests,
+            unattributed_logs: counters.unattributed_logs,
             next_try_s: status.next_try_s(),
             last_error: match status.state {
                 BackendState::Running => None,
@@ -177,4 +187,9 @@ impl BackendReport {
             },
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }

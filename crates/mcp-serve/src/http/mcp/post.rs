@@ -177,6 +177,7 @@ impl<'a> Post<'a> {
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
         let session_id = || session.as_ref().map(|session| session.id().into());
         let principal = client.principal.as_ref();
+        let revoked = principal.map(|principal| principal.revoked.clone());
         let caller = principal.map(|principal| Arc::clone(&principal.name));
         let caller = caller.or_else(session_id);
         // A disconnect has no effect on an unversioned call.
@@ -185,7 +186,8 @@ impl<'a> Post<'a> {
         let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
         let caller = Caller::new(caller, peer)
             .with_cancellation(cancelled)
-            .with_disconnect(client_gone.clone());
+            .with_disconnect(client_gone.clone())
+            .with_revocation(revoked);
         let is_subscription = era == Era::Modern && is_subscription(&headers);
         // A subscription takes no permit: it only waits, and the limit of connections applies.
         let permit = (!is_subscription).then_some(permit);

@@ -1,0 +1,241 @@
+//! Questions and log messages of backends that name no call: each reaches its own caller or no caller.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::join_all;
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Options, Reply};
+use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Value, json};
+use tokio::sync::mpsc;
+
+use super::env::{CALL_TIMEOUT, Folder, Gateway, misbehaving};
+use super::stdio_bridge::StdioBridge;
+use crate::harness::{assert_contains, wait_until};
+
+const ERAS: [EraChoice; 2] = [EraChoice::Newest, EraChoice::Legacy];
+
+/// A client that answers questions with its name.
+pub(super) struct Person {
+    name: &'static str,
+    client: Client,
+}
+
+/// Answers with its name, and records questions and log messages.
+struct Answers(&'static str, mpsc::UnboundedSender<String>);
+
+impl Handler for Answers {
+    fn notification(&self, method: &str, params: Option<&RawValue>) {
+        let params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
+        assert_eq!(method, "notifications/message");
+        let _ = self.1.send(format!("log {}", params["data"]));
+    }
+
+    fn request(&self, _: &str, params: Option<&RawValue>) -> Reply {
+        let params: Value = serde_json::from_str(params.unwrap().get()).unwrap();
+        let _ = self.1.send(format!("asked {}", params["message"]));
+        let answer = to_raw_value(&answer(self.0)).unwrap();
+        Box::pin(async move { Ok(answer) })
+    }
+}
+
+fn answer(name: &str) -> Value {
+    json!({"action": "accept", "content": {"name": name}})
+}
+
+impl Person {
+    pub(super) async fn connect(
+        url: &str,
+        era: EraChoice,
+        name: &'static str,
+        token: Option<&str>,
+    ) -> Self {
+        let mut endpoint = Endpoint::new(url).unwrap();
+        if let Some(token) = token {
+            endpoint = endpoint.bearer(token).unwrap();
+        }
+        let builder = Client::builder().era(era).timeout(CALL_TIMEOUT);
+        let client = builder.http(endpoint).unwrap();
+        let info = ClientInfo::new(name, "1").with_capabilities(json!({"elicitation": {}}));
+        client.connect(&info).await.unwrap();
+        Self { name, client }
+    }
+
+    /// Calls `work`. Returns the text of the result or error, and the messages that came meanwhile.
+    pub(super) async fn call(&self, arguments: Value) -> (String, Vec<String>) {
+        let meta = json!({"io.modelcontextprotocol/logLevel": "debug"});
+        let mut params = json!({"name": "b__work", "arguments": arguments, "_meta": meta});
+        let (sender, mut messages) = mpsc::unbounded_channel();
+        let text = loop {
+            let handler = Arc::new(Answers(self.name, sender.clone()));
+            let options = Options::default().handler(handler);
+            let result = self.client.request_with("tools/call", &params, options);
+            let result: Value = match result.await {
+                Ok(result) => serde_json::from_str(result.get()).unwrap(),
+                Err(error) => break format!("{error:?}"),
+            };
+            if result["resultType"] != "input_required" {
+                break result["content"][0]["text"].as_str().unwrap().to_owned();
+            }
+            params["inputResponses"] = json!({});
+            for (key, request) in result["inputRequests"].as_object().unwrap() {
+                let _ = sender.send(format!("asked {}", request["params"]["message"]));
+                params["inputResponses"][key] = answer(self.name);
+            }
+            params["requestState"] = result["requestState"].clone();
+        };
+        drop(sender);
+        let mut seen = Vec::new();
+        while let Some(message) = messages.recv().await {
+            seen.push(message);
+        }
+        (text, seen)
+    }
+
+    /// Asserts that the backend asks this client, and gets its answer.
+    pub(super) async fn assert_is_asked(&self, question: &str) {
+        let (text, seen) = self.call(json!({"ask": question})).await;
+        assert_contains(&text, self.name);
+        let question = json!(question);
+        assert_eq!(
+            seen,
+            [format!("log {question}"), format!("asked {question}")]
+        );
+    }
+
+    /// Asserts that a question that may be for another caller reaches no caller.
+    async fn assert_is_not_asked(&self) {
+        let (text, seen) = self.call(json!({"ask": "What is your secret?"})).await;
+        assert_contains(&text, "not certain");
+        assert_eq!(seen, [""; 0], "{text}");
+    }
+}
+
+/// The backend `b` over stdio or HTTP, whose child asks and logs its input in `journal`.
+pub(super) async fn asking(folder: &Folder, over_http: bool) -> (String, Option<StdioBridge>) {
+    let journal = folder.path("journal");
+    let args = ["asks", "--journal", &journal];
+    if !over_http {
+        return (misbehaving(&args), None);
+    }
+    let bridge = StdioBridge::start(&[&["misbehaving"][..], &args].concat()).await;
+    (format!("url = {:?}", bridge.url), Some(bridge))
+}
+
+/// A way to leave a call.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Leave {
+    /// `notifications/cancelled`, or in the modern era the end of the stream.
+    Cancel,
+    /// The end of the connection, which before the modern era does not cancel the call.
+    Disconnect,
+    /// The timeout of the backend.
+    Timeout,
+}
+
+#[tokio::test]
+async fn question_of_a_call_that_was_left_reaches_no_other_caller() {
+    let ways = [
+        (EraChoice::Newest, Leave::Cancel),
+        (EraChoice::Newest, Leave::Timeout),
+        (EraChoice::Legacy, Leave::Cancel),
+        (EraChoice::Legacy, Leave::Disconnect),
+        (EraChoice::Legacy, Leave::Timeout),
+    ];
+    let rows = [false, true].map(|over_http| ways.map(|(era, leave)| (over_http, era, leave)));
+    join_all(rows.concat().into_iter().map(leave)).await;
+}
+
+async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
+    let folder = Folder::new();
+    let (target, _bridge) = asking(&folder, over_http).await;
+    let timeout = if leave == Leave::Timeout { "2s" } else { "60s" };
+    let config = format!("[backends.b]\n{target}\ntimeout = {timeout:?}\n");
+    let gateway = Gateway::running(folder, &config).await;
+    let bob = Person::connect(&gateway.url, era, "bob", None).await;
+    bob.assert_is_asked("Alone?").await;
+    let alice = Person::connect(&gateway.url, era, "alice", None).await;
+    match leave {
+        Leave::Timeout => {
+            let (text, _) = alice.call(json!({"hold": true})).await;
+            assert_contains(&text, "did not answer within 2 s");
+        }
+        Leave::Cancel | Leave::Disconnect => {
+            let url = gateway.url.clone();
+            let call = tokio::spawn(async move {
+                match leave {
+                    Leave::Disconnect => hold_in_session(&url).await,
+                    _ => drop(alice.call(json!({"hold": true})).await),
+                }
+            });
+            wait_until("the call", async || {
+                gateway.folder.count("journal", "hold") == 1
+            })
+            .await;
+            call.abort();
+        }
+    }
+    if leave != Leave::Disconnect {
+        wait_until("the cancellation", async || {
+            gateway.folder.count("journal", "notifications/cancelled") == 1
+        })
+        .await;
+    }
+    bob.assert_is_not_asked().await;
+    let status = gateway.backend("b").await;
+    assert_has!(status, {"refused_questions": 1, "unattributed_logs": 1});
+    let metrics = gateway.request("GET", "/metrics", &[]).await.body;
+    let counted = r#"mcp_gateway_backend_refused_questions_total{backend="b"} 1"#;
+    assert_contains(&metrics, counted);
+    gateway.wait_for_log("refused a question").await;
+}
+
+/// Calls `work` in a session of the legacy era, without `notifications/cancelled` at the end.
+async fn hold_in_session(url: &str) {
+    let post = |session: Option<String>, method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let mut request = crate::harness::http_client()
+            .post(url)
+            .header("content-type", "application/json")
+            .body(body.to_string());
+        if let Some(session) = session {
+            request = request.header("mcp-session-id", session);
+        }
+        request.send()
+    };
+    let client = json!({"name": "alice", "version": "1"});
+    let hello = json!({"protocolVersion": "2025-06-18", "capabilities": {}, "clientInfo": client});
+    let hello = post(None, "initialize", hello).await.unwrap();
+    let session = hello.headers()["mcp-session-id"].to_str().unwrap();
+    let call = json!({"name": "b__work", "arguments": {"hold": true}});
+    let _ = post(Some(session.to_owned()), "tools/call", call).await;
+}
+
+#[tokio::test]
+async fn one_caller_is_asked_during_several_calls() {
+    for over_http in [false, true] {
+        let folder = Folder::new();
+        let (target, _bridge) = asking(&folder, over_http).await;
+        let gateway = Gateway::running(folder, &format!("[backends.b]\n{target}\n")).await;
+        let alice = Person::connect(&gateway.url, EraChoice::Legacy, "alice", None).await;
+        // One that she has cancelled and one that still runs.
+        for timeout in [Duration::from_millis(500), CALL_TIMEOUT] {
+            let call = json!({"name": "b__work", "arguments": {"hold": true}});
+            let client = alice.client.clone();
+            tokio::spawn(async move {
+                let options = Options::default().timeout(timeout);
+                client.request_with("tools/call", &call, options).await
+            });
+        }
+        wait_until("the cancellation", async || {
+            gateway.folder.count("journal", "notifications/cancelled") == 1
+                && gateway.folder.count("journal", "hold") == 2
+        })
+        .await;
+        let questions = ["One?", "Two?", "Three?"];
+        let asked = questions.map(|question| alice.call(json!({"ask": question})));
+        for (text, _) in join_all(asked).await {
+            assert_contains(&text, "alice");
+        }
+    }
+}
