@@ -11,6 +11,7 @@ mod forwarding;
 mod hostile;
 mod http_backends;
 mod input_requests;
+mod isolation;
 mod list_changes;
 mod many_clients;
 mod questions;

@@ -2,6 +2,7 @@
 //!
 //! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
 //! * [`notifications`]: its messages that belong to no call; [`caller`]: the caller of a request.
+//! * [`instances`]: the callers' own processes or sessions (`isolation`).
 //! * [`snapshot`]: its lists; [`fingerprints`]: detects changed tool definitions.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
 //! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
@@ -11,6 +12,7 @@ mod caller;
 mod circuit_breaker;
 mod connect;
 mod fingerprints;
+mod instances;
 mod metrics;
 mod notifications;
 mod request;
@@ -36,6 +38,7 @@ use crate::events::EventLog;
 pub(crate) use self::caller::Caller;
 use self::circuit_breaker::CircuitBreaker;
 use self::fingerprints::Fingerprints;
+use self::instances::Instances;
 use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;
 pub(crate) use self::snapshot::{ListedItem, Snapshot, fits};
@@ -62,6 +65,8 @@ pub(crate) struct Backend {
     fingerprints: Mutex<Fingerprints>,
     breaker: CircuitBreaker,
     permits: Semaphore,
+    /// The callers' own processes or sessions.
+    instances: Instances,
     /// True while it is probed after a timeout.
     probing: AtomicBool,
     /// Number of requests to it.
@@ -95,6 +100,7 @@ impl Backend {
             snapshot: Mutex::default(),
             fingerprints: Mutex::default(),
             breaker: CircuitBreaker::default(),
+            instances: Instances::default(),
             probing: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             wake: Notify::new(),
@@ -127,7 +133,13 @@ impl Backend {
         let client = self.status.borrow().client.clone();
         let mut counters = *self.metrics.earlier.lock();
         counters += client.as_ref().map(Client::counters).unwrap_or_default();
+        counters += self.instances.counters();
         counters
+    }
+
+    /// The number of the callers' own processes or sessions.
+    pub(crate) fn instances(&self) -> usize {
+        self.instances.len()
     }
 
     /// The lists that were read last.
@@ -160,6 +172,7 @@ impl Backend {
     /// Restarts it, also after a crash loop, and accepts its changed tool definitions.
     pub(crate) fn restart(&self) {
         self.fingerprints.lock().reset();
+        self.instances.end_all();
         self.restart.notify_one();
     }
 

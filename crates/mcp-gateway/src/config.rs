@@ -27,7 +27,9 @@ use serde::Deserialize;
 
 use crate::events;
 
-pub(crate) use self::backend::{BackendConfig, Child, Remote, RemoteTransport, Target};
+pub(crate) use self::backend::{
+    BackendConfig, Child, Isolation, Remote, RemoteTransport, Target,
+};
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::filter::Filter;
 pub(crate) use self::key::BackendKey;
@@ -40,6 +42,9 @@ const START_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The default of `max_in_flight`.
 const MAX_IN_FLIGHT: u32 = 64;
+
+/// The default of `max_instances`.
+const MAX_INSTANCES: u32 = 16;
 
 /// The configuration of the gateway. Has no `Debug`, since backends may hold secrets.
 #[derive(Clone, PartialEq)]

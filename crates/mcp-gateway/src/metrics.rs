@@ -18,7 +18,7 @@ use crate::events::EventLog;
 /// A metric of each backend: its name, its help text, and the function that reads it.
 type Metric = (&'static str, &'static str, fn(&Backend) -> u64);
 
-const GAUGES: [Metric; 2] = [
+const GAUGES: [Metric; 3] = [
     (
         "mcp_gateway_backend_up",
         "1 while the backend can be called.",
@@ -28,6 +28,11 @@ const GAUGES: [Metric; 2] = [
         "mcp_gateway_backend_tools",
         "Tools that the backend lists.",
         |backend| backend.snapshot().tools.len() as u64,
+    ),
+    (
+        "mcp_gateway_backend_instances",
+        "Callers with a process or session of their own.",
+        |backend| backend.instances() as u64,
     ),
 ];
 

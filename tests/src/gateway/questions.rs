@@ -92,6 +92,11 @@ impl Person {
         (text, seen)
     }
 
+    /// Ends its session.
+    pub(super) async fn close(&self) {
+        self.client.close().await;
+    }
+
     /// Asserts that the backend asks this client, and gets its answer.
     pub(super) async fn assert_is_asked(&self, question: &str) {
         let (text, seen) = self.call(json!({"ask": question})).await;
@@ -107,6 +112,7 @@ impl Person {
     async fn assert_is_not_asked(&self) {
         let (text, seen) = self.call(json!({"ask": "What is your secret?"})).await;
         assert_contains(&text, "not certain");
+        assert_contains(&text, r#"`isolation = \"session\"`"#);
         assert_eq!(seen, [""; 0], "{text}");
     }
 }
@@ -184,10 +190,12 @@ async fn leave((over_http, era, leave): (bool, EraChoice, Leave)) {
     bob.assert_is_not_asked().await;
     let status = gateway.backend("b").await;
     assert_has!(status, {"refused_questions": 1, "unattributed_logs": 1});
+    assert_contains(&status["advice"], "`isolation = ");
     let metrics = gateway.request("GET", "/metrics", &[]).await.body;
     let counted = r#"mcp_gateway_backend_refused_questions_total{backend="b"} 1"#;
     assert_contains(&metrics, counted);
     gateway.wait_for_log("refused a question").await;
+    assert_contains(&gateway.log(), "`isolation = ");
 }
 
 /// Calls `work` in a session of the legacy era, without `notifications/cancelled` at the end.

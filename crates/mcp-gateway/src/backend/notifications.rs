@@ -11,6 +11,7 @@ use serde_json::value::RawValue;
 use upstream::redact::redacted;
 
 use super::Backend;
+use crate::config::Isolation;
 
 /// Handles the notifications of a backend. The reference is weak, since the backend owns the client
 /// that owns this handler.
@@ -83,13 +84,22 @@ impl Handler for Notifications {
 }
 
 impl Backend {
-    /// Returns the reason why a question is refused while several callers could be meant, and the setting
+    /// Returns the reason why a question is refused while several clients could be meant, and the setting
     /// that helps.
     pub(crate) fn refusal_advice(&self) -> String {
         let key = &self.key;
+        let advice = match self.config.isolation {
+            Isolation::Shared => format!(
+                "`isolation = \"session\"` or `isolation = \"principal\"` in [backends.{key}] gives \
+                 each client its own process or session"
+            ),
+            _ => "these clients have neither a token nor a session, so they share a process or session; \
+                  set up tokens (`--token-file`)"
+                .to_owned(),
+        };
         format!(
-            "Several clients use the backend {key}, or left a call in the last 10 minutes, so the \
-             client to ask is not certain."
+            "Several clients use the backend {key}, or left a call of it in the last 10 minutes, so the \
+             client to ask is not certain: {advice}."
         )
     }
 

@@ -12,7 +12,9 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 
+use super::instances::Lease;
 use super::{Backend, BackendState, BackendStatus, Caller};
+use crate::config::Isolation;
 
 /// Longest wait for a free place at a busy backend.
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(5);
@@ -62,10 +64,19 @@ impl RequestError {
     }
 }
 
+/// The client for one request.
+struct Route {
+    client: Client,
+    /// The generation of the shared process.
+    generation: u64,
+    /// The caller's own instance.
+    lease: Option<Lease>,
+}
+
 impl Backend {
     /// Sends one request for a caller, if it is known. `may_repeat`: it is idempotent.
     pub(crate) async fn request(
-        &self,
+        self: &Arc<Self>,
         method: &str,
         params: &Members,
         options: Options,
@@ -78,9 +89,8 @@ impl Backend {
             return Err(self.unavailable(text));
         };
         let options = options.caller(caller.map(|caller| caller.id.clone()));
-        self.requests.fetch_add(1, Ordering::Relaxed);
-        let (client, generation) = self.client(None).await?;
-        let error = match self.send(&client, method, params, &options).await {
+        let route = self.route(caller, None).await?;
+        let error = match self.send(&route.client, method, params, &options).await {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
@@ -89,14 +99,47 @@ impl Backend {
             return Err(error.into());
         }
         // The client of a child that has exited stays closed; the restarted child has another one.
-        let exited = self.config.is_child().then_some(generation);
-        let (client, _) = self.client(exited).await?;
-        self.send(&client, method, params, &options)
+        let exited = self.config.is_child().then_some(&route);
+        let route = self.route(caller, exited).await?;
+        self.send(&route.client, method, params, &options)
             .await
             .map_err(|error| match error {
                 error if error.was_not_sent() => self.unavailable("cannot be reached"),
                 error => error.into(),
             })
+    }
+
+    /// Returns the client for a request: of the caller's own instance with `isolation`, else of the
+    /// shared process; not that of `exited`, which has ended.
+    async fn route(
+        self: &Arc<Self>,
+        caller: Option<&Caller>,
+        exited: Option<&Route>,
+    ) -> Result<Route, RequestError> {
+        if let Err(wait) = self.breaker.enter() {
+            let wait = wait.as_secs() + 1;
+            let text = format!("does not answer; the next try is in {wait} s at the earliest");
+            return Err(self.unavailable(&text));
+        }
+        let is_shared = self.config.isolation == Isolation::Shared;
+        if let Some(caller) = caller.filter(|_| !is_shared) {
+            let exited = exited.and_then(|route| route.lease.as_ref());
+            let (lease, client) = self.lease(caller, exited).await?;
+            return Ok(Route {
+                client,
+                generation: 0,
+                lease: Some(lease),
+            });
+        }
+        if exited.is_none() {
+            self.requests.fetch_add(1, Ordering::Relaxed);
+        }
+        let (client, generation) = self.client(exited.map(|route| route.generation)).await?;
+        Ok(Route {
+            client,
+            generation,
+            lease: None,
+        })
     }
 
     /// Probes the backend after the timeout of a call, which a slow tool or a hanging backend can
@@ -152,11 +195,6 @@ impl Backend {
     /// Returns the client of the running backend and its generation, but not the one of the
     /// generation `exited`. Waits for a backend that is being started.
     async fn client(&self, exited: Option<u64>) -> Result<(Client, u64), RequestError> {
-        if let Err(wait) = self.breaker.enter() {
-            let wait = wait.as_secs() + 1;
-            let text = format!("does not answer; the next try is in {wait} s at the earliest");
-            return Err(self.unavailable(&text));
-        }
         let is_child = self.config.is_child();
         let is_final = |status: &BackendStatus| match status.state {
             BackendState::Running => exited != Some(status.generation),

@@ -11,7 +11,7 @@ use mcp_client::{Client, Error};
 use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
 use upstream::redact::redacted;
@@ -26,9 +26,9 @@ use crate::random;
 /// Changes are collected for this time before the lists are read again.
 const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);
 /// Interval between two tries to open the stream of notifications.
-const LISTEN_RETRY_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const STREAM_RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Longest wait for this stream before calls are forwarded.
-const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
+pub(super) const STREAM_TIMEOUT: Duration = Duration::from_secs(1);
 /// Interval for reading the lists of an HTTP server again, since its restart cannot be seen.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(300);
 
@@ -63,6 +63,7 @@ impl Backend {
                 () = self.wait_for_start(reason, &mut backoff) => {}
             }
         }
+        self.instances.closed().await;
         self.record(kind::BACKEND_STOPPED, EventStatus::Success, None);
     }
 
@@ -137,7 +138,8 @@ impl Backend {
     /// Completes when there was no request for `idle_timeout`. Never completes while a client is
     /// subscribed to one of its resources, or if it may work on tasks.
     async fn wait_until_idle(&self) -> ExitReason {
-        let Some(idle) = self.config.idle_timeout else {
+        let idle_timeout = self.config.idle_timeout;
+        let Some(idle) = idle_timeout.filter(|_| self.config.is_child()) else {
             return std::future::pending().await;
         };
         loop {
@@ -235,20 +237,13 @@ impl Backend {
                 "resourceSubscriptions": wanted,
             });
             let listening = async {
-                let stream = Box::pin(client.listen(&filter)).await;
-                opened.notify_one();
-                let ended = match stream {
-                    Ok(listening) => listening.closed().await,
-                    Err(error) => Err(error),
-                };
-                if let Err(error) = ended {
-                    tracing::debug!(backend = %self.key, %error, "the stream of notifications ended");
-                    // A resource that has been removed must not stop the other notifications.
-                    if let Some(uri) = missing_resource(&error).filter(|uri| wanted.contains(uri)) {
-                        return Some(uri);
-                    }
+                let ended = self.follow_stream(client, &filter, opened).await;
+                // A resource that has been removed must not stop the other notifications.
+                let uri = ended.err().as_ref().and_then(missing_resource);
+                if let Some(uri) = uri.filter(|uri| wanted.contains(uri)) {
+                    return Some(uri);
                 }
-                tokio::time::sleep(LISTEN_RETRY_INTERVAL).await;
+                tokio::time::sleep(STREAM_RETRY_INTERVAL).await;
                 None
             };
             if client.era() == Era::Modern {
@@ -270,6 +265,25 @@ impl Backend {
                 () = subscriptions => {}
             }
         }
+    }
+
+    /// Follows the stream of notifications until its end. Notifies `opened` after the try to open it.
+    pub(super) async fn follow_stream(
+        &self,
+        client: &Client,
+        filter: &Value,
+        opened: &Notify,
+    ) -> Result<(), Error> {
+        let stream = Box::pin(client.listen(filter)).await;
+        opened.notify_one();
+        let ended = match stream {
+            Ok(stream) => stream.closed().await,
+            Err(error) => Err(error),
+        };
+        if let Err(error) = &ended {
+            tracing::debug!(backend = %self.key, %error, "the stream of notifications ended");
+        }
+        ended
     }
 
     /// The resources of this backend that clients are subscribed to.
@@ -347,7 +361,7 @@ fn missing_resource(error: &Error) -> Option<String> {
 
 /// Makes a server of the legacy era send all log messages; the gateway filters them for each
 /// client. In the modern era each call has its own log level.
-async fn enable_all_log_levels(client: &Client) {
+pub(super) async fn enable_all_log_levels(client: &Client) {
     let logs = client
         .server()
         .is_some_and(|server| server.capabilities.get().contains("\"logging\""));

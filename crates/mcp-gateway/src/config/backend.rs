@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use mcp_client::EraChoice;
+use serde::Deserialize;
 
 use super::{Filter, Secret};
 
@@ -21,12 +22,30 @@ pub(crate) struct BackendConfig {
     pub(crate) timeout: Option<Duration>,
     /// Timeout of its start, up to the first lists.
     pub(crate) start_timeout: Duration,
-    /// A child without requests for this time is stopped; the next request starts it again.
+    /// A child or an instance without requests for this time is stopped; the next request starts it
+    /// again.
     pub(crate) idle_timeout: Option<Duration>,
     /// Limit of concurrent requests; more of them wait for some seconds.
     pub(crate) max_in_flight: u32,
+    pub(crate) isolation: Isolation,
+    /// Limit of instances with `isolation`; at the limit, the one that was not used for the longest time
+    /// is ended.
+    pub(crate) max_instances: u32,
     /// The reason why it is not used.
     pub(crate) disabled: Option<String>,
+}
+
+/// The callers that share a child process, or a session over HTTP.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum Isolation {
+    /// All of them.
+    #[default]
+    Shared,
+    /// Those with the same token, or without tokens those of a session.
+    Principal,
+    /// Those of a session or connection, or without one those with the same token.
+    Session,
 }
 
 /// The transport of a backend.
@@ -96,6 +115,8 @@ impl BackendConfig {
             start_timeout: super::START_TIMEOUT,
             idle_timeout: None,
             max_in_flight: super::MAX_IN_FLIGHT,
+            isolation: Isolation::Shared,
+            max_instances: super::MAX_INSTANCES,
             disabled: None,
         }
     }

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::time::Duration;
 
+use mcp_client::EraChoice;
 use serde::Deserialize;
 use toml::de::DeTable;
 
@@ -12,7 +13,7 @@ use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Remote, RemoteTransport, Target,
+    BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Isolation, Remote, RemoteTransport, Target,
     ToolChanges,
 };
 
@@ -56,6 +57,9 @@ struct BackendEntry {
     start_timeout: Option<ConfigDuration>,
     idle_timeout: Option<ConfigDuration>,
     max_in_flight: Option<u32>,
+    #[serde(default)]
+    isolation: Isolation,
+    max_instances: Option<u32>,
     #[serde(default)]
     disabled: bool,
 }
@@ -156,6 +160,16 @@ impl BackendEntry {
         if max_in_flight == 0 {
             return Err(wrong("max_in_flight", "must be more than 0"));
         }
+        let era = self.protocol.unwrap_or_default().into();
+        let is_shared = self.isolation == Isolation::Shared;
+        if self.max_instances.is_some() && is_shared {
+            let text = "needs `isolation = \"principal\"` or `isolation = \"session\"`";
+            return Err(wrong("max_instances", text));
+        }
+        let max_instances = self.max_instances.unwrap_or(super::MAX_INSTANCES);
+        if max_instances == 0 {
+            return Err(wrong("max_instances", "must be more than 0"));
+        }
         let filter = Filter::new(&self.allow, &self.deny);
         let disabled = self.disabled.then(|| "by the configuration".to_owned());
         let check_absent = |fields: &[(&str, bool)], text: &str| {
@@ -180,7 +194,7 @@ impl BackendEntry {
             }
             (None, Some(url)) => {
                 let foreign = [
-                    ("idle_timeout", idle.is_some()),
+                    ("idle_timeout", idle.is_some() && is_shared),
                     ("env", self.env.is_some()),
                     ("env_pass", self.env_pass.is_some()),
                     ("cwd", self.cwd.is_some()),
@@ -190,6 +204,10 @@ impl BackendEntry {
                     let text = "must be `http` (Streamable HTTP) or `sse` (HTTP+SSE of 2024-11-05)";
                     RemoteTransport::parse(&name).ok_or_else(|| wrong("transport", text))
                 });
+                if !is_shared && era == EraChoice::Unversioned {
+                    let text = "must be \"shared\", since a backend with `protocol = \"rpc\"` has no sessions";
+                    return Err(wrong("isolation", text));
+                }
                 let remote = Remote {
                     url: reader.url(&url)?,
                     transport: transport.transpose()?.unwrap_or_default(),
@@ -208,13 +226,15 @@ impl BackendEntry {
         };
         Ok(BackendConfig {
             target,
-            era: self.protocol.unwrap_or_default().into(),
+            era,
             filter,
             bare: self.bare,
             timeout,
             start_timeout: start.unwrap_or(start_timeout),
             idle_timeout: idle,
             max_in_flight,
+            isolation: self.isolation,
+            max_instances,
             disabled: disabled.or(reader.missing),
         })
     }

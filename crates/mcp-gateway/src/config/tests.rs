@@ -78,6 +78,9 @@ fn all_fields_of_a_file_are_read() {
         timeout = "1m"
         start_timeout = "2s"
         max_in_flight = 8
+        isolation = "session"
+        max_instances = 4
+        idle_timeout = "5m"
 
         [backends.codefluss]
         url = "https://example.org/rpc"
@@ -102,7 +105,10 @@ fn all_fields_of_a_file_are_read() {
     assert_eq!(files.idle_timeout, Some(Duration::from_secs(600)));
     assert_eq!(files.disabled, None);
     assert_eq!(files.max_in_flight, 64);
-    assert_eq!(backend(&config, "n8n").max_in_flight, 8);
+    let n8n = backend(&config, "n8n");
+    assert_eq!((n8n.max_in_flight, n8n.max_instances), (8, 4));
+    assert_eq!(n8n.isolation, Isolation::Session);
+    assert_eq!(files.isolation, Isolation::Shared);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
     let child = child(files);
     assert_eq!(

@@ -112,7 +112,10 @@ impl RelayedRequest<'_> {
             options = options.capabilities(Arc::clone(capabilities));
         }
         let (backend, method) = (Arc::clone(self.backend), self.method);
-        let (may_repeat, caller) = (self.may_repeat, Caller::new(self.client.call));
+        let (may_repeat, caller) = (
+            self.may_repeat,
+            Caller::new(self.client.call, self.backend.config.isolation),
+        );
         let pending = async move {
             let caller = caller.as_ref();
             backend

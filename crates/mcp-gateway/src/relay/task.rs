@@ -47,6 +47,8 @@ impl RelayedRequest<'_> {
     pub(super) async fn poll_to_end(&self, created: &RawValue) -> Result<Members, ToolError> {
         let call = self.client.call;
         call.continue_as_task().await;
+        let caller = Caller::new(call, self.backend.config.isolation);
+        let _kept = self.backend.keep_instance(caller.as_ref());
         let mut task: BackendTask = serde_json::from_str(created.get()).map_err(invalid_message)?;
         let id = json!({"taskId": task.task_id});
         let mut round = 0.0;
@@ -124,7 +126,7 @@ impl RelayedRequest<'_> {
             .timeout(REQUEST_TIMEOUT)
             .traceparent(self.client.trace.traceparent())
             .capabilities(capabilities.into());
-        let caller = Caller::new(self.client.call);
+        let caller = Caller::new(self.client.call, self.backend.config.isolation);
         let caller = caller.as_ref();
         let answer = self
             .backend

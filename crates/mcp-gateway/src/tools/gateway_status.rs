@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, BackendState};
+use crate::config::Isolation;
 use crate::gateway::Gateway;
 use crate::names::RefusedItem;
 
@@ -77,6 +78,12 @@ struct BackendReport {
     stray_answers: u64,
     /// Lines that are not messages.
     noise: u64,
+    /// Callers with a process or session of their own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    instances: Option<usize>,
+    /// The setting that helps after refused questions.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    advice: Option<String>,
     /// Questions whose client is not certain.
     #[serde(skip_serializing_if = "is_zero")]
     #[schemars(with = "Option<u64>")]
@@ -178,6 +185,8 @@ impl BackendReport {
             restarts: metrics.restarts.get(),
             stray_answers: counters.unmatched_responses,
             noise: counters.invalid_messages,
+            instances: (backend.config.isolation != Isolation::Shared).then(|| backend.instances()),
+            advice: (counters.refused_requests > 0).then(|| backend.refusal_advice()),
             refused_questions: counters.refused_requests,
             unattributed_logs: counters.unattributed_logs,
             next_try_s: status.next_try_s(),

@@ -1,0 +1,283 @@
+//! Instances of a backend with `isolation`: each caller has its own child process or upstream session,
+//! which its first call starts. One task owns each instance, from its start to its end.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::time::Duration;
+
+use mcp_client::{CallerId, Client, Counters};
+use mcp_core::era::Era;
+use parking_lot::Mutex;
+use serde_json::json;
+use tokio::sync::{Notify, watch};
+use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
+use tokio_util::task::TaskTracker;
+use upstream::redact::redacted;
+
+use super::supervise::{STREAM_RETRY_INTERVAL, STREAM_TIMEOUT, enable_all_log_levels};
+use super::{Backend, Caller, RequestError, connect};
+
+/// Default of `idle_timeout` for instances.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
+/// Interval until an instance that did not start is tried again.
+const START_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The instances of one backend.
+#[derive(Default)]
+pub(super) struct Instances {
+    by_caller: Mutex<BTreeMap<CallerId, Arc<Instance>>>,
+    tasks: TaskTracker,
+}
+
+/// The instance of one caller.
+struct Instance {
+    /// The client once it is started, or the reason why it did not start.
+    client: watch::Sender<Option<Result<Client, String>>>,
+    /// Number of requests that use it.
+    users: AtomicUsize,
+    last_used: Mutex<Instant>,
+    /// Cancelled to end it.
+    end: CancellationToken,
+}
+
+/// The use of an instance by one request, which keeps it from being ended as idle.
+pub(crate) struct Lease(Arc<Instance>);
+
+impl Instances {
+    /// The number of instances.
+    pub(super) fn len(&self) -> usize {
+        self.by_caller.lock().len()
+    }
+
+    /// Ends all of them; the next call of a caller starts a new one.
+    pub(super) fn end_all(&self) {
+        let ended = std::mem::take(&mut *self.by_caller.lock());
+        ended.values().for_each(|instance| instance.end.cancel());
+    }
+
+    /// Waits until all of them have ended.
+    pub(super) async fn closed(&self) {
+        self.tasks.close();
+        self.tasks.wait().await;
+        self.tasks.reopen();
+    }
+
+    /// The sum of the counters of all of them.
+    pub(super) fn counters(&self) -> Counters {
+        let mut sum = Counters::default();
+        for instance in self.by_caller.lock().values() {
+            sum += instance.counters();
+        }
+        sum
+    }
+
+    /// Returns the instance of a caller, and whether it is new. At `limit` it ends the one that was not
+    /// used for the longest time; `None` if all are in use.
+    fn lease(&self, caller: &CallerId, limit: usize) -> Option<(Lease, bool)> {
+        let mut all = self.by_caller.lock();
+        if let Some(instance) = all.get(caller) {
+            return Some((Lease::new(instance), false));
+        }
+        if all.len() >= limit {
+            let unused = all.iter().filter(|(_, instance)| instance.is_unused());
+            let oldest = unused.min_by_key(|(_, instance)| *instance.last_used.lock());
+            let oldest = oldest.map(|(caller, _)| caller.clone())?;
+            if let Some(instance) = all.remove(&oldest) {
+                instance.end.cancel();
+            }
+        }
+        let instance = Arc::new(Instance {
+            client: watch::Sender::default(),
+            users: AtomicUsize::default(),
+            last_used: Mutex::new(Instant::now()),
+            end: CancellationToken::new(),
+        });
+        all.insert(caller.clone(), Arc::clone(&instance));
+        Some((Lease::new(&instance), true))
+    }
+
+    /// Removes an instance, so that the next call starts another one.
+    fn remove(&self, caller: &CallerId, instance: &Arc<Instance>) {
+        let mut all = self.by_caller.lock();
+        if all
+            .get(caller)
+            .is_some_and(|found| Arc::ptr_eq(found, instance))
+        {
+            all.remove(caller);
+        }
+    }
+
+    /// Removes an instance unless a request uses it.
+    fn remove_unused(&self, caller: &CallerId, instance: &Arc<Instance>) -> bool {
+        // Under the lock, so that no request begins to use it.
+        let mut all = self.by_caller.lock();
+        let is_unused = instance.is_unused();
+        if is_unused
+            && all
+                .get(caller)
+                .is_some_and(|found| Arc::ptr_eq(found, instance))
+        {
+            all.remove(caller);
+        }
+        is_unused
+    }
+}
+
+impl Instance {
+    fn is_unused(&self) -> bool {
+        self.users.load(Ordering::Relaxed) == 0
+    }
+
+    fn client(&self) -> Option<Client> {
+        self.client.borrow().clone()?.ok()
+    }
+
+    fn counters(&self) -> Counters {
+        let client = self.client();
+        client.as_ref().map(Client::counters).unwrap_or_default()
+    }
+
+    /// Completes when no request has used it for this time.
+    async fn unused(&self, time: Duration) {
+        loop {
+            let until = *self.last_used.lock() + time;
+            match until > Instant::now() {
+                true => tokio::time::sleep_until(until).await,
+                false if self.is_unused() => return,
+                false => tokio::time::sleep(time).await,
+            }
+        }
+    }
+}
+
+impl Lease {
+    fn new(instance: &Arc<Instance>) -> Self {
+        instance.users.fetch_add(1, Ordering::Relaxed);
+        Self(Arc::clone(instance))
+    }
+
+    /// Waits until the instance is started.
+    async fn client(&self) -> Result<Client, String> {
+        let mut started = self.0.client.subscribe();
+        // The sender lives as long as `self`.
+        let client = started.wait_for(Option::is_some).await;
+        let client = client.ok().and_then(|client| client.clone());
+        client.unwrap_or_else(|| Err("it was ended".to_owned()))
+    }
+}
+
+impl Drop for Lease {
+    fn drop(&mut self) {
+        *self.0.last_used.lock() = Instant::now();
+        self.0.users.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+impl Backend {
+    /// Returns the instance of a caller and its client; not the instance `exited`, which has ended.
+    pub(super) async fn lease(
+        self: &Arc<Self>,
+        caller: &Caller,
+        exited: Option<&Lease>,
+    ) -> Result<(Lease, Client), RequestError> {
+        if let Some(Lease(instance)) = exited {
+            self.instances.remove(&caller.id, instance);
+        }
+        let limit = self.config.max_instances as usize;
+        let Some((lease, is_new)) = self.instances.lease(&caller.id, limit) else {
+            let text = format!(
+                "serves {limit} callers at the moment, the limit of `max_instances`; try again later"
+            );
+            return Err(self.unavailable(&text));
+        };
+        if is_new {
+            let (backend, caller) = (Arc::clone(self), caller.clone());
+            let instance = Arc::clone(&lease.0);
+            self.instances
+                .tasks
+                .spawn(async move { backend.run_instance(&caller, &instance).await });
+        }
+        match lease.client().await {
+            Ok(client) => Ok((lease, client)),
+            Err(reason) => {
+                let text = format!("does not start for this caller ({reason}); try again later");
+                Err(self.unavailable(&text))
+            }
+        }
+    }
+
+    /// Keeps the instance of a caller, if there is one, from being ended as idle.
+    pub(crate) fn keep_instance(&self, caller: Option<&Caller>) -> Option<Lease> {
+        let all = self.instances.by_caller.lock();
+        all.get(&caller?.id).map(Lease::new)
+    }
+
+    /// Starts an instance, and ends it when it is not needed any more.
+    async fn run_instance(self: &Arc<Self>, caller: &Caller, instance: &Arc<Instance>) {
+        let reason = tokio::select! {
+            reason = self.serve_instance(&caller.id, instance) => reason,
+            () = caller.left() => "its caller has left".to_owned(),
+            () = instance.end.cancelled() => "it was ended for a restart or for others".to_owned(),
+            () = self.removed.cancelled() => "the backend is stopped".to_owned(),
+        };
+        tracing::debug!(backend = %self.key, reason, "an instance has ended");
+        self.instances.remove(&caller.id, instance);
+        // Requests that still wait for its start get an error.
+        let client = instance.client.send_replace(Some(Err(reason)));
+        if let Some(Ok(client)) = client {
+            client.close().await;
+            *self.metrics.earlier.lock() += client.counters();
+        }
+    }
+
+    /// Starts an instance and waits until it has ended by itself or is idle. Returns the reason.
+    async fn serve_instance(
+        self: &Arc<Self>,
+        caller: &CallerId,
+        instance: &Arc<Instance>,
+    ) -> String {
+        let client = match connect::connect(&self.config, self.notifications()).await {
+            Ok(client) => client,
+            Err(reason) => {
+                let reason = redacted(&reason).into_owned();
+                tracing::warn!(backend = %self.key, "an instance does not start: {reason}");
+                let failed = Some(Err(reason.clone()));
+                instance.client.send_replace(failed);
+                tokio::time::sleep(START_RETRY_INTERVAL).await;
+                return reason;
+            }
+        };
+        enable_all_log_levels(&client).await;
+        let opened = Notify::new();
+        let listening = async {
+            // In the modern era servers do not ask on this stream.
+            if matches!(client.era(), Era::Legacy(_)) {
+                loop {
+                    // Logged there.
+                    let _ = self.follow_stream(&client, &json!({}), &opened).await;
+                    tokio::time::sleep(STREAM_RETRY_INTERVAL).await;
+                }
+            }
+            opened.notify_one();
+            std::future::pending().await
+        };
+        let serving = async {
+            let _ = tokio::time::timeout(STREAM_TIMEOUT, opened.notified()).await;
+            instance.client.send_replace(Some(Ok(client.clone())));
+            let idle_timeout = self.config.idle_timeout.unwrap_or(IDLE_TIMEOUT);
+            loop {
+                instance.unused(idle_timeout).await;
+                if self.instances.remove_unused(caller, instance) {
+                    return "it was idle".to_owned();
+                }
+            }
+        };
+        tokio::select! {
+            reason = client.closed() => reason,
+            reason = serving => reason,
+            never = listening => never,
+        }
+    }
+}
