@@ -9,7 +9,7 @@ pub(crate) const FMT: &str = "fmt --all -- --check --color never";
 
 pub(crate) const CLIPPY: &str = "clippy --workspace --all-targets -- -D warnings";
 
-pub(crate) const BUILD: &str = "build --workspace --bins";
+pub(crate) const BUILD: &str = "build --workspace --bins --examples";
 
 const DOC: &str = "doc --workspace --no-deps --document-private-items";
 

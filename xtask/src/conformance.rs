@@ -1,5 +1,6 @@
 //! `cargo xtask conformance`: runs the official suite of the protocol against our fixture server, alone
-//! and behind the gateway, and the scenarios that need no fixtures against the servers of the services.
+//! and behind the gateway, with a client behind the gateway against the suite's server, and the
+//! scenarios that need no fixtures against the servers of the services.
 
 mod report;
 
@@ -60,6 +61,12 @@ const SCENARIOS: [(&str, &[&str]); 2] = [
     ),
 ];
 
+/// A scenario in which the server of the suite asks on its GET stream.
+const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
+
+/// The client of that scenario, an example of `mcp-client`.
+const CLIENT: &str = "examples/conformance";
+
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
@@ -86,6 +93,7 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
         sum += run_fixture(layout, &name, version, selection, gateway.port)?;
     }
     drop((gateway, server));
+    sum += run_client_scenario(layout)?;
     let run = |server| run_product(layout, server);
     sum += TestCounts::run_each(layout, &SERVERS, |server| server.program, run)?;
     Ok(sum)
@@ -120,6 +128,30 @@ fn run_fixture(
     if report.is_empty() && was_offline(&fs::read_to_string(&run.log)?) {
         bail!(unavailable("no network, npm could not reach its registry"));
     }
+    let counts = report.counts().or_failed(has_succeeded);
+    run.print(counts, report.failures());
+    Ok(counts)
+}
+
+/// Runs a client behind the gateway, whose backend is the server of the suite.
+fn run_client_scenario(layout: &Layout) -> anyhow::Result<TestCounts> {
+    let run = SuiteRun::new(layout, "gateway-client")?;
+    let binaries = layout.binaries(false);
+    let (client, gateway) = (binaries.join(CLIENT), binaries.join(Gateway::PROGRAM));
+    // The suite appends the URL of its server to the command, and runs it in a shell.
+    let script = run.results.join("client.sh");
+    let (client, gateway) = (client.display(), gateway.display());
+    fs::write(
+        &script,
+        format!("exec '{client}' '{gateway}' --stdio --events memory --backend \"suite=$1\"\n"),
+    )?;
+    let (script, results) = (script.display(), run.results.display());
+    let command = format!(
+        "conformance client --command \"sh '{script}'\" --scenario {CLIENT_SCENARIO} -o '{results}'"
+    );
+    let has_succeeded = run.succeeds(NEWEST, &command)?;
+    let mut report = Report::read(&run.results)?;
+    report.expect_scenarios(&[CLIENT_SCENARIO]);
     let counts = report.counts().or_failed(has_succeeded);
     run.print(counts, report.failures());
     Ok(counts)

@@ -13,29 +13,12 @@ use tokio::time::Instant;
 
 use crate::response_routes::ResponseRoutes;
 use crate::sync::lock;
+use crate::{CallerId, Unattributed};
 
 /// Time for which an abandoned call counts as in flight: the longest timeout of a call in the gateway.
 const ABANDONED_TIMEOUT: Duration = Duration::from_secs(600);
 /// Limit of abandoned calls that are remembered one by one.
 const MAX_ABANDONED_CALLS: usize = 1024;
-
-/// The caller for whom a request is made, where one client serves several callers.
-#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum CallerId {
-    /// A name that only this caller has.
-    Name(Arc<str>),
-    /// A number that only this caller has.
-    Number(u64),
-}
-
-/// The reason why a message of the server cannot be attributed to a call.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Unattributed {
-    /// The calls in flight are for several callers.
-    SeveralCallers,
-    /// All callers have left: their calls were cancelled or have timed out.
-    CallersLeft,
-}
 
 /// The receiver of a message.
 pub(crate) enum Recipient {

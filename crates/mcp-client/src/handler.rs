@@ -4,7 +4,7 @@ use std::pin::Pin;
 
 use serde_json::value::RawValue;
 
-use crate::{RpcError, ServerInfo, Unattributed};
+use crate::{RpcError, ServerInfo};
 
 /// The future response to a request of the server.
 pub type Reply = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + Send>>;
@@ -67,6 +67,15 @@ pub trait Handler: Send + Sync {
     fn session_renewed(&self, server: &ServerInfo) {
         let _ = server;
     }
+}
+
+/// The reason why a message of the server cannot be attributed to a call.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Unattributed {
+    /// The calls in flight are of several callers.
+    SeveralCallers,
+    /// All callers have left: their calls were cancelled or have timed out.
+    CallersLeft,
 }
 
 /// The handler of a client for which none was set.

@@ -41,16 +41,15 @@ mod tools;
 mod transport;
 
 pub use builder::Builder;
-pub use calls_in_flight::{CallerId, Unattributed};
 pub use client::Client;
 pub use counters::Counters;
 pub use error::{Error, RpcError};
-pub use handler::{Handler, Reply};
+pub use handler::{Handler, Reply, Unattributed};
 pub use http::Endpoint;
 pub use info::{ClientInfo, EraChoice, ServerInfo};
 pub use listen::NotificationStream;
 pub use mcp_core::era::Era;
 pub use mcp_core::revision::Revision;
-pub use options::{Options, Progress};
+pub use options::{CallerId, Options, Progress};
 pub use stdio::Command;
 pub use tools::{CallToolResult, ContentItem, Tool};

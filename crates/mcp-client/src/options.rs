@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
 
-use crate::{CallerId, Handler};
+use crate::Handler;
 
 /// The timeout of one request.
 #[derive(Clone, Copy, Default)]
@@ -17,6 +17,15 @@ pub(crate) enum RequestTimeout {
     Default,
     After(Duration),
     Never,
+}
+
+/// The caller of a request, where one client serves several callers.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub enum CallerId {
+    /// A name that only this caller has.
+    Name(Arc<str>),
+    /// A number that only this caller has.
+    Number(u64),
 }
 
 /// Options of one request. Dropping the future of a request cancels it in any case.
@@ -58,7 +67,7 @@ impl Options {
         self
     }
 
-    /// Sets the caller for whom the request is made. A question or log message that names no request is
+    /// Sets the caller of the request. A question or log message that names no request is
     /// passed to a request's handler only if all requests in flight are for the same caller; a request
     /// without a caller counts as one of a caller of its own.
     pub fn caller(mut self, caller: impl Into<Option<CallerId>>) -> Self {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway};
+use super::env::{Folder, Gateway, text};
 use super::questions::{Person, asking};
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{assert_contains, wait_until};
@@ -51,7 +51,8 @@ impl Isolated {
         let token = [("authorization", "Bearer bob-token")];
         let token = if self.tokens { &token[..] } else { &[] };
         let reply = self.gateway.post_with(token, call.to_string()).await.json();
-        reply["result"]["structuredContent"]["backends"]["b"].clone()
+        let status: Value = serde_json::from_str(text(&reply["result"])).unwrap();
+        status["backends"]["b"].clone()
     }
 
     async fn wait_for_instances(&self, count: usize) {

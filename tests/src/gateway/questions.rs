@@ -13,8 +13,6 @@ use super::env::{CALL_TIMEOUT, Folder, Gateway, misbehaving};
 use super::stdio_bridge::StdioBridge;
 use crate::harness::{assert_contains, wait_until};
 
-const ERAS: [EraChoice; 2] = [EraChoice::Newest, EraChoice::Legacy];
-
 /// A client that answers questions with its name.
 pub(super) struct Person {
     name: &'static str,

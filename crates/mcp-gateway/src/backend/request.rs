@@ -236,7 +236,7 @@ impl Backend {
         self.unavailable(&format!("is down ({reason}); {next}"))
     }
 
-    fn unavailable(&self, text: &str) -> RequestError {
+    pub(super) fn unavailable(&self, text: &str) -> RequestError {
         RequestError::Unavailable(format!("The backend {} {text}.", self.key))
     }
 }

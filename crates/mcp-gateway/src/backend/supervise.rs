@@ -1,5 +1,5 @@
 //! The supervisor of a backend: one task starts, restarts and stops it, so that there is never more
-//! than one process of it.
+//! than one shared process of it.
 
 use std::collections::BTreeSet;
 use std::pin::pin;

@@ -42,9 +42,9 @@ pub(crate) enum Isolation {
     /// All of them.
     #[default]
     Shared,
-    /// Those with the same token, or without tokens those of a session.
+    /// All with the same token, or without tokens all of a session.
     Principal,
-    /// Those of a session or connection, or without one those with the same token.
+    /// All of a session or connection, or without one all with the same token.
     Session,
 }
 
