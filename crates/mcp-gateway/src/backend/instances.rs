@@ -17,7 +17,7 @@ use tokio_util::task::TaskTracker;
 use upstream::redact::redacted;
 
 use super::supervise::{STREAM_RETRY_INTERVAL, STREAM_TIMEOUT, enable_all_log_levels};
-use super::{Backend, Caller, RequestError, connect};
+use super::{Backend, Caller, connect};
 
 /// Default of `idle_timeout` for instances.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(600);
@@ -177,20 +177,22 @@ impl Drop for Lease {
 
 impl Backend {
     /// Returns the instance of a caller and its client; not the instance `exited`, which has ended.
+    ///
+    /// # Errors
+    /// The reason, to follow the name of the backend.
     pub(super) async fn lease(
         self: &Arc<Self>,
         caller: &Caller,
         exited: Option<&Lease>,
-    ) -> Result<(Lease, Client), RequestError> {
+    ) -> Result<(Lease, Client), String> {
         if let Some(Lease(instance)) = exited {
             self.instances.remove(&caller.id, instance);
         }
         let limit = self.config.max_instances as usize;
         let Some((lease, is_new)) = self.instances.lease(&caller.id, limit) else {
-            let text = format!(
+            return Err(format!(
                 "serves {limit} callers at the moment, the limit of `max_instances`; try again later"
-            );
-            return Err(self.unavailable(&text));
+            ));
         };
         if is_new {
             let (backend, caller) = (Arc::clone(self), caller.clone());
@@ -199,13 +201,10 @@ impl Backend {
                 .tasks
                 .spawn(async move { backend.run_instance(&caller, &instance).await });
         }
-        match lease.client().await {
-            Ok(client) => Ok((lease, client)),
-            Err(reason) => {
-                let text = format!("does not start for this caller ({reason}); try again later");
-                Err(self.unavailable(&text))
-            }
-        }
+        let client = lease.client().await.map_err(|reason| {
+            format!("does not start for this caller ({reason}); try again later")
+        })?;
+        Ok((lease, client))
     }
 
     /// Keeps the instance of a caller, if there is one, from being ended as idle.

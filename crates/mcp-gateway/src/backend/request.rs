@@ -124,7 +124,8 @@ impl Backend {
         let is_shared = self.config.isolation == Isolation::Shared;
         if let Some(caller) = caller.filter(|_| !is_shared) {
             let exited = exited.and_then(|route| route.lease.as_ref());
-            let (lease, client) = self.lease(caller, exited).await?;
+            let leased = self.lease(caller, exited).await;
+            let (lease, client) = leased.map_err(|reason| self.unavailable(&reason))?;
             return Ok(Route {
                 client,
                 generation: 0,
@@ -236,7 +237,7 @@ impl Backend {
         self.unavailable(&format!("is down ({reason}); {next}"))
     }
 
-    pub(super) fn unavailable(&self, text: &str) -> RequestError {
+    fn unavailable(&self, text: &str) -> RequestError {
         RequestError::Unavailable(format!("The backend {} {text}.", self.key))
     }
 }
