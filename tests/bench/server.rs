@@ -81,8 +81,7 @@ impl Service for Stock {
         }));
         server.publish(ServerItems {
             tools,
-            resources: Vec::new(),
-            prompts: Vec::new(),
+            ..ServerItems::default()
         });
     }
 }

@@ -24,3 +24,4 @@ mod seed_003;
 mod sse_backends;
 mod stdio_bridge;
 mod test_proxy;
+mod unusable;

@@ -47,7 +47,7 @@ pub(crate) fn suggests_older_server(error: &Error) -> bool {
         return false;
     }
     match error {
-        Error::Rpc(_) | Error::Protocol { .. } => true,
+        Error::Rpc(_) | Error::Protocol { .. } | Error::InvalidAnswer { .. } => true,
         // Excluded: wrong key, rate limit, or a proxy without a server behind it.
         Error::Http { status, .. } => !matches!(status, 401 | 403 | 407 | 429 | 502..),
         _ => false,

@@ -63,6 +63,14 @@ pub enum Error {
         /// A description in our words.
         fault: String,
     },
+    /// The server answered this request with something that is no JSON-RPC response, such as a number
+    /// that JSON does not have. Other requests may work.
+    InvalidAnswer {
+        /// The server.
+        peer: Arc<str>,
+        /// What it answered with, in our words.
+        fault: String,
+    },
     /// The connection or the child process ended before the response: the outcome is unknown.
     Closed {
         /// The server.
@@ -99,6 +107,13 @@ impl RpcError {
 impl Error {
     pub(crate) fn protocol(peer: &Arc<str>, fault: impl Into<String>) -> Self {
         Self::Protocol {
+            peer: peer.clone(),
+            fault: fault.into(),
+        }
+    }
+
+    pub(crate) fn invalid_answer(peer: &Arc<str>, fault: impl Into<String>) -> Self {
+        Self::InvalidAnswer {
             peer: peer.clone(),
             fault: fault.into(),
         }
@@ -141,7 +156,10 @@ impl Error {
             | Self::Protocol { .. }
             | Self::Closed { .. } => true,
             Self::Http { status, error, .. } => *status >= 500 && error.is_none(),
-            Self::Invalid(_) | Self::SessionLost { .. } | Self::Rpc(_) => false,
+            Self::Invalid(_)
+            | Self::SessionLost { .. }
+            | Self::Rpc(_)
+            | Self::InvalidAnswer { .. } => false,
         }
     }
 }
@@ -155,10 +173,19 @@ impl fmt::Display for Error {
             Self::Timeout { peer, after } => {
                 write!(f, "{peer} did not answer within {} s", after.as_secs_f32())
             }
-            Self::Http { peer, status, .. } => write!(f, "{peer} answered with HTTP {status}"),
+            Self::Http { peer, status, .. } => {
+                write!(f, "{peer} answered with HTTP {status}")?;
+                match status {
+                    300..400 => {
+                        f.write_str(", a redirect, which is not followed: set its final URL")
+                    }
+                    _ => Ok(()),
+                }
+            }
             Self::SessionLost { peer } => write!(f, "{peer} no longer knows the session"),
             Self::Rpc(error) => error.fmt(f),
             Self::Protocol { peer, fault } => write!(f, "{peer} violated the protocol: {fault}"),
+            Self::InvalidAnswer { peer, fault } => write!(f, "{peer} answered with {fault}"),
             Self::Closed { peer, reason } => {
                 write!(f, "the connection to {peer} has ended: {reason}")
             }

@@ -25,6 +25,7 @@ mod handler;
 mod http;
 mod inbound;
 mod info;
+mod invalid_answer;
 mod list;
 mod listen;
 mod meta;

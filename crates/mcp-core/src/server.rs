@@ -48,7 +48,7 @@ pub use caller::{Caller, Peer};
 use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use connection::{Connection, Negotiated};
-pub use features::{ServerFeatures, ServerItems};
+pub use features::{ServerFeatures, ServerItems, WhyMissing};
 pub use original_request::{OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
 use tasks::Tasks;

@@ -6,6 +6,7 @@
 
 mod backend;
 mod cli_backend;
+mod disabled;
 mod duration;
 mod error;
 mod expand;
@@ -30,6 +31,7 @@ use crate::events;
 pub(crate) use self::backend::{
     BackendConfig, Child, Isolation, Remote, RemoteTransport, Target,
 };
+pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::filter::Filter;
 pub(crate) use self::key::BackendKey;
@@ -56,6 +58,14 @@ pub(crate) struct Config {
     pub(crate) tool_changes: ToolChanges,
     pub(crate) events: events::StoreLocation,
     pub(crate) retention: events::Retention,
+}
+
+impl Config {
+    /// The backends that are not used, and the reason of each.
+    pub(crate) fn disabled(&self) -> impl Iterator<Item = (&BackendKey, &DisabledReason)> {
+        let backends = self.backends.iter();
+        backends.filter_map(|(key, backend)| Some((key, backend.disabled.as_ref()?)))
+    }
 }
 
 /// The reaction to a tool whose description or schema has changed since it was first seen.

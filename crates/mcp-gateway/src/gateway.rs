@@ -6,14 +6,15 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcp_core::server::ChangeNotifier;
+use mcp_core::tool::ToolError;
 use parking_lot::Mutex;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
-use crate::config::{self, BackendKey, Config};
+use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::events::{Event, EventLog, EventStatus, kind};
 use crate::relay::Relay;
 
@@ -63,7 +64,7 @@ impl Gateway {
         &self.signals.log
     }
 
-    fn config(&self) -> Arc<Config> {
+    pub(crate) fn config(&self) -> Arc<Config> {
         Arc::clone(&self.config.lock())
     }
 
@@ -94,7 +95,48 @@ impl Gateway {
                 .spawn(Arc::clone(&backend).supervise());
             backends.insert(key.clone(), backend);
         }
-        *self.config.lock() = Arc::new(config);
+        let before = std::mem::replace(&mut *self.config.lock(), Arc::new(config.clone()));
+        // The first configuration is applied to itself.
+        let is_first = before.backends == config.backends;
+        for (key, reason) in config.disabled() {
+            let was = before.backends.get(key);
+            if is_first || was.and_then(|backend| backend.disabled.as_ref()) != Some(reason) {
+                self.report_disabled(key, reason);
+            }
+        }
         self.signals.lists.notify_one();
     }
+
+    fn report_disabled(&self, key: &BackendKey, reason: &DisabledReason) {
+        let status = if reason.is_fault() {
+            tracing::warn!(backend = %key, "not used: {reason}");
+            EventStatus::Failure
+        } else {
+            tracing::info!(backend = %key, "not used: {reason}");
+            EventStatus::Success
+        };
+        let key = key.as_str();
+        let facts = json!({"backend": key, "namespace": key, "reason": reason.to_string()});
+        self.record(kind::BACKEND_DISABLED, status, facts);
+    }
+
+    /// Returns the reason why a backend cannot be called, for a tool that is not published while its
+    /// backend is not used or down. The name is only compared with the prefixes of the backends.
+    pub(crate) fn why_missing(&self, tool: &str) -> Option<ToolError> {
+        let config = self.config();
+        let mut configured = config.backends.iter();
+        let (key, backend) = configured.find(|(key, _)| key.is_prefix_of(tool))?;
+        if let Some(reason) = &backend.disabled {
+            return Some(not_used(key, reason));
+        }
+        let backend = self.backends.lock().get(key).cloned()?;
+        (!backend.is_up()).then(|| backend.down_error())
+    }
+}
+
+/// The error of a request for a backend that is not used.
+pub(crate) fn not_used(key: &BackendKey, reason: &DisabledReason) -> ToolError {
+    ToolError::unavailable(format!(
+        "The backend {key} is not used: {reason}. It starts when the configuration is corrected."
+    ))
 }

@@ -97,6 +97,7 @@ impl<S: Service, O: Args> Product<S, O> {
                 tools: tools.bind(&service),
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
+                why_missing: None,
             },
             methods: self.methods.bind(&service),
             experimental: self.experimental,

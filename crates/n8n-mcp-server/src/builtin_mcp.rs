@@ -255,7 +255,10 @@ impl BuiltinMcp {
 /// True if n8n may have started the workflow despite the error.
 fn may_have_started(error: &Error) -> bool {
     match error {
-        Error::Timeout { .. } | Error::Closed { .. } | Error::Protocol { .. } => true,
+        Error::Timeout { .. }
+        | Error::Closed { .. }
+        | Error::Protocol { .. }
+        | Error::InvalidAnswer { .. } => true,
         Error::Http { status, .. } => *status >= 500,
         _ => false,
     }

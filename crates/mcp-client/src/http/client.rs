@@ -213,9 +213,13 @@ impl HttpClient {
                 source,
             },
             SendError::OutcomeUnknown(error) => {
+                let fault = http_fault(&error);
                 let error: &dyn std::error::Error = &error;
                 tracing::debug!(peer = %self.peer(), error, "no answer");
-                self.closed("the connection broke before the answer")
+                match fault {
+                    Some(fault) => self.protocol_error(fault),
+                    None => self.closed("the connection broke before the answer"),
+                }
             }
         }
     }
@@ -239,6 +243,17 @@ impl HttpClient {
             retry_after,
             error,
         }
+    }
+}
+
+/// Returns how an answer violates HTTP; `None` if there was no answer.
+fn http_fault(error: &hyper::Error) -> Option<&'static str> {
+    if error.is_parse_too_large() {
+        Some("the headers of its answer are too large")
+    } else if error.is_parse() {
+        Some("its answer is not HTTP")
+    } else {
+        None
     }
 }
 

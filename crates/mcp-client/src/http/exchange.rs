@@ -4,17 +4,17 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
-use http::{Response, StatusCode};
+use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
 use mcp_core::jsonrpc::{Frame, Message, Notification, ResponseIn};
 use serde_json::value::RawValue;
 
 use super::pool::Body;
 use super::sse::Parser;
 use super::{DETACHED_TIMEOUT, Http, is_event_stream};
-use crate::Error;
 use crate::calls_in_flight::Recipient;
 use crate::inbound::outcome;
 use crate::response_routes::{self, ResponseRoutes};
+use crate::{Error, invalid_answer};
 
 /// The interval before a stream is resumed, unless the server sends another.
 const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
@@ -57,6 +57,11 @@ impl<'a> Exchange<'a> {
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
             return Err(client.protocol_error("it accepted a request without answering it"));
         }
+        if let Some(encoding) = foreign_encoding(response.headers()) {
+            let fault =
+                format!("its answer has the Content-Encoding {encoding:?}, which was not accepted");
+            return Err(client.protocol_error(fault));
+        }
         let is_stream = is_event_stream(response.headers());
         let body = response.into_body();
         if is_stream {
@@ -66,7 +71,10 @@ impl<'a> Exchange<'a> {
             return outcome.unwrap_or_else(ended);
         }
         let body = client.read(body, client.max_message()).await?;
-        let other = || Err(client.protocol_error("its answer is to another request"));
+        let other = || {
+            let fault = format!("its answer has the id of another request, not {}", self.id);
+            Err(client.protocol_error(fault))
+        };
         self.take(&body)?.unwrap_or_else(other)
     }
 
@@ -127,10 +135,16 @@ impl<'a> Exchange<'a> {
         let messages = events
             .into_iter()
             .filter(|event| matches!(event.kind.as_slice(), b"" | b"message"));
-        // Invalid messages are skipped: the response may still come.
-        Ok(messages
-            .filter_map(|event| self.take(&event.data).ok()?)
-            .next())
+        for event in messages {
+            match self.take(&event.data) {
+                Ok(None) => {}
+                Ok(Some(outcome)) => return Ok(Some(outcome)),
+                Err(error @ Error::InvalidAnswer { .. }) => return Ok(Some(Err(error))),
+                // Other invalid messages are skipped: the response may still come.
+                Err(_) => {}
+            }
+        }
+        Ok(None)
     }
 
     /// Handles a message or a batch. Returns the outcome of our request if it is among them.
@@ -139,8 +153,15 @@ impl<'a> Exchange<'a> {
         let frame = Frame::decode(bytes).map_err(|error| {
             http.inbound.count(|all| &mut all.invalid_messages);
             tracing::debug!(peer = %http.client.peer(), fault = %error.fault, "not a message");
-            let fault = "its answer is not a JSON-RPC message";
-            http.client.protocol_error(fault)
+            match invalid_answer::find(bytes, &error.fault) {
+                Some((id, fault)) if id == self.id => {
+                    Error::invalid_answer(http.client.peer(), fault)
+                }
+                _ => {
+                    let fault = format!("its answer is not a JSON-RPC message: {}", error.fault);
+                    http.client.protocol_error(fault)
+                }
+            }
         })?;
         let messages = match frame {
             Frame::Single(message) => vec![message],
@@ -191,6 +212,12 @@ impl<'a> Exchange<'a> {
         self.http.0.inbound.calls.answered(self.id);
         Some(outcome(response, self.http.0.client.peer()))
     }
+}
+
+/// Returns a content encoding, which the client never accepts.
+fn foreign_encoding(headers: &HeaderMap) -> Option<&HeaderValue> {
+    let encoding = headers.get(header::CONTENT_ENCODING)?;
+    (encoding != "identity" && !encoding.is_empty()).then_some(encoding)
 }
 
 /// Reads a stream to its end after the response, so that its connection can be used again.

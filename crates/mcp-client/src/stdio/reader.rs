@@ -9,7 +9,7 @@ use tokio::sync::mpsc;
 use super::lines::{self, Line};
 use super::pending::Pending;
 use crate::inbound::{Inbound, outcome};
-use crate::response_routes;
+use crate::{Error, invalid_answer, response_routes};
 
 /// Size of the read buffer, in bytes.
 const READ_BUFFER: usize = 64 << 10;
@@ -55,12 +55,20 @@ impl Reader {
         }
     }
 
-    /// Handles a line. Many servers print a banner on stdout, so the caller skips invalid lines.
+    /// Handles a line. Many servers print a banner on stdout, so the caller skips invalid lines; the
+    /// request that one of them answers has failed.
     fn take(&self, line: &[u8]) -> Result<(), Fault> {
         if line.is_empty() {
             return Ok(());
         }
-        match Frame::decode(line).map_err(|error| error.fault)? {
+        let frame = Frame::decode(line).map_err(|error| {
+            if let Some((id, fault)) = invalid_answer::find(line, &error.fault) {
+                let failed = Err(Error::invalid_answer(&self.peer, fault));
+                self.pending.resolve(id, failed);
+            }
+            error.fault
+        })?;
+        match frame {
             Frame::Single(message) => self.dispatch(message),
             Frame::Batch(items) => items
                 .into_iter()

@@ -73,6 +73,36 @@ async fn invalid_responses_are_protocol_errors() {
     assert_protocol(&other, "another request");
     let error = failure(|_| json(r#"{"jsonrpc":"2.0","id":1,"error":"s3cret"}"#)).await;
     assert_protocol(&error, "error object");
+    let gzip = |_: &Received| with_header(json("\x1f\x08s3cret"), "content-encoding", "gzip");
+    assert_protocol(&failure(gzip).await, "Content-Encoding \"gzip\"");
+    let large = |_: &Received| with_header(json("{}"), "x-large", &"s3cret".repeat(100_000));
+    assert_protocol(&failure(large).await, "headers of its answer are too large");
+}
+
+/// Python writes them; `1e400` is JSON.
+#[tokio::test]
+async fn answer_with_invalid_json_fails_its_request_at_once() {
+    for (value, fault) in [
+        ("NaN", "NaN is not a JSON value"),
+        ("[1, -Infinity]", "-Infinity is not a JSON value"),
+        ("{\"s3cret\": 01}", "invalid number at line 1"),
+    ] {
+        for is_stream in [false, true] {
+            let error = failure(move |request| match is_stream {
+                false => json(answer(request, value)),
+                true => open_events([event(answer(request, value))]),
+            })
+            .await;
+            assert_error!(error, Error::InvalidAnswer { .. });
+            assert!(error.to_string().contains(fault), "{error}");
+            assert!(!error.is_transport_failure() && !error.was_not_sent());
+        }
+    }
+    let server = Server::start(|request| json(answer(request, "1e400"))).await;
+    assert_eq!(
+        server.client().request("m", &()).await.unwrap().get(),
+        "1e400"
+    );
 }
 
 #[tokio::test]
@@ -119,6 +149,7 @@ async fn redirects_are_not_followed() {
         })
         .await;
         assert_error!(error, Error::Http { status: s, .. } if s == status);
+        assert!(error.to_string().contains("not followed"), "{error}");
     }
     assert!(elsewhere.nothing_received());
 }

@@ -34,6 +34,40 @@ async fn unmatched_responses_are_counted_and_dropped() {
 }
 
 #[tokio::test]
+async fn answer_with_invalid_json_fails_its_request_at_once() {
+    let client = client(
+        r#"
+        read -r a
+        echo '{"level":"info","id":1,"text":NaN}'
+        echo '{"jsonrpc":"2.0","id":1,"result":{"mean":NaN}}'
+        read -r b
+        echo '{"jsonrpc":"2.0","id":2,"result":{"mean":1e400}}'
+        read -r c
+        echo '{"id":3,"result":{}}'
+        read -r rest
+        "#,
+    );
+    let error = client.request("m", &()).await.unwrap_err();
+    assert_error!(error, Error::InvalidAnswer { .. });
+    assert!(
+        error
+            .to_string()
+            .ends_with("invalid JSON: NaN is not a JSON value"),
+        "{error}"
+    );
+    let result = client.request("m", &()).await.unwrap();
+    assert_eq!(result.get(), r#"{"mean":1e400}"#);
+    let error = client.request("m", &()).await.unwrap_err();
+    assert!(
+        error
+            .to_string()
+            .contains("Missing required field: jsonrpc"),
+        "{error}"
+    );
+    assert_eq!(client.counters().invalid_messages, 3);
+}
+
+#[tokio::test]
 async fn child_that_does_not_read_is_busy_within_five_seconds() {
     let client = client("sleep 1000");
     // More than a pipe holds.

@@ -5,18 +5,19 @@ use std::sync::{Arc, PoisonError};
 use serde_json::{Value, json};
 
 use super::tool_catalog::ToolCatalog;
-use super::{Server, ServerChange, ServerFeatures, ServerItems};
+use super::{Server, ServerChange, ServerFeatures, ServerItems, WhyMissing};
 use crate::jsonrpc::Json;
 use crate::prompt::PromptKind;
 use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::tool::{Effect, ToolKind};
+use crate::tool::{Effect, ToolError, ToolKind};
 
 /// A snapshot of the items and lists. A request uses the same snapshot to its end.
 pub(super) struct Catalog {
     pub(super) tools: ToolCatalog,
     pub(super) resources: BoundItems<ResourceKind>,
     pub(super) prompts: BoundItems<PromptKind>,
+    why_missing: Option<WhyMissing>,
     /// The results of `resources/list`, `resources/templates/list` and `prompts/list`.
     pub(super) resource_list: Json,
     pub(super) template_list: Json,
@@ -37,9 +38,15 @@ impl Catalog {
             template_list: resource_list("resourceTemplates", true),
             prompt_list: list("prompts", encoded_prompts),
             tools: ToolCatalog::new(items.tools),
+            why_missing: items.why_missing,
             resources,
             prompts,
         }
+    }
+
+    /// The error of a call to the tool `name`, which is not in the catalog but may be later.
+    pub(super) fn why_missing(&self, name: &str) -> Option<ToolError> {
+        self.why_missing.as_ref()?(name)
     }
 
     /// The lists that differ from `before`.
@@ -84,6 +91,7 @@ impl Server {
         add::<ToolKind>(&mut items.tools, more.tools);
         add::<ResourceKind>(&mut items.resources, more.resources);
         add::<PromptKind>(&mut items.prompts, more.prompts);
+        items.why_missing = more.why_missing;
         let catalog = Arc::new(Catalog::new(items));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);

@@ -1,5 +1,7 @@
 //! The features of a server, bound to its service.
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use super::ChangeNotifier;
@@ -7,7 +9,7 @@ use crate::method::MethodKind;
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
 use crate::resource::ResourceKind;
-use crate::tool::ToolKind;
+use crate::tool::{ToolError, ToolKind};
 
 /// The features of a server at its start.
 #[derive(Default)]
@@ -38,4 +40,10 @@ pub struct ServerItems {
     pub resources: BoundItems<ResourceKind>,
     /// Prompts.
     pub prompts: BoundItems<PromptKind>,
+    /// Explains unknown tools; `None` if there is nothing to explain.
+    pub why_missing: Option<WhyMissing>,
 }
+
+/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name;
+/// `None` if there is no such tool.
+pub type WhyMissing = Arc<dyn Fn(&str) -> Option<ToolError> + Send + Sync>;

@@ -17,7 +17,8 @@ impl Server {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog();
         let Some(tool) = catalog.tools.get(&name) else {
-            return Err(Error::Seed001ToolNotFound(name.into_owned()));
+            let why = catalog.why_missing(&name).map(Error::ToolFailed);
+            return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound(name.into_owned())));
         };
         self.mode(&tool.0, context)?;
         let end = self.run(tool, arguments, context).await;

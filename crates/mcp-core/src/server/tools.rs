@@ -17,6 +17,9 @@ impl Server {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog();
         let Some(tool) = catalog.tools.get(&name) else {
+            if let Some(error) = catalog.why_missing(&name) {
+                return conclude(context.era, CallEnd::Failed(error));
+            }
             return Err(Error::ToolNotFound {
                 name: name.into_owned(),
                 available: catalog.tools.names(),

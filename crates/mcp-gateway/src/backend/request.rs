@@ -11,6 +11,7 @@ use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 use tokio::time::Instant;
+use upstream::redact::redacted;
 
 use super::instances::Lease;
 use super::{Backend, BackendState, BackendStatus, Caller};
@@ -32,7 +33,7 @@ pub(crate) enum RequestError {
     Unavailable(String),
     /// The backend did not answer in time.
     TimedOut(Error),
-    /// The connection broke before the answer: whether the request took effect is not known.
+    /// There was no usable answer: whether the request took effect is not known.
     Broken(Error),
 }
 
@@ -55,11 +56,23 @@ impl RequestError {
                 );
                 ToolError::new(ToolErrorKind::Timeout, text).caused_by(error)
             }
-            Self::Broken(error) => ToolError::upstream(format!(
-                "The connection to the backend {key} broke before its answer; check whether the \
-                 call took effect before you repeat it."
-            ))
-            .caused_by(error),
+            Self::Broken(error) => {
+                let what = match &error {
+                    Error::Closed { reason, .. } => {
+                        // The reason may quote the stderr of a child.
+                        let reason = redacted(reason);
+                        format!(
+                            "The connection to the backend {key} broke before its answer ({reason})"
+                        )
+                    }
+                    // Names the server and the fault, and quotes neither.
+                    error => format!("The backend {key} gave no usable answer: {error}"),
+                };
+                ToolError::upstream(format!(
+                    "{what}; check whether the call took effect before you repeat it."
+                ))
+                .caused_by(error)
+            }
         }
     }
 }
@@ -204,7 +217,7 @@ impl Backend {
             BackendState::Failed => {
                 !is_child || status.next_try > Some(Instant::now() + START_WAIT / 2)
             }
-            BackendState::CrashLoop => true,
+            BackendState::CrashLoop | BackendState::Disabled => true,
         };
         let mut status = self.status.borrow().clone();
         if !is_final(&status) {
@@ -222,6 +235,12 @@ impl Backend {
             Some(client) if exited != Some(status.generation) => Ok((client, status.generation)),
             _ => Err(self.down(&status)),
         }
+    }
+
+    /// The error of a call while it is down.
+    pub(crate) fn down_error(&self) -> ToolError {
+        let error = self.down(&self.status());
+        error.into_tool_error(self.key.as_str())
     }
 
     /// The error of a backend that is down: the reason, and the next step.

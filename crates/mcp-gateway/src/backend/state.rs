@@ -22,6 +22,8 @@ pub(crate) enum BackendState {
     Failed,
     /// Failed too often; waits for `gateway_restart`.
     CrashLoop,
+    /// Not used; the configuration has the reason.
+    Disabled,
 }
 
 /// The state of a backend, with its reason and its client.

@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_client::EraChoice;
 use serde::Deserialize;
 
-use super::{Filter, Secret};
+use super::{DisabledReason, Filter, Secret};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
@@ -32,7 +32,7 @@ pub(crate) struct BackendConfig {
     /// is ended.
     pub(crate) max_instances: u32,
     /// The reason why it is not used.
-    pub(crate) disabled: Option<String>,
+    pub(crate) disabled: Option<DisabledReason>,
 }
 
 /// The callers that share a child process, or a session over HTTP.

@@ -13,7 +13,7 @@ use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, Filter, Isolation, Remote, RemoteTransport, Target,
+    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, Isolation, Remote, RemoteTransport, Target,
     ToolChanges,
 };
 
@@ -171,7 +171,7 @@ impl BackendEntry {
             return Err(wrong("max_instances", "must be more than 0"));
         }
         let filter = Filter::new(&self.allow, &self.deny);
-        let disabled = self.disabled.then(|| "by the configuration".to_owned());
+        let disabled = self.disabled.then_some(DisabledReason::Configured);
         let check_absent = |fields: &[(&str, bool)], text: &str| {
             let given = fields.iter().find(|(_, is_given)| *is_given);
             given.map_or(Ok(()), |(field, _)| Err(wrong(field, text)))

@@ -45,6 +45,19 @@ impl BackendKey {
         Self::parse(text.trim_end_matches('-')).ok()
     }
 
+    /// Returns the key with a number at its end: `files-2`.
+    pub(super) fn numbered(&self, number: u32) -> Option<Self> {
+        let end = format!("-{number}");
+        let start = &self.0[..self.0.len().min(MAX_KEY_LEN - end.len())];
+        Self::parse(&format!("{start}{end}")).ok()
+    }
+
+    /// Returns true if a tool with this name belongs to the backend, as far as its name shows.
+    pub(crate) fn is_prefix_of(&self, tool: &str) -> bool {
+        let item = tool.strip_prefix(self.as_str());
+        item.is_some_and(|item| ["__", ":", "."].iter().any(|mark| item.starts_with(mark)))
+    }
+
     pub(crate) fn as_str(&self) -> &str {
         &self.0
     }

@@ -1,9 +1,10 @@
 //! Parses the configuration of an MCP host: Claude Desktop, Claude Code and Cursor (`mcpServers`), VS
 //! Code (`servers`). Everything else in these files is ignored.
 
-use std::collections::BTreeMap;
+use std::collections::btree_map::Entry;
+use std::collections::{BTreeMap, BTreeSet};
 
-use jsonc_parser::ParseOptions;
+use jsonc_parser::{CollectOptions, ParseOptions, parse_to_ast};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 
@@ -11,8 +12,12 @@ use super::error::Problem;
 use super::expand::Environment;
 use super::reader::FieldReader;
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, Remote, RemoteTransport, Target,
+    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Remote, RemoteTransport,
+    Target,
 };
+
+/// The field of the servers: of most hosts, and of VS Code.
+const SERVER_FIELDS: [&str; 2] = ["mcpServers", "servers"];
 
 #[derive(Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -47,7 +52,13 @@ pub(super) fn parse(
         field: String::new(),
         problem: "is not a JSON object with `mcpServers` or `servers`".to_owned(),
     })?;
-    read(&file, environment, base).map_err(|problem| problem.at(name, None))
+    let mut config = read(&file, environment, base).map_err(|problem| problem.at(name, None))?;
+    for name in repeated_names(text) {
+        if let Some(key) = BackendKey::nearest(&name) {
+            add_duplicate(&mut config, &name, key);
+        }
+    }
+    Ok(config)
 }
 
 fn read(
@@ -56,7 +67,7 @@ fn read(
     base: Config,
 ) -> Result<Config, Problem> {
     let settings = file.get("mcp").and_then(Value::as_object);
-    let found = ["mcpServers", "servers"].into_iter().find_map(|field| {
+    let found = SERVER_FIELDS.into_iter().find_map(|field| {
         let servers = file.get(field).or_else(|| settings?.get(field))?;
         Some((field, servers))
     });
@@ -67,7 +78,6 @@ fn read(
         return Err(Problem::new(&[field], "must be an object of servers"));
     };
     let mut config = base;
-    let mut names: BTreeMap<BackendKey, &str> = BTreeMap::new();
     for (name, server) in servers {
         let at = [field, name.as_str()];
         let key = BackendKey::nearest(name).ok_or_else(|| {
@@ -76,28 +86,65 @@ fn read(
                 "needs a name with letters: a backend's name is of a-z, 0-9 and -",
             )
         })?;
-        if let Some(other) = names.insert(key.clone(), name) {
-            let text = format!("gets the name `{key}`, like `{other}`: rename one of them");
-            return Err(Problem::new(&at, text));
-        }
         let server = ServerEntry::deserialize(server).map_err(|_| {
             let text = "must be an object with `command` (a string), `args` (a list of strings) \
                 and `env`, or with `url` and `headers`";
             Problem::new(&at, text)
         })?;
-        config.backends.insert(key, server.check(at, environment)?);
+        let backend = server.check(at, environment)?;
+        match config.backends.entry(key) {
+            Entry::Vacant(free) => _ = free.insert(backend),
+            Entry::Occupied(taken) => {
+                let key = taken.key().clone();
+                add_duplicate(&mut config, name, key);
+            }
+        }
     }
     Ok(config)
 }
 
+/// Adds a disabled backend in place of the server `name`, whose key another server has.
+fn add_duplicate(config: &mut Config, name: &str, key: BackendKey) {
+    let mut keys = (2..100).filter_map(|number| key.numbered(number));
+    let Some(free) = keys.find(|key| !config.backends.contains_key(key)) else {
+        return;
+    };
+    let name = name.to_owned();
+    let duplicate = BackendConfig {
+        disabled: Some(DisabledReason::Duplicate { name, key }),
+        ..BackendConfig::new(Target::Http(Remote::default()))
+    };
+    config.backends.insert(free, duplicate);
+}
+
+/// Returns the names of servers that are in the file again: a map keeps only the last of them.
+fn repeated_names(text: &str) -> Vec<String> {
+    let file = parse_to_ast(text, &CollectOptions::default(), &ParseOptions::default());
+    let Some(file) = file.ok().and_then(|file| file.value) else {
+        return Vec::new();
+    };
+    let servers = file.as_object().and_then(|file| {
+        let settings = file.get_object("mcp");
+        let mut fields = SERVER_FIELDS.into_iter();
+        fields.find_map(|field| {
+            file.get_object(field)
+                .or_else(|| settings?.get_object(field))
+        })
+    });
+    let mut seen = BTreeSet::new();
+    let names = servers.into_iter().flat_map(|servers| &servers.properties);
+    let names = names.map(|server| server.name.as_str());
+    names
+        .filter(|name| !seen.insert(name.to_string()))
+        .map(str::to_owned)
+        .collect()
+}
+
 impl ServerEntry {
     fn check(self, at: [&str; 2], environment: &Environment<'_>) -> Result<BackendConfig, Problem> {
+        let configured = self.disabled.then_some(DisabledReason::Configured);
         let mut reader = FieldReader::new(at, environment);
-        let mut disabled = self.disabled.then(|| "by the configuration".to_owned());
-        if self.env_file.is_some() {
-            let reason = "`envFile` is not supported: use `env`, with ${NAME} or file:PATH";
-            disabled = Some(reason.to_owned());
-        }
+        let mut disabled = self.env_file.is_some().then_some(DisabledReason::EnvFile);
         let target = match (self.command, self.url) {
             (Some(program), _) => {
                 let argv = std::iter::once(program).chain(self.args).collect();
@@ -123,7 +170,7 @@ impl ServerEntry {
             (None, None) => return Err(Problem::new(&at, "needs `command` or `url`")),
         };
         Ok(BackendConfig {
-            disabled: disabled.or(reader.missing),
+            disabled: configured.or(disabled).or(reader.missing),
             ..BackendConfig::new(target)
         })
     }

@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
-use super::Secret;
 use super::error::Problem;
 use super::expand::{Environment, ExpandError, is_variable};
+use super::{DisabledReason, Secret};
 
 /// Reads the fields of one backend. A variable that is not set disables this backend only.
 pub(super) struct FieldReader<'a> {
@@ -13,7 +13,7 @@ pub(super) struct FieldReader<'a> {
     at: [&'a str; 2],
     environment: &'a Environment<'a>,
     /// The reason why the backend is disabled.
-    pub(super) missing: Option<String>,
+    pub(super) missing: Option<DisabledReason>,
 }
 
 impl<'a> FieldReader<'a> {
@@ -121,8 +121,9 @@ impl<'a> FieldReader<'a> {
 
     fn unset(&mut self, field: &str, error: ExpandError) -> Result<(), Problem> {
         match error {
-            ExpandError::Missing(_) => {
-                self.missing.get_or_insert(error.to_string());
+            ExpandError::Missing(name) => {
+                self.missing
+                    .get_or_insert(DisabledReason::MissingVariable(name));
                 Ok(())
             }
             ExpandError::Wrong(text) => Err(self.wrong(field, text)),

@@ -129,7 +129,7 @@ fn all_fields_of_a_file_are_read() {
     assert_eq!(remote.url, "http://127.0.0.1:8080/mcp");
     assert_eq!(remote.headers["X-Key"].read().unwrap(), "k");
     let codefluss = backend(&config, "codefluss");
-    assert_eq!(codefluss.disabled.as_deref(), Some("by the configuration"));
+    assert_eq!(codefluss.disabled, Some(DisabledReason::Configured));
     assert!(matches!(&codefluss.target, Target::Http(remote) if remote.token.is_some()));
     assert_eq!(codefluss.era, EraChoice::Unversioned);
 }
@@ -145,8 +145,8 @@ fn missing_variable_disables_one_backend() {
         command = ["b"]
         "#,
     );
-    let why = backend(&config, "a").disabled.as_deref();
-    assert_eq!(why, Some("the environment variable NOWHERE is not set"));
+    let why = DisabledReason::MissingVariable("NOWHERE".to_owned());
+    assert_eq!(backend(&config, "a").disabled, Some(why));
     assert_eq!(backend(&config, "b").disabled, None);
 }
 
@@ -186,8 +186,8 @@ fn configurations_of_other_hosts_are_read() {
     let child = child(backend(&config, "my-files"));
     assert_eq!(child.argv, ["npx", "-y", "server", "8080"]);
     assert_eq!(child.env["KEY"].read().unwrap(), "s3cret");
-    let disabled = |key| backend(&config, key).disabled.clone().unwrap();
-    assert_eq!(disabled("off"), "by the configuration");
+    let disabled = |key| backend(&config, key).disabled.as_ref().unwrap().to_string();
+    assert_eq!(disabled("off"), "disabled by the configuration");
     assert!(matches!(
         &backend(&config, "old").target,
         Target::Http(remote) if remote.transport == RemoteTransport::Sse
@@ -211,6 +211,23 @@ fn configurations_of_other_hosts_are_read() {
         matches!(everything, Target::Http(remote) if remote.url == "http://127.0.0.1:8080/mcp")
     );
     assert!(backend(&config, "local").is_child());
+    let twice = r#"{"servers": {
+        "a b": {"command": "1"}, "A-B": {"command": "2"}, "x": {"command": "3"}, "x": {"command": "4"}
+    }}"#;
+    let config = parse("mcp.json", twice).unwrap();
+    let commands = ["a-b", "x"].map(|key| self::child(backend(&config, key)).argv.concat());
+    assert_eq!(
+        commands,
+        ["1", "4"],
+        "the last of two members, as in all parsers"
+    );
+    for (key, name, other) in [("a-b-2", "\"A-B\"", "`a-b`"), ("x-2", "\"x\"", "`x`")] {
+        let reason = backend(&config, key).disabled.as_ref().unwrap().to_string();
+        assert!(
+            reason.starts_with(&format!("{name} gets the name {other}")),
+            "{reason}"
+        );
+    }
     let settings = r#"{"editor.x": 1, "mcp": {"servers": {"a": {"command": "a"}}}}"#;
     assert_eq!(parse("settings.json", settings).unwrap().backends.len(), 1);
 }

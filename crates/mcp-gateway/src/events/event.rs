@@ -22,6 +22,8 @@ pub(crate) mod kind {
     pub(crate) const STOPPED: &str = "gateway.stopped";
     /// A backend was configured.
     pub(crate) const BACKEND_REGISTERED: &str = "gateway.backend_registered";
+    /// A configured backend is not used.
+    pub(crate) const BACKEND_DISABLED: &str = "gateway.backend_disabled";
     /// A backend is running.
     pub(crate) const BACKEND_STARTED: &str = "gateway.backend_started";
     /// A backend has failed.

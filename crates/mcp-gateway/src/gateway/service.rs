@@ -29,12 +29,15 @@ impl mcp_serve::Service for Gateway {
 
     /// The gateway is degraded while a backend is down; `gateway_status` has the details.
     async fn probe(&self) -> Result<(), ToolError> {
-        let down: Vec<String> = self
+        let mut down: Vec<String> = self
             .backends()
             .values()
             .filter(|backend| !backend.is_up())
             .map(|backend| backend.key.to_string())
             .collect();
+        let config = self.config();
+        let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
+        down.extend(unusable.map(|(key, reason)| format!("{key} ({reason})")));
         if down.is_empty() {
             return Ok(());
         }
@@ -108,6 +111,8 @@ impl Gateway {
     /// hidden and the search tools take their place.
     fn listed(self: &Arc<Self>, catalog: &Catalog, read_only: bool) -> ServerItems {
         let mut lists = catalog.lists.clone();
+        let gateway = Arc::clone(self);
+        lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool)));
         let limit = self.config().search_above;
         if limit.is_some_and(|limit| catalog.listed_tools().count() > limit) {
             for (tool, _) in &mut lists.tools {

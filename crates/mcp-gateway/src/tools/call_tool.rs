@@ -35,10 +35,12 @@ impl Tool for CallTool {
         }
         let catalog = gateway.catalog();
         let tool = catalog.tool(&self.name).ok_or_else(|| {
-            ToolError::not_found(format!(
-                "There is no tool {:?}; find tools with search_tools.",
-                self.name
-            ))
+            gateway.why_missing(&self.name).unwrap_or_else(|| {
+                ToolError::not_found(format!(
+                    "There is no tool {:?}; find tools with search_tools.",
+                    self.name
+                ))
+            })
         })?;
         let running = tool.start(&self.arguments, call).map_err(|error| {
             ToolError::invalid_argument(format!("{}: {}", error.field, error.reason))

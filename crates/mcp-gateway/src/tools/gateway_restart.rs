@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::BackendState;
-use crate::gateway::Gateway;
+use crate::gateway::{Gateway, not_used};
 
 /// Restart a backend after crash_loop or when it hangs. Its running calls fail.
 #[derive(Deserialize, JsonSchema)]
@@ -34,6 +34,11 @@ impl Tool for GatewayRestart {
     async fn call(self, gateway: &Gateway, _: &Call) -> Result<Restarted, ToolError> {
         let backends = gateway.backends();
         let mut all = backends.values();
+        let config = gateway.config();
+        let mut disabled = config.disabled();
+        if let Some((key, reason)) = disabled.find(|(key, _)| key.as_str() == self.backend) {
+            return Err(not_used(key, reason));
+        }
         let found = all.find(|backend| backend.key.as_str() == self.backend);
         let backend = found.ok_or_else(|| {
             let names: Vec<&str> = backends.keys().map(|key| key.as_str()).collect();

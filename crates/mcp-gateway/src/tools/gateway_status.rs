@@ -8,7 +8,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::backend::{Backend, BackendState};
-use crate::config::Isolation;
+use crate::config::{BackendKey, DisabledReason, Isolation};
 use crate::gateway::Gateway;
 use crate::names::RefusedItem;
 
@@ -57,9 +57,9 @@ impl Settings {
     }
 }
 
-#[derive(Serialize, JsonSchema)]
+#[derive(Default, Serialize, JsonSchema)]
 struct BackendReport {
-    /// `stopped`, `starting`, `running`, `failed` or `crash_loop`.
+    /// `stopped`, `starting`, `running`, `failed`, `crash_loop` or `disabled`.
     #[schemars(with = "String")]
     status: BackendState,
     namespace: String,
@@ -129,6 +129,13 @@ impl Tool for GatewayStatus {
         let catalog = gateway.catalog();
         let events = gateway.log().health();
         let backends = gateway.backends();
+        let used = backends
+            .values()
+            .map(|backend| (backend.key.to_string(), BackendReport::new(backend)));
+        let config = gateway.config();
+        let disabled = config
+            .disabled()
+            .map(|(key, reason)| (key.to_string(), BackendReport::disabled(key, reason)));
         let not_offered = catalog.refused.iter().take(MAX_NOT_OFFERED);
         Ok(GatewayReport {
             gateway: GatewayInfo {
@@ -136,10 +143,7 @@ impl Tool for GatewayStatus {
                 version: env!("CARGO_PKG_VERSION"),
                 config: Settings::new(call),
             },
-            backends: backends
-                .values()
-                .map(|backend| (backend.key.to_string(), BackendReport::new(backend)))
-                .collect(),
+            backends: used.chain(disabled).collect(),
             capabilities: CapabilityCounts {
                 tools: catalog.listed_tools().count(),
                 resources: catalog.lists.resources.len(),
@@ -166,6 +170,15 @@ impl Tool for GatewayStatus {
 }
 
 impl BackendReport {
+    fn disabled(key: &BackendKey, reason: &DisabledReason) -> Self {
+        Self {
+            status: BackendState::Disabled,
+            namespace: key.to_string(),
+            last_error: Some(reason.to_string()),
+            ..Self::default()
+        }
+    }
+
     fn new(backend: &Backend) -> Self {
         let status = backend.status();
         let metrics = &backend.metrics;

@@ -1,0 +1,99 @@
+//! Backends that cannot be used, and answers that cannot be: the reason is said everywhere.
+
+use std::time::{Duration, Instant};
+
+use serde_json::{Value, json};
+
+use super::env::{Folder, Gateway, failure};
+use crate::harness::{Dialect, FakeService, Response, assert_contains, binary};
+
+#[tokio::test]
+async fn reason_of_an_unused_backend_is_said_everywhere() {
+    let config = json!({"mcpServers": {
+        "b": {"command": binary("mcp-conformance"), "args": ["--stdio"]},
+        "needs": {"url": "http://127.0.0.1:1/mcp", "headers": {"X": "${NOT_SET_HERE}"}},
+        "env-file": {"command": "x", "envFile": ".env"},
+        "off": {"command": "x", "disabled": true},
+        "b ": {"command": "x"},
+        "down": {"url": "http://127.0.0.1:1/mcp"},
+    }});
+    let gateway = Gateway::running(Folder::new(), &config.to_string()).await;
+    let rows = [
+        ("needs", "the environment variable NOT_SET_HERE is not set"),
+        ("env-file", "`envFile` is not supported"),
+        ("off", "disabled by the configuration"),
+        ("b-2", "rename one of them"),
+    ];
+    let status = gateway.status().await;
+    let events = gateway.events_of("gateway.backend_disabled").await;
+    let log = gateway.log();
+    for (key, reason) in rows {
+        let backend = &status["backends"][key];
+        assert_eq!(backend["status"], "disabled", "{status}");
+        assert_contains(&backend["last_error"], reason);
+        let mut events = events.as_array().unwrap().iter();
+        let event = events.find(|event| event["metadata"]["backend"] == key);
+        assert_contains(&event.unwrap()["metadata"]["reason"], reason);
+        assert!(
+            log.lines()
+                .any(|line| line.contains(key) && line.contains(reason))
+        );
+        for name in [format!("{key}__x"), format!("{key}:x"), format!("{key}.x")] {
+            for dialect in Dialect::ALL {
+                let answer = gateway.call_as(dialect, &name, "{}").await;
+                assert_contains(&answer.body, &format!("backend {key} is not used"));
+                assert_contains(&answer.body, reason);
+            }
+        }
+        let call = json!({"name": format!("{key}__x"), "arguments": {}});
+        let error = gateway.error("mcp.callTool", call).await;
+        assert_contains(&error["message"], reason);
+        let restart = json!({"backend": key});
+        let refused = failure(&gateway.answer("gateway_restart", restart).await);
+        assert_contains(&refused, reason);
+    }
+    let missing = failure(&gateway.answer("down__x", json!({})).await);
+    assert_contains(&missing, "backend down is down");
+    assert_contains(&gateway.unknown_tool("b__x").await, "Tool not found");
+    let ready = gateway.request("GET", "/readyz", &[]).await.body;
+    assert_contains(&ready, "needs (the environment variable");
+    assert!(!ready.contains("off"), "{ready}");
+}
+
+#[tokio::test]
+async fn cause_of_an_unusable_answer_is_named() {
+    const LIST: &str = r#"{"tools":[{"name":"work","inputSchema":{"type":"object"}}]}"#;
+    let service = FakeService::start(|request| {
+        let request: Value = serde_json::from_slice(&request.body).unwrap();
+        let id = &request["id"];
+        let answer = |id: &Value, result: &str| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#)
+        };
+        let fault = request["params"]["arguments"]["fault"].as_str();
+        let (status, body) = match fault {
+            None => (200, answer(id, LIST)),
+            Some("redirect") => (307, String::new()),
+            Some("5xx") => (502, String::new()),
+            Some("id") => (200, answer(&json!(7_777), "{}")),
+            Some("text") => (200, "<p>Hello".to_owned()),
+            Some(json) => (200, answer(id, json)),
+        };
+        Response::Http(status, "application/json", body.into())
+    })
+    .await;
+    let backend = format!("url = \"{}\"\nprotocol = \"rpc\"\n", service.url);
+    let gateway = Gateway::with(&backend).await;
+    let started = Instant::now();
+    for (fault, cause) in [
+        ("redirect", "HTTP 307, a redirect, which is not followed"),
+        ("5xx", "HTTP 502"),
+        ("{\"mean\":NaN}", "invalid JSON: NaN is not a JSON value"),
+        ("id", "the id of another request"),
+        ("text", "not a JSON-RPC message"),
+    ] {
+        let arguments = json!({"fault": fault});
+        let text = gateway.backend_failure("b__work", arguments).await;
+        assert_contains(&text, cause);
+    }
+    assert!(started.elapsed() < Duration::from_secs(5));
+}
