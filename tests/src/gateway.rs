@@ -12,6 +12,7 @@ mod hostile;
 mod http_backends;
 mod input_requests;
 mod isolation;
+mod instructions;
 mod list_changes;
 mod many_clients;
 mod questions;

@@ -1,5 +1,6 @@
 //! Dispatch: one frame in, one reply out, for every era and transport.
 
+mod audit;
 mod caller;
 mod catalog;
 mod change_notifier;
@@ -44,6 +45,7 @@ use crate::error::ErrorCodes;
 use crate::health::Health;
 use crate::sign::Signer;
 
+pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};
 pub use caller::{Caller, Peer};
 use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
@@ -170,6 +172,13 @@ impl Server {
     /// The reason why the service cannot be used; `None` while it can.
     pub fn degraded(&self) -> Option<String> {
         lock(&self.degraded).clone()
+    }
+
+    /// Records a request of `caller` that its transport has refused because of an error of this kind.
+    pub fn record_refusal(&self, caller: Option<&Arc<str>>, kind: &'static str) {
+        if let Some(audit) = &self.features.audit {
+            audit.refused(caller, kind);
+        }
     }
 
     /// Cancels and removes the tasks of a caller whose session has ended.

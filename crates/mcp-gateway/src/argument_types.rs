@@ -1,5 +1,6 @@
 //! The types and sizes of a call's arguments, for the event log; never the values.
 
+use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
 use mcp_core::jsonrpc::{Members, string};
@@ -9,7 +10,7 @@ use serde_json::value::RawValue;
 /// Fields that are listed; the others are only counted.
 const MAX_LISTED_FIELDS: usize = 24;
 
-/// Names that tools declare are shorter; a longer one may be a value by mistake.
+/// Longer names are only counted.
 const MAX_FIELD_NAME: usize = 40;
 
 /// Larger arguments are not parsed again; that would cost more than the log entry is worth.
@@ -24,14 +25,15 @@ const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 pub(crate) struct ArgumentTypes(String);
 
 impl ArgumentTypes {
-    /// The types of `value`, which need not be an object.
-    pub(crate) fn new(value: &RawValue) -> Self {
+    /// The types of `value`, which need not be an object. Only fields that are in `known` are named: any
+    /// other name could be a value by mistake.
+    pub(crate) fn new(value: &RawValue, known: &BTreeSet<String>) -> Self {
         let json = value.get();
         let mut types = String::with_capacity(128);
         if json.len() > MAX_ARGUMENT_BYTES {
             push_type(&mut types, "large", Some(json.len()));
         } else if let Some(fields) = Members::read(json) {
-            push_fields(&mut types, &fields);
+            push_fields(&mut types, &fields, known);
         } else {
             push_value(&mut types, json);
         }
@@ -43,10 +45,10 @@ impl ArgumentTypes {
     }
 }
 
-fn push_fields(types: &mut String, fields: &Members) {
+fn push_fields(types: &mut String, fields: &Members, known: &BTreeSet<String>) {
     let (mut shown, mut others) = (0, 0);
     for (name, json) in fields.iter() {
-        if shown == MAX_LISTED_FIELDS || !is_field_name(name) {
+        if shown == MAX_LISTED_FIELDS || !known.contains(name) || !is_field_name(name) {
             others += 1;
             continue;
         }
@@ -93,7 +95,7 @@ fn push_type(types: &mut String, name: &str, size: Option<usize>) {
     };
 }
 
-/// Returns true for the usual form of a field name; any other text could be a value by mistake.
+/// Returns true for the usual form of a field name, which needs no escapes.
 fn is_field_name(text: &str) -> bool {
     let legal =
         |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'_' | b'-' | b'.' | b'$');
@@ -106,16 +108,21 @@ mod tests {
 
     fn types(json: &str) -> String {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();
-        ArgumentTypes::new(&raw).json().to_owned()
+        let names = [
+            "workflow", "inputs", "wait", "limit", "items", "none", "s3 cret",
+        ];
+        let known = names.map(str::to_owned).into_iter();
+        let known = known.chain((0..1000).map(|n| format!("field{n}")));
+        ArgumentTypes::new(&raw, &known.collect()).json().to_owned()
     }
 
     #[test]
     fn keeps_types_and_sizes_only() {
         let json = r#"{"workflow":"s3cr\u00e9t","inputs":{"token":"s3cret","n":[1]},"wait":true,
-            "limit":12345678901234567890123,"items":["s3cret",2],"none":null,"s3 cret":1}"#;
+            "limit":12345678901234567890123,"items":["s3cret",2],"none":null,"s3 cret":1,"s3cret":2}"#;
         assert_eq!(
             types(json),
-            r#"{"workflow":"string(7)","inputs":"object(2)","wait":"boolean","limit":"number","items":"array(2)","none":"null","…":"1 more"}"#
+            r#"{"workflow":"string(7)","inputs":"object(2)","wait":"boolean","limit":"number","items":"array(2)","none":"null","…":"2 more"}"#
         );
         assert_eq!(types("{}"), "{}");
         assert_eq!(types(r#"["s3cret"]"#), r#""array(1)""#);

@@ -127,6 +127,7 @@ impl Catalog {
                 backend: Arc::clone(&part.backend),
                 item: Arc::clone(&published.item),
                 published: Arc::clone(&published.name),
+                known: known_arguments(&definition),
                 effect: definition.effect,
                 is_denied,
             });
@@ -195,6 +196,13 @@ fn published_names(
                 names: list(snapshot).iter().map(|item| item.id.as_str()).collect(),
             }),
     )
+}
+
+/// Returns the names of the arguments in the schema of a tool.
+fn known_arguments(tool: &ToolDefinition) -> BTreeSet<String> {
+    let properties = tool.input_schema["properties"].as_object();
+    let names = properties.into_iter().flat_map(serde_json::Map::keys);
+    names.cloned().collect()
 }
 
 /// Returns the item of a published name, and its backend.

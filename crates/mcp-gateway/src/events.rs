@@ -7,6 +7,7 @@
 //! A failing store does not affect calls: events wait in a bounded queue, more events are counted and
 //! dropped, the log is reported as degraded, and writing is tried again with a backoff.
 
+mod clock;
 mod event;
 mod location;
 mod log;
@@ -19,7 +20,7 @@ mod store;
 mod trace;
 mod writer;
 
-pub(crate) use self::event::{Event, EventStatus, FinishedCall, Outcome, kind};
+pub(crate) use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
 pub(crate) use self::location::StoreLocation;
 pub(crate) use self::log::EventLog;
 pub(crate) use self::record::Record;

@@ -4,16 +4,20 @@
 //! * [`relay`]: forwards requests and answers; [`catalog`]: the merged lists of all backends;
 //!   [`tools`]: the gateway's own tools.
 //! * [`config`]: the backends and settings, read from one file that is watched for changes.
+//! * [`instructions`]: the instructions of the backends for the model.
 //! * [`names`]: the public names of the backends' tools.
 //! * [`argument_types`]: the types and sizes of arguments, without their values.
+//! * [`audit`]: records requests that are not relayed.
 //! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
 mod argument_types;
+mod audit;
 mod backend;
 mod catalog;
 mod config;
 mod events;
 mod gateway;
+mod instructions;
 mod metrics;
 mod names;
 mod product;

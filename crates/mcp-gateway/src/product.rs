@@ -8,6 +8,7 @@ use mcp_serve::Product;
 use crate::config::Options;
 use crate::events::EventLog;
 use crate::gateway::Gateway;
+use crate::instructions;
 use crate::tools;
 
 /// Returns the gateway server: its name, port, options and tools.
@@ -18,6 +19,7 @@ pub fn product() -> Product<Gateway, Options> {
         "Every MCP server behind one endpoint: namespaced, supervised and logged",
         connect,
     )
+    .instructions(instructions::OWN)
     .port(3455)
     .tools(|_| tools::own())
 }

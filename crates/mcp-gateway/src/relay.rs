@@ -3,6 +3,7 @@
 //! * [`client_request`]: the client's request, parsed once.
 //! * [`request`]: that request to the backend, with the questions that the backend asks meanwhile.
 //! * [`call_handler`]: the backend's messages during a request.
+//! * [`record`]: the event of a request.
 //! * [`suspended`]: requests that wait for the client's next call with an answer.
 //! * [`task`]: backends that answer with a task.
 //! * [`tool`], [`resource`], [`prompt`]: the relayed items in the gateway's lists.
@@ -10,6 +11,7 @@
 mod call_handler;
 mod client_request;
 pub(crate) mod prompt;
+mod record;
 mod request;
 pub(crate) mod resource;
 mod suspended;
@@ -22,12 +24,14 @@ use mcp_core::jsonrpc::{Json, Members};
 use mcp_core::method::MethodFuture;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::value::RawValue;
+use upstream::redact::redacted;
 
 use self::client_request::ClientRequest;
+use self::record::RequestRecord;
 use self::request::RelayedRequest;
 use self::suspended::SuspendedRequests;
 use crate::backend::Backend;
-use crate::events::EventLog;
+use crate::events::{EventLog, FinishedRequest};
 
 /// The state that all relayed items share.
 #[derive(Clone)]
@@ -51,12 +55,19 @@ struct RelayedItem {
     backend: Arc<Backend>,
     /// Its name, URI or URI template in the backend's list.
     id: Arc<str>,
+    /// Its published name; the same as `id` for a resource.
+    published: Arc<str>,
 }
 
 impl RelayedItem {
-    fn new(relay: &Relay, backend: &Arc<Backend>, id: Arc<str>) -> Self {
+    fn new(relay: &Relay, backend: &Arc<Backend>, id: Arc<str>, published: Arc<str>) -> Self {
         let (relay, backend) = (relay.clone(), Arc::clone(backend));
-        Self { relay, backend, id }
+        Self {
+            relay,
+            backend,
+            id,
+            published,
+        }
     }
 
     /// Forwards the client's request about `item`, with this parameter as JSON, and returns the result.
@@ -69,6 +80,13 @@ impl RelayedItem {
     ) -> Result<Members, ToolError> {
         let mut client = ClientRequest::new(call);
         client.params.set(name, json);
+        let event = FinishedRequest {
+            method: Some(method.into()),
+            item: redacted(item).into(),
+            request_bytes: json.len(),
+            ..FinishedRequest::default()
+        };
+        let mut record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
         let request = RelayedRequest {
             relay: &self.relay,
             backend: &self.backend,
@@ -77,7 +95,9 @@ impl RelayedItem {
             may_repeat: true,
             client,
         };
-        let mut result = request.run().await?;
+        let result = request.run().await;
+        record.finish(&result);
+        let mut result = result?;
         result.remove("resultType");
         Ok(result)
     }
@@ -87,7 +107,7 @@ impl RelayedItem {
         Some(Box::pin(async move {
             let parameter = ("ref", reference.as_str());
             let result = self
-                .forward("completion/complete", &self.id, parameter, call)
+                .forward("completion/complete", &self.published, parameter, call)
                 .await?;
             Ok(Json::Owned(result.encode()))
         }))

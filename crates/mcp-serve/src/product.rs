@@ -7,7 +7,7 @@ use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{ChangeNotifier, Identity, Server};
+use mcp_core::server::{Audit, ChangeNotifier, Identity, Server};
 use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
 use prometheus_client::registry::Registry;
 use schemars::JsonSchema;
@@ -23,6 +23,7 @@ use crate::function;
 /// server. A server without either is made by [`Product::new`].
 pub struct Product<S = (), O = NoOptions> {
     pub(crate) identity: Identity,
+    pub(crate) instructions: String,
     pub(crate) port: u16,
     pub(crate) connect: fn(O) -> anyhow::Result<S>,
     pub(crate) tools: fn(&O) -> Toolset<S>,
@@ -63,6 +64,7 @@ impl<S, O> Product<S, O> {
                 version: version.to_owned(),
                 description: description.to_owned(),
             },
+            instructions: String::new(),
             port: 3000,
             connect,
             tools: |_| Toolset::new(),
@@ -71,6 +73,17 @@ impl<S, O> Product<S, O> {
             prompts: PromptSet::new(),
             methods: MethodSet::new(),
             experimental: Map::new(),
+        }
+    }
+
+    /// Sets the instructions, which clients show to the model with the tools: how the tools belong
+    /// together, in a few sentences, since they are paid in every conversation.
+    #[must_use]
+    pub fn instructions(self, instructions: &str) -> Self {
+        let instructions = instructions.to_owned();
+        Self {
+            instructions,
+            ..self
         }
     }
 
@@ -168,6 +181,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// The channel that announces changes of lists and resources; `None` if they never change.
     fn changes(&self) -> Option<ChangeNotifier> {
+        None
+    }
+
+    /// Records the requests of clients; `None` for no records.
+    fn audit(&self) -> Option<Arc<dyn Audit>> {
         None
     }
 

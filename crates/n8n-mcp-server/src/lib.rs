@@ -45,6 +45,12 @@ use mcp_serve::{Product, Service};
 pub use crate::options::Options;
 pub use crate::service::N8n;
 
+/// Sent to the model with the tools.
+const INSTRUCTIONS: &str = "Workflows of one n8n; list_workflows shows them, and get_workflow how each can be run \
+     and with which parameters. run_workflow waits for the end; if the answer is `running` or \
+     `waiting`, ask get_execution for the result instead of running it again. Each workflow \
+     with the tag for tools is also a tool of its own.";
+
 /// The n8n server.
 pub fn product() -> Product<N8n, Options> {
     Product::with_service(
@@ -53,6 +59,7 @@ pub fn product() -> Product<N8n, Options> {
         "n8n workflows: list, inspect and run them",
         Options::connect,
     )
+    .instructions(INSTRUCTIONS)
     .port(3456)
     .tools(|_| tools::all())
     .resources(resources::all())

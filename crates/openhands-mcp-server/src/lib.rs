@@ -41,6 +41,12 @@ use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
 
+/// Sent to the model with the tools.
+const INSTRUCTIONS: &str = "run_task gives a whole coding task to an agent with its own shell and files: describe \
+     the goal, the context and when it is done. If the answer is `running` or `queued`, call \
+     wait_task with its task_id instead of starting the task again. Correct or continue a \
+     task with send_message, and check its work with get_task_changes.";
+
 /// The OpenHands server.
 pub fn product() -> Product<OpenHands, Options> {
     Product::with_service(
@@ -49,6 +55,7 @@ pub fn product() -> Product<OpenHands, Options> {
         "OpenHands tasks: give coding work to an agent and get the result",
         OpenHands::new,
     )
+    .instructions(INSTRUCTIONS)
     .port(3457)
     .tools(|_| tools::all())
     .resources(resources::all())

@@ -220,7 +220,7 @@ impl Gateway {
         names.map(str::to_owned).collect()
     }
 
-    /// Returns the recorded calls, oldest first.
+    /// Returns the recorded calls of backends' tools, oldest first.
     pub(super) async fn calls(&self) -> Vec<Value> {
         let query = json!({"event_type": "gateway.tool_call", "limit": 1000});
         let events = self.own("get_events", query).await;

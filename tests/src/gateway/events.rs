@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, failure, misbehaving, stdio_fixture, text};
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::{Server, assert_contains, assert_lacks, eventually};
+use crate::harness::{Server, assert_contains, assert_lacks, eventually, wait_until};
 
 #[tokio::test]
 async fn each_call_is_recorded_once() {
@@ -47,6 +47,122 @@ async fn each_call_is_recorded_once() {
     // Real time, to see that no second event comes.
     tokio::time::sleep(Duration::from_millis(300)).await;
     assert_eq!(recorded().await.len(), wanted.len());
+}
+
+/// The own tools, resources, prompts, completions and refusals, in every era and by name; and no secret that
+/// a client sends as a name.
+#[tokio::test]
+async fn every_request_of_a_person_is_recorded() {
+    const KEY: &str = "sk-proj-abcdefghijklmnopqrstuvwxyz0123456789";
+    let folder = Folder::new();
+    let tokens = folder.write("tokens", "ada ada-has-a-token-of-32-characters\n");
+    let config = format!("[backends.b]\n{}\n", stdio_fixture());
+    let gateway = Gateway::start(folder, &config, &["--token-file", &tokens]).await;
+    let token = [("authorization", "Bearer ada-has-a-token-of-32-characters")];
+    let post = async |method: &str, params: Value| {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        gateway.post_with(&token, body.to_string()).await
+    };
+    wait_until("the tools", async || {
+        let listed = post("tools/list", json!({})).await.body;
+        listed.contains("b__greet")
+    })
+    .await;
+    let reference = json!({"type": "ref/prompt", "name": "b__test_simple_prompt"});
+    let completion = json!({"ref": reference, "argument": {"name": "a", "value": "s3cret"}});
+    let call = |name: &str, arguments: Value| json!({"name": name, "arguments": arguments});
+    let rows = [
+        (
+            "tools/call",
+            call("gateway_status", json!({})),
+            "gateway_status",
+            "ok",
+        ),
+        (
+            "tools/call",
+            call("get_events", json!({KEY: 1})),
+            "get_events",
+            "failed",
+        ),
+        (
+            "tools/call",
+            call("gateway_restart", json!({"backend": "b"})),
+            "gateway_restart",
+            "ok",
+        ),
+        (
+            "mcp.callTool",
+            call("nothing", json!({})),
+            "nothing",
+            "failed",
+        ),
+        ("tools/call", call(KEY, json!({})), "***", "failed"),
+        (
+            "resources/read",
+            json!({"uri": "x://none?token=s3cret"}),
+            "x://none?token=***",
+            "failed",
+        ),
+        ("prompts/get", call("none", json!({})), "none", "failed"),
+        (
+            "completion/complete",
+            completion,
+            "b__test_simple_prompt",
+            "ok",
+        ),
+        (
+            "tools/call",
+            call("b__greet", json!({"name": "Ada", "s3cret": 1})),
+            "b__greet",
+            "failed",
+        ),
+    ];
+    for (method, params, ..) in &rows {
+        post(method, params.clone()).await;
+    }
+    let events = eventually("the events", async || {
+        let found = post("tools/call", call("get_events", json!({"limit": 1000})))
+            .await
+            .json();
+        let found: Value = serde_json::from_str(text(found.get("result")?)).unwrap();
+        Some(found).filter(|found| found.to_string().contains("b__greet"))
+    })
+    .await;
+    let events = events.as_array().unwrap();
+    for (method, _, item, outcome) in &rows {
+        let field = match item.starts_with("b__greet") {
+            true => "tool_name",
+            false => "item",
+        };
+        let found = events
+            .iter()
+            .map(|event| &event["metadata"])
+            .find(|facts| facts[field] == *item);
+        let facts = found.unwrap_or_else(|| panic!("{method} {item}: {events:?}"));
+        assert_has!(facts, {"principal": "ada", "outcome": outcome});
+    }
+    let all = json!(events).to_string();
+    for secret in [KEY, "s3cret"] {
+        assert_lacks(&all, secret);
+    }
+}
+
+#[tokio::test]
+async fn flood_that_is_refused_is_one_event() {
+    let limit = ["--rate-limit", "100"];
+    let gateway = Gateway::start(Folder::new(), "", &limit).await;
+    let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
+    let flood = futures_util::future::join_all((0..400).map(|_| gateway.post(ping))).await;
+    assert!(flood.iter().filter(|reply| reply.status == 429).count() > 100);
+    let refused = eventually("the event", async || {
+        let query = json!({"event_type": "gateway.request_refused"});
+        let found = gateway.answer("get_events", query).await;
+        let found: Value = serde_json::from_str(text(found.get("result")?)).unwrap();
+        found.as_array().filter(|found| !found.is_empty()).cloned()
+    })
+    .await;
+    assert_eq!(refused.len(), 1, "{refused:?}");
+    assert_has!(refused[0]["metadata"], {"principal": null, "reason": "rate_limited", "count": 1});
 }
 
 #[tokio::test]

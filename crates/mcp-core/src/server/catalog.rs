@@ -17,6 +17,8 @@ pub(super) struct Catalog {
     pub(super) tools: ToolCatalog,
     pub(super) resources: BoundItems<ResourceKind>,
     pub(super) prompts: BoundItems<PromptKind>,
+    /// Instructions for the model; empty for none.
+    pub(super) instructions: String,
     why_missing: Option<WhyMissing>,
     /// The results of `resources/list`, `resources/templates/list` and `prompts/list`.
     pub(super) resource_list: Json,
@@ -38,6 +40,7 @@ impl Catalog {
             template_list: resource_list("resourceTemplates", true),
             prompt_list: list("prompts", encoded_prompts),
             tools: ToolCatalog::new(items.tools),
+            instructions: items.instructions,
             why_missing: items.why_missing,
             resources,
             prompts,
@@ -92,6 +95,10 @@ impl Server {
         add::<ResourceKind>(&mut items.resources, more.resources);
         add::<PromptKind>(&mut items.prompts, more.prompts);
         items.why_missing = more.why_missing;
+        if !items.instructions.is_empty() && !more.instructions.is_empty() {
+            items.instructions.push('\n');
+        }
+        items.instructions.push_str(&more.instructions);
         let catalog = Arc::new(Catalog::new(items));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);

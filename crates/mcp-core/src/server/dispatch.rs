@@ -9,6 +9,7 @@ use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
+use super::audit::{AuditNotes, AuditRecord};
 use super::catalog::Catalog;
 use super::context::Context;
 use super::legacy_client::LegacyClient;
@@ -114,8 +115,12 @@ impl Server {
             Err(error) => return Some(self.refuse(Some(request.id), era, &error)),
         };
         let request_token = request_token.as_ref();
-        let token = request_token.or(cancelled).cloned();
-        let outcome = self.outcome(&request, &params, era, source, token, in_batch);
+        let control = Control {
+            cancelled: request_token.or(cancelled).cloned(),
+            notes: Arc::default(),
+        };
+        let mut record = AuditRecord::new(self, &request, &params, source, &control.notes);
+        let outcome = self.outcome(&request, &params, era, source, &control, in_batch);
         let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| {
             tracing::error!(method = %request.method, "panicked");
@@ -124,7 +129,7 @@ impl Server {
         if request_token.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
-        Some(match outcome {
+        let reply = match outcome {
             Ok(result) => {
                 if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
                     connection.set_negotiated(found);
@@ -140,7 +145,11 @@ impl Server {
                 }
             }
             Err(error) => self.refuse(Some(request.id), era, &error),
-        })
+        };
+        if let Some(record) = &mut record {
+            record.answered(&reply);
+        }
+        Some(reply)
     }
 
     /// Computes the result of a request, in the form of its era.
@@ -150,15 +159,19 @@ impl Server {
         params: &Params<'_>,
         era: Era,
         source: &Source<'_>,
-        cancelled: Option<CancellationToken>,
+        control: &Control,
         in_batch: bool,
     ) -> Result<MethodResult, Error> {
         let method = self.method(&request.method, era);
         if in_batch {
             check_batched(method, era)?;
         }
-        let context = self.context(request, params, method, era, source, cancelled)?;
+        let context = self.context(request, params, method, era, source, control)?;
         let outcome = self.answer(method, &request.method, &context).await?;
+        if matches!(outcome, Outcome::NeedsInput(_)) {
+            // The last round is recorded.
+            control.notes.take_over();
+        }
         match (outcome, era) {
             (outcome, Era::Modern) => Ok(self.decorate(method, &request.method, &context, outcome)),
             (Outcome::Done(result), _) => Ok(result),
@@ -175,7 +188,7 @@ impl Server {
         method: McpMethod,
         era: Era,
         source: &Source<'a>,
-        cancelled: Option<CancellationToken>,
+        control: &Control,
     ) -> Result<Context<'a>, Error> {
         let mut modern = None;
         let (client, meta): (Arc<dyn Client>, _) = match (era, source.connection) {
@@ -190,7 +203,7 @@ impl Server {
             }
             _ => (Arc::<Caller>::clone(source.caller), params.meta()),
         };
-        let mut call = Call::new(client, cancelled);
+        let mut call = Call::new(client, control.cancelled.clone());
         let token = meta.progress_token().filter(|_| method.calls_tool());
         if let Some(token) = token {
             call = call.with_progress(token.to_owned());
@@ -209,6 +222,7 @@ impl Server {
                 timeout: self.settings.call_timeout,
                 connection: source.connection.cloned(),
                 revoked: source.caller.revocation().cloned(),
+                notes: Arc::clone(&control.notes),
             }));
         }
         let round = modern.as_deref().and_then(ModernClient::round);
@@ -297,6 +311,12 @@ pub(super) struct Source<'a> {
     pub(super) hints: &'a Hints<'a>,
     connection: Option<&'a Arc<Connection>>,
     pub(super) caller: &'a Arc<Caller>,
+}
+
+/// The ties of a request to the outside: its cancellation and its audit.
+struct Control {
+    cancelled: Option<CancellationToken>,
+    notes: Arc<AuditNotes>,
 }
 
 /// Returns an error for a request that must not be part of a batch.

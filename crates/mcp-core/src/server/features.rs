@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::ChangeNotifier;
+use super::{Audit, ChangeNotifier};
 use crate::method::MethodKind;
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
@@ -18,6 +18,8 @@ pub struct ServerFeatures {
     pub read_only: bool,
     /// Tools, resources and prompts that are always listed.
     pub items: ServerItems,
+    /// Records requests; `None` for no records.
+    pub audit: Option<Arc<dyn Audit>>,
     /// Custom methods.
     pub methods: BoundItems<MethodKind>,
     /// Capabilities outside of the specification, by name (seed 004).
@@ -40,6 +42,8 @@ pub struct ServerItems {
     pub resources: BoundItems<ResourceKind>,
     /// Prompts.
     pub prompts: BoundItems<PromptKind>,
+    /// Instructions for the model; empty for none.
+    pub instructions: String,
     /// Explains unknown tools; `None` if there is nothing to explain.
     pub why_missing: Option<WhyMissing>,
 }

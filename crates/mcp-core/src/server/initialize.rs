@@ -41,11 +41,12 @@ impl Server {
             capabilities["tasks"] =
                 json!({"list": {}, "cancel": {}, "requests": {"tools": {"call": {}}}});
         }
-        let result = json!({
+        let mut result = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": capabilities,
             "serverInfo": self.server_info(revision),
         });
+        self.add_instructions(&mut result);
         let negotiated = Negotiated {
             revision,
             capabilities: ClientCapabilities::read(&params.capabilities),
@@ -54,6 +55,14 @@ impl Server {
             negotiated: Some(negotiated),
             ..MethodResult::from(Json::from(result))
         }))
+    }
+
+    /// Adds the `instructions` to the result of a handshake, if there are any.
+    pub(super) fn add_instructions(&self, result: &mut Value) {
+        let catalog = self.catalog();
+        if !catalog.instructions.is_empty() {
+            result["instructions"] = json!(catalog.instructions);
+        }
     }
 
     /// `serverInfo` with the fields of the revision.

@@ -69,6 +69,24 @@ impl McpMethod {
         }
     }
 
+    /// The method `name`, if its requests are recorded: those that use an item. Lists are not.
+    pub(super) fn audited(name: &str) -> Option<Self> {
+        let (method, _) = Self::named(name);
+        let uses_item = matches!(
+            method,
+            Self::CallTool
+                | Self::Seed001CallTool
+                | Self::ReadResource
+                | Self::Subscribe
+                | Self::Unsubscribe
+                | Self::GetPrompt
+                | Self::Complete
+                | Self::UpdateTask
+                | Self::CancelTask
+        );
+        uses_item.then_some(method)
+    }
+
     /// True if a modern client answers questions by repeating the request.
     pub(super) fn has_rounds(self) -> bool {
         matches!(self, Self::CallTool | Self::ReadResource | Self::GetPrompt)

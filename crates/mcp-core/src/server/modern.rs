@@ -107,7 +107,9 @@ impl Server {
             capabilities["extensions"] = json!({tasks::EXTENSION: {}});
         }
         let versions = supported_versions();
-        json!({"supportedVersions": versions, "capabilities": capabilities}).into()
+        let mut result = json!({"supportedVersions": versions, "capabilities": capabilities});
+        self.add_instructions(&mut result);
+        result.into()
     }
 
     /// The result with its `resultType`, `members` and this server's `serverInfo`.

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::Connection;
+use super::{AuditNotes, Connection};
 use crate::era::Era;
 use crate::jsonrpc::Members;
 
@@ -25,6 +25,8 @@ pub struct OriginalRequest {
     pub connection: Option<Arc<Connection>>,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
     pub revoked: Option<CancellationToken>,
+    /// Facts for the audit.
+    pub notes: Arc<AuditNotes>,
 }
 
 /// The state of earlier rounds of a call (2026-07-28, "Multi Round-Trip Requests"); an extension of

@@ -28,14 +28,21 @@ pub(crate) mod kind {
     pub(crate) const BACKEND_STARTED: &str = "gateway.backend_started";
     /// A backend has failed.
     pub(crate) const BACKEND_FAILED: &str = "gateway.backend_failed";
-    /// A tool call has ended.
+    /// A call of a backend's tool has ended.
     pub(crate) const TOOL_CALL: &str = "gateway.tool_call";
+    /// Any other request has ended: for a resource, a prompt or a tool of the gateway itself, or one that was
+    /// refused.
+    pub(crate) const REQUEST: &str = "gateway.request";
+    /// Requests were refused before they were read.
+    pub(crate) const REQUEST_REFUSED: &str = "gateway.request_refused";
     /// A backend was stopped on purpose.
     pub(crate) const BACKEND_STOPPED: &str = "gateway.backend_stopped";
     /// The description or the schema of a tool has changed.
     pub(crate) const TOOL_CHANGED: &str = "gateway.tool_changed";
     /// A changed configuration was applied, or has an error.
     pub(crate) const CONFIG_CHANGED: &str = "gateway.config_changed";
+    /// The store was removed or replaced; its earlier events are not in this one.
+    pub(crate) const EVENTS_REPLACED: &str = "gateway.events_replaced";
     /// Events were lost.
     pub(crate) const EVENTS_DROPPED: &str = "gateway.events_dropped";
 }
@@ -68,8 +75,8 @@ impl EventStatus {
     }
 }
 
-/// The end of a call. Each call has exactly one.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+/// The end of a request. Each has exactly one.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Outcome {
     /// The backend answered with a result.
@@ -81,18 +88,21 @@ pub(crate) enum Outcome {
     /// The backend did not answer in time.
     TimedOut,
     /// The client cancelled it or disconnected.
+    #[default]
     Cancelled,
 }
 
-/// A tool call that has ended.
-#[derive(Clone, Debug)]
-pub(crate) struct FinishedCall {
+/// A request that has ended.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct FinishedRequest {
+    /// Its method; `None` for a call of a backend's tool.
+    pub(crate) method: Option<Arc<str>>,
+    /// The published name of the tool or prompt, or the URI of the resource.
+    pub(crate) item: Arc<str>,
     pub(crate) outcome: Outcome,
     /// The name of the client's token, if it has one.
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) backend: Option<Arc<str>>,
-    /// The published name of the tool.
-    pub(crate) tool: Arc<str>,
     /// From the request to its end.
     pub(crate) duration: Duration,
     /// Bytes of the arguments.
@@ -101,7 +111,7 @@ pub(crate) struct FinishedCall {
     pub(crate) response_bytes: usize,
     /// The result has characters that no screen shows.
     pub(crate) has_hidden_characters: bool,
-    pub(crate) arguments: ArgumentTypes,
+    pub(crate) arguments: Option<ArgumentTypes>,
     /// The code of the JSON-RPC error, if it ended with one.
     pub(crate) error_code: Option<i64>,
 }
@@ -118,27 +128,30 @@ pub(crate) struct Event {
 
 #[derive(Clone, Debug)]
 pub(super) enum EventDetails {
-    Call(Box<FinishedCall>),
+    Request(Box<FinishedRequest>),
     Facts(Value),
 }
 
 impl Event {
-    /// The event of a call that has just ended.
-    pub(crate) fn call(trace_id: TraceId, mut call: FinishedCall) -> Self {
+    /// The event of a request that has just ended.
+    pub(crate) fn finished(trace_id: TraceId, mut request: FinishedRequest) -> Self {
         // Cut here and not by the writer, to save memory in the queue.
-        if call.tool.len() > MAX_TEXT_CHARS {
-            call.tool = short(&call.tool).into();
+        if request.item.len() > MAX_TEXT_CHARS {
+            request.item = short(&request.item).into();
         }
-        let status = match call.outcome {
+        let status = match request.outcome {
             Outcome::Ok => EventStatus::Success,
             _ => EventStatus::Failure,
         };
         Self {
             timestamp: Timestamp::now(),
             trace_id,
-            event_type: kind::TOOL_CALL,
+            event_type: match request.method {
+                None => kind::TOOL_CALL,
+                Some(_) => kind::REQUEST,
+            },
             status,
-            details: EventDetails::Call(Box::new(call)),
+            details: EventDetails::Request(Box::new(request)),
         }
     }
 

@@ -24,6 +24,8 @@ pub(super) const MAX_BATCH_EVENTS: usize = 1_000;
 pub(crate) struct LogHealth {
     /// The reason why events cannot be written now.
     pub(crate) degraded: Option<String>,
+    /// The last time at which the store was replaced by a new one, and the reason.
+    pub(crate) replaced: Option<String>,
     /// Events written since the start.
     pub(crate) written: u64,
     /// Events lost since the start.

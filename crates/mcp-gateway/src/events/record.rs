@@ -7,7 +7,7 @@ use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
 use upstream::time::{Offset, Timestamp};
 
-use super::event::{Event, EventDetails, EventStatus, FinishedCall, Outcome, short};
+use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
 use super::trace::TraceId;
 
 /// The source of all events.
@@ -90,7 +90,7 @@ impl Serialize for Record {
 
 fn metadata(details: &EventDetails) -> String {
     let json = match details {
-        EventDetails::Call(call) => serde_json::to_string(&CallMetadata::new(call)),
+        EventDetails::Request(request) => serde_json::to_string(&RequestMetadata::new(request)),
         EventDetails::Facts(facts) => serde_json::to_string(facts),
     };
     // Serializing these types cannot fail.
@@ -101,10 +101,15 @@ fn metadata(details: &EventDetails) -> String {
     }
 }
 
-/// The metadata of a call; the first three fields are those of seed 003.
+/// The metadata of a request; for a tool call the first three fields are those of seed 003.
 #[derive(Serialize)]
-struct CallMetadata<'a> {
-    tool_name: &'a str,
+struct RequestMetadata<'a> {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tool_name: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    method: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    item: Option<&'a str>,
     backend: Option<&'a str>,
     duration_ms: f64,
     outcome: Outcome,
@@ -117,21 +122,26 @@ struct CallMetadata<'a> {
     hidden_characters: bool,
 }
 
-impl<'a> CallMetadata<'a> {
-    fn new(call: &'a FinishedCall) -> Self {
+impl<'a> RequestMetadata<'a> {
+    fn new(request: &'a FinishedRequest) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
-        let micros = call.duration.as_micros() as f64;
+        let micros = request.duration.as_micros() as f64;
+        let arguments = request.arguments.as_ref();
+        let arguments = arguments.and_then(|types| serde_json::from_str(types.json()).ok());
+        let (method, item) = (request.method.as_deref(), short(&request.item));
         Self {
-            tool_name: short(&call.tool),
-            backend: call.backend.as_deref().map(short),
+            tool_name: method.is_none().then_some(item),
+            method,
+            item: method.is_some().then_some(item),
+            backend: request.backend.as_deref().map(short),
             duration_ms: micros / 1e3,
-            outcome: call.outcome,
-            principal: call.principal.as_deref().map(short),
-            request_bytes: call.request_bytes,
-            response_bytes: call.response_bytes,
-            arguments: serde_json::from_str(call.arguments.json()).ok(),
-            error_code: call.error_code,
-            hidden_characters: call.has_hidden_characters,
+            outcome: request.outcome,
+            principal: request.principal.as_deref().map(short),
+            request_bytes: request.request_bytes,
+            response_bytes: request.response_bytes,
+            arguments,
+            error_code: request.error_code,
+            hidden_characters: request.has_hidden_characters,
         }
     }
 }

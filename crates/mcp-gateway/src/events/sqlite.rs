@@ -58,21 +58,23 @@ impl Sqlite {
             counted_at: Instant::now(),
         })
     }
-
-    /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
-    fn check_file(&self) -> Result<(), StoreError> {
-        match &self.file {
-            Some(file) if !file.is_in_place() => {
-                Err(StoreError::unavailable("the file was removed or replaced"))
-            }
-            _ => Ok(()),
-        }
-    }
 }
 
 impl Store for Sqlite {
+    /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
+    fn check(&mut self) -> Result<(), StoreError> {
+        if self.file.as_mut().is_none_or(FileId::is_in_place) {
+            return Ok(());
+        }
+        let reason = "the file was removed or replaced; earlier events are not in the new one";
+        Err(StoreError {
+            fault: StoreFault::Replaced,
+            reason: reason.to_owned(),
+        })
+    }
+
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        self.check_file()?;
+        self.check()?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -101,11 +103,12 @@ impl Store for Sqlite {
     }
 
     fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
+        self.check()?;
         find::find(&self.connection, query)
     }
 
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
-        self.check_file()?;
+        self.check()?;
         self.remove_excess(retention, now)
     }
 }

@@ -11,6 +11,14 @@ use super::trace::TraceId;
 /// A store of events. Its methods block, but not for more than a few seconds; a thread of its own
 /// calls them. After a failure the store is closed and opened again.
 pub(crate) trait Store {
+    /// Checks that events which are stored now can be found after a restart.
+    ///
+    /// # Errors
+    /// [`StoreFault::Replaced`] if they cannot.
+    fn check(&mut self) -> Result<(), StoreError> {
+        Ok(())
+    }
+
     /// Stores all of `records`, or none.
     ///
     /// # Errors
@@ -75,6 +83,8 @@ pub(crate) enum StoreFault {
     Unavailable,
     /// The store is damaged: move it away and create a new one.
     Corrupt,
+    /// Another store is in its place: open that one.
+    Replaced,
     /// The store will never accept these records.
     Rejected,
 }

@@ -116,18 +116,20 @@ fn found(store: &mut dyn Store, query: &Query) -> Vec<usize> {
 fn call_has_the_format_of_seed_003() {
     let trace = TraceId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
     let arguments = serde_json::from_str(r#"{"workflow":"s3cret"}"#).unwrap();
-    let mut event = Event::call(
+    let known = ["workflow".to_owned()].into();
+    let mut event = Event::finished(
         trace,
-        FinishedCall {
+        FinishedRequest {
+            method: None,
             outcome: Outcome::TimedOut,
             principal: Some("alice".into()),
             backend: Some("n8n".into()),
-            tool: format!("n8n__run_workflow\0{}", "x".repeat(5_000)).into(),
+            item: format!("n8n__run_workflow\0{}", "x".repeat(5_000)).into(),
             duration: Duration::from_micros(30_000_042),
             request_bytes: 21,
             response_bytes: 0,
             has_hidden_characters: false,
-            arguments: ArgumentTypes::new(arguments),
+            arguments: Some(ArgumentTypes::new(arguments, &known)),
             error_code: Some(-32001),
         },
     );

@@ -6,10 +6,11 @@ use std::time::{Duration, Instant};
 use serde_json::json;
 use upstream::time::Timestamp;
 
+use super::clock::RetentionClock;
 use super::event::{Event, EventStatus, kind};
 use super::queue::{MAX_BATCH_EVENTS, PendingQuery, Queue, QueueState};
 use super::record::Record;
-use super::store::{OpenStore, Retention, Store, StoreError, StoreFault};
+use super::store::{OpenStore, Query, Retention, Store, StoreError, StoreFault};
 
 /// An event waits for this time for others, so that one transaction writes many.
 const BATCH_TIME: Duration = Duration::from_millis(50);
@@ -17,6 +18,9 @@ const BATCH_TIME: Duration = Duration::from_millis(50);
 /// Interval for removing old events: while there are new ones, and otherwise.
 const RETAIN_INTERVAL: Duration = Duration::from_secs(1);
 const IDLE_RETAIN_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Interval for checking that the store is in its place.
+const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 
 /// Limits of the backoff after a failure of the store; the delay doubles each time.
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
@@ -31,6 +35,11 @@ pub(super) struct Writer<L> {
     batch: Vec<Record>,
     /// Number of dropped events that are already reported by an event.
     reported_drops: u64,
+    /// The reason why the store was replaced, until an event reports it.
+    replaced: Option<String>,
+    last_check: Instant,
+    /// Started when the store is opened for the first time.
+    clock: Option<RetentionClock>,
     last_retain: Instant,
     /// True if events were written since then.
     has_new_events: bool,
@@ -50,6 +59,9 @@ impl<L: OpenStore> Writer<L> {
             store: None,
             batch: Vec::new(),
             reported_drops: 0,
+            replaced: None,
+            last_check: Instant::now(),
+            clock: None,
             last_retain: Instant::now(),
             has_new_events: true,
             has_excess: false,
@@ -73,6 +85,7 @@ impl<L: OpenStore> Writer<L> {
                 self.count_lost();
                 return;
             }
+            self.check();
             self.retain();
         }
     }
@@ -88,7 +101,7 @@ impl<L: OpenStore> Writer<L> {
             let limit = if self.has_excess {
                 Duration::ZERO
             } else {
-                self.retain_interval()
+                self.retain_interval().min(CHECK_INTERVAL)
             };
             self.queue
                 .wait(limit, |state| !state.events.is_empty() || is_urgent(state));
@@ -137,6 +150,11 @@ impl<L: OpenStore> Writer<L> {
         let take = room.min(state.events.len());
         let events: Vec<Event> = state.events.drain(..take).collect();
         drop(state);
+        if let Some(reason) = self.replaced.take() {
+            let facts = json!({"reason": reason});
+            let event = Event::new(kind::EVENTS_REPLACED, EventStatus::Failure, facts);
+            self.batch.insert(0, event.into());
+        }
         if dropped > self.reported_drops && self.batch.is_empty() {
             let facts = json!({"count": dropped - self.reported_drops});
             let event = Event::new(kind::EVENTS_DROPPED, EventStatus::Failure, facts);
@@ -150,9 +168,21 @@ impl<L: OpenStore> Writer<L> {
         if pending.answer.is_closed() {
             return;
         }
-        let found = self.attempt(|store| store.find(&pending.query));
+        let mut found = self.attempt(|store| store.find(&pending.query));
+        if matches!(&found, Err(error) if error.fault == StoreFault::Replaced) {
+            found = self.attempt(|store| store.find(&pending.query));
+        }
         // An error means that the caller does not wait any more.
         let _ = pending.answer.send(found);
+    }
+
+    /// Checks the store also while there is nothing to write.
+    fn check(&mut self) {
+        if self.store.is_some() && self.last_check.elapsed() >= CHECK_INTERVAL {
+            self.last_check = Instant::now();
+            // Handled by `on_error`.
+            let _ = self.attempt(|store| store.check());
+        }
     }
 
     fn retain(&mut self) {
@@ -160,7 +190,9 @@ impl<L: OpenStore> Writer<L> {
         if self.store.is_none() || !is_due {
             return;
         }
-        let (retention, now) = (self.retention.clone(), Timestamp::now());
+        let (retention, system) = (self.retention.clone(), Timestamp::now());
+        let clock = self.clock.as_mut();
+        let now = clock.map_or(system, |clock| clock.read(system, Instant::now()));
         let retained = self.attempt(|store| store.retain(&retention, now));
         // The rest is removed in the next round, after the events that came meanwhile.
         self.has_excess = retained.unwrap_or(false);
@@ -184,7 +216,13 @@ impl<L: OpenStore> Writer<L> {
         let result = match &mut self.store {
             Some(store) => work(&mut **store),
             None => match self.location.open() {
-                Ok(store) => work(&mut **self.store.insert(store)),
+                Ok(store) => {
+                    let store = &mut **self.store.insert(store);
+                    if self.clock.is_none() {
+                        self.clock = Some(start_clock(store));
+                    }
+                    work(store)
+                }
                 // No records were sent that could be rejected.
                 Err(error) if error.fault == StoreFault::Rejected => {
                     Err(StoreError::unavailable(error.reason))
@@ -206,6 +244,14 @@ impl<L: OpenStore> Writer<L> {
             return;
         }
         self.store = None;
+        if error.fault == StoreFault::Replaced {
+            tracing::warn!(reason, "the store of the event log is created again");
+            self.retry_at = Instant::now();
+            let noticed = format!("{}: {reason}", Timestamp::now().strftime("%FT%TZ"));
+            self.queue.lock().health.replaced = Some(noticed);
+            self.replaced = Some(reason);
+            return;
+        }
         self.retry_at = Instant::now() + self.retry_delay;
         if error.fault == StoreFault::Corrupt {
             reason += &match self.location.quarantine() {
@@ -230,4 +276,18 @@ impl<L: OpenStore> Writer<L> {
             tracing::warn!(lost, "events were lost during the shutdown");
         }
     }
+}
+
+/// Starts the clock of the retention at the newest event.
+fn start_clock(store: &mut dyn Store) -> RetentionClock {
+    let newest = Query {
+        limit: 1,
+        ..Query::default()
+    };
+    let newest = store
+        .find(&newest)
+        .ok()
+        .and_then(|found| found.into_iter().next());
+    let newest = newest.map(|record| record.timestamp);
+    RetentionClock::new(Timestamp::now(), newest, Instant::now())
 }

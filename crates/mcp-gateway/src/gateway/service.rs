@@ -3,15 +3,17 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::{ChangeNotifier, Server, ServerItems};
+use mcp_core::server::{Audit, ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::{Effect, ToolError};
 use mcp_serve::Registry;
 use serde_json::json;
 
 use super::Gateway;
+use crate::audit::RequestAudit;
 use crate::catalog::Catalog;
-use crate::config::Config;
+use crate::config::{BackendKey, Config};
 use crate::events::{EventStatus, kind};
+use crate::instructions;
 use crate::metrics::GatewayMetrics;
 use crate::tools;
 
@@ -55,6 +57,10 @@ impl mcp_serve::Service for Gateway {
         self.record(kind::STARTED, EventStatus::Success, json!({}));
         self.apply(Config::clone(&self.config()));
         tokio::join!(self.publish(&server), self.follow_config());
+    }
+
+    fn audit(&self) -> Option<Arc<dyn Audit>> {
+        Some(Arc::new(RequestAudit::new(Arc::clone(&self.signals.log))))
     }
 
     async fn ready(&self) {
@@ -111,6 +117,7 @@ impl Gateway {
     /// hidden and the search tools take their place.
     fn listed(self: &Arc<Self>, catalog: &Catalog, read_only: bool) -> ServerItems {
         let mut lists = catalog.lists.clone();
+        lists.instructions = self.instructions();
         let gateway = Arc::clone(self);
         lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool)));
         let limit = self.config().search_above;
@@ -128,6 +135,17 @@ impl Gateway {
             lists.tools.extend(search);
         }
         lists
+    }
+
+    /// The instructions of the backends, as they were in the last handshake of each.
+    fn instructions(&self) -> String {
+        let backends = self.backends();
+        let servers = backends.iter().filter_map(|(key, backend)| {
+            let server = backend.status().server?;
+            Some((key, server.instructions.clone()?))
+        });
+        let servers: Vec<(&BackendKey, String)> = servers.collect();
+        instructions::merged(servers.iter().map(|(key, text)| (*key, text.as_str())))
     }
 
     /// Applies each change of the configuration.

@@ -32,7 +32,8 @@ pub(crate) fn relayed(
         arguments: Vec::new(),
         relayed: RawValue::from_string(members.encode_with("name", Some(&name))).ok(),
     };
-    let item = RelayedItem::new(relay, backend, Arc::clone(&published.item));
+    let (id, name) = (Arc::clone(&published.item), Arc::clone(&published.name));
+    let item = RelayedItem::new(relay, backend, id, name);
     Some((definition, Arc::new(RelayedPrompt(item))))
 }
 
@@ -43,7 +44,7 @@ impl BoundPrompt for RelayedPrompt {
         call: &'a Call,
     ) -> Result<PromptFuture<'a>, ArgumentError> {
         Ok(Box::pin(async move {
-            let (item, name) = (&self.0.id, quoted(&self.0.id));
+            let (item, name) = (&self.0.published, quoted(&self.0.id));
             let parameter = ("name", name.as_str());
             let result = self.0.forward("prompts/get", item, parameter, call).await?;
             Ok(PromptOutput::Relayed(encoded(&result)?))

@@ -30,7 +30,8 @@ pub(crate) fn relayed(
         mime_type: text("mimeType").unwrap_or_default().into(),
         relayed: Some(item.definition.clone()),
     };
-    let item = RelayedItem::new(relay, backend, item.id.as_str().into());
+    let id: Arc<str> = item.id.as_str().into();
+    let item = RelayedItem::new(relay, backend, Arc::clone(&id), id);
     (definition, Arc::new(RelayedResource(item)))
 }
 

@@ -1,7 +1,7 @@
 //! A relayed tool: forwards calls to its backend and records each of them.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
 
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::tool::{
@@ -11,11 +11,11 @@ use serde_json::value::RawValue;
 
 use super::Relay;
 use super::client_request::ClientRequest;
+use super::record::RequestRecord;
 use super::request::RelayedRequest;
 use crate::argument_types::ArgumentTypes;
 use crate::backend::Backend;
-use crate::events::{Event, FinishedCall, Outcome, TraceId};
-use crate::sanitise;
+use crate::events::FinishedRequest;
 
 /// One tool of one backend.
 pub(crate) struct RelayedTool {
@@ -25,6 +25,8 @@ pub(crate) struct RelayedTool {
     pub(crate) item: Arc<str>,
     /// Its published name.
     pub(crate) published: Arc<str>,
+    /// The arguments that its schema knows.
+    pub(crate) known: BTreeSet<String>,
     /// The effect by its annotations.
     pub(crate) effect: Effect,
     /// True if the configuration denies it.
@@ -40,7 +42,13 @@ impl BoundTool for RelayedTool {
         let mut client = ClientRequest::new(call);
         client.params.set("name", &quoted(&self.item));
         client.params.set("arguments", arguments.get());
-        let record = CallRecord::new(self, &client, arguments);
+        let event = FinishedRequest {
+            item: Arc::clone(&self.published),
+            request_bytes: arguments.get().len(),
+            arguments: Some(ArgumentTypes::new(arguments, &self.known)),
+            ..FinishedRequest::default()
+        };
+        let record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
         Ok(Box::pin(self.run(client, record)))
     }
 }
@@ -49,7 +57,7 @@ impl RelayedTool {
     async fn run(
         &self,
         client: ClientRequest<'_>,
-        mut record: CallRecord<'_>,
+        mut record: RequestRecord,
     ) -> Result<ToolResult, ToolError> {
         let result = if self.is_denied {
             Err(self.denied())
@@ -78,81 +86,5 @@ impl RelayedTool {
             self.published
         );
         ToolError::new(ToolErrorKind::Forbidden, text)
-    }
-}
-
-/// The event of one call, which is recorded on drop, so that each call is recorded exactly once.
-struct CallRecord<'a> {
-    tool: &'a RelayedTool,
-    trace: TraceId,
-    started: Instant,
-    /// `None` if the call continues in the client's next request. A call that is dropped before its
-    /// end was cancelled.
-    event: Option<FinishedCall>,
-}
-
-impl<'a> CallRecord<'a> {
-    fn new(tool: &'a RelayedTool, client: &ClientRequest<'_>, arguments: &RawValue) -> Self {
-        let event = FinishedCall {
-            outcome: Outcome::Cancelled,
-            principal: client.call.client().name.clone(),
-            backend: Some(tool.backend.key.shared()),
-            tool: Arc::clone(&tool.published),
-            duration: Duration::ZERO,
-            request_bytes: arguments.get().len(),
-            response_bytes: 0,
-            has_hidden_characters: false,
-            arguments: ArgumentTypes::new(arguments),
-            error_code: None,
-        };
-        Self {
-            tool,
-            trace: client.trace,
-            started: Instant::now(),
-            event: Some(event),
-        }
-    }
-
-    fn finish(&mut self, result: &Result<Members, ToolError>) {
-        if result.as_ref().is_err_and(ToolError::asks_client) {
-            self.event = None;
-        }
-        let Some(event) = &mut self.event else { return };
-        match result {
-            Ok(result) => {
-                let is_error = result.get("isError") == Some("true");
-                event.outcome = if is_error {
-                    Outcome::Failed
-                } else {
-                    Outcome::Ok
-                };
-                let size = |(name, json): (&str, &str)| name.len() + json.len() + 4;
-                event.response_bytes = result.iter().map(size).sum();
-                let mut values = result.iter().map(|(_, json)| json);
-                event.has_hidden_characters = values.any(sanitise::has_hidden_characters);
-            }
-            Err(error) => {
-                event.outcome = match error.kind() {
-                    ToolErrorKind::Forbidden if self.tool.is_denied => Outcome::Denied,
-                    ToolErrorKind::Timeout => Outcome::TimedOut,
-                    ToolErrorKind::Cancelled => Outcome::Cancelled,
-                    _ => Outcome::Failed,
-                };
-                event.error_code = error.code().map(i64::from);
-                event.response_bytes = error.message().len();
-            }
-        }
-    }
-}
-
-impl Drop for CallRecord<'_> {
-    fn drop(&mut self) {
-        let Some(mut event) = self.event.take() else {
-            return;
-        };
-        event.duration = self.started.elapsed();
-        let is_ok = event.outcome == Outcome::Ok;
-        self.tool.backend.metrics.record(is_ok, event.duration);
-        self.tool.relay.log.record(Event::call(self.trace, event));
     }
 }

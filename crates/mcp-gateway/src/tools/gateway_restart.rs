@@ -1,5 +1,6 @@
 //! `gateway_restart`: starts a backend again, for example after a crash loop.
 
+use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -31,7 +32,7 @@ impl Tool for GatewayRestart {
     type Service = Gateway;
     type Output = Restarted;
 
-    async fn call(self, gateway: &Gateway, _: &Call) -> Result<Restarted, ToolError> {
+    async fn call(self, gateway: &Gateway, call: &Call) -> Result<Restarted, ToolError> {
         let backends = gateway.backends();
         let mut all = backends.values();
         let config = gateway.config();
@@ -47,6 +48,9 @@ impl Tool for GatewayRestart {
                 "There is no backend {wanted:?}; there are: {names}."
             ))
         })?;
+        if let Some(origin) = call.extension::<OriginalRequest>() {
+            origin.notes.set_target(backend.key.shared());
+        }
         let before = backend.status().state;
         backend.restart();
         Ok(Restarted {

@@ -112,6 +112,9 @@ struct EventLogReport {
     status: &'static str,
     #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
+    /// The time and the reason of its last replacement.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replaced: Option<String>,
     written: u64,
     dropped: u64,
 }
@@ -156,6 +159,7 @@ impl Tool for GatewayStatus {
                     "degraded"
                 },
                 reason: events.degraded,
+                replaced: events.replaced,
                 written: events.written,
                 dropped: events.dropped,
             },

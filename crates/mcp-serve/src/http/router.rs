@@ -175,8 +175,12 @@ impl Router {
         let Some(rate) = &self.rate else {
             return Ok(());
         };
-        rate.admit(&client.share(), Instant::now())
-            .map_err(Error::RateLimited)
+        rate.admit(&client.share(), Instant::now()).map_err(|wait| {
+            let error = Error::RateLimited(wait);
+            let caller = client.principal.as_ref().map(|principal| &principal.name);
+            self.server().record_refusal(caller, error.kind());
+            error
+        })
     }
 
     fn ready(&self) -> Response<Reply> {

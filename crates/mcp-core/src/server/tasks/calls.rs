@@ -22,7 +22,7 @@ use crate::server::modern_client::ModernClient;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
 use crate::server::tool_result::{bad_arguments, conclude, log_failure, with_schema};
-use crate::server::{OnDrop, Server};
+use crate::server::{OnDrop, OriginalRequest, Server};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 
 /// The way to answer a call.
@@ -87,6 +87,10 @@ impl Server {
         {
             self.tasks.remove(&task.id);
             return outcome;
+        }
+        if let Some(origin) = context.call.extension::<OriginalRequest>() {
+            // The call goes on after its request, and records its end itself.
+            origin.notes.take_over();
         }
         Ok(self.detached(task, work, era).into())
     }

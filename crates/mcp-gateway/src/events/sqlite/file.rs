@@ -11,27 +11,35 @@ use crate::events::StoreError;
 /// Suffixes of the file, its write-ahead log and its shared memory.
 const SUFFIXES: [&str; 3] = ["", "-wal", "-shm"];
 
-/// The identity of an open file.
+/// The identity of an open file and of its write-ahead log.
 pub(super) struct FileId {
     path: PathBuf,
-    device: u64,
-    inode: u64,
+    file: Inode,
+    /// `None` until the log was created.
+    log: Option<Inode>,
 }
 
+/// The device and the inode of a file.
+type Inode = (u64, u64);
+
 impl FileId {
-    pub(super) fn is_in_place(&self) -> bool {
-        fs::metadata(&self.path)
-            .is_ok_and(|now| (now.dev(), now.ino()) == (self.device, self.inode))
+    pub(super) fn is_in_place(&mut self) -> bool {
+        let log = inode(&with_suffix(&self.path, "-wal")).ok();
+        self.log = self.log.or(log);
+        self.log == log && inode(&self.path).is_ok_and(|file| file == self.file)
     }
 }
 
 pub(super) fn id(path: &Path) -> Result<FileId, StoreError> {
-    let now = fs::metadata(path).map_err(failure)?;
     Ok(FileId {
         path: path.to_owned(),
-        device: now.dev(),
-        inode: now.ino(),
+        file: inode(path).map_err(failure)?,
+        log: None,
     })
+}
+
+fn inode(path: &Path) -> io::Result<Inode> {
+    fs::metadata(path).map(|file| (file.dev(), file.ino()))
 }
 
 /// Creates the folder and the file, with mode 0600: events are private.

@@ -123,8 +123,60 @@ fn removed_file_is_created_again() {
     for suffix in ["", "-wal", "-shm"] {
         let _ = fs::remove_file(scratch.0.join(format!("events.db{suffix}")));
     }
-    write(&log, 1, 2);
+    // And an event about it.
+    write(&log, 1, 3);
     assert_eq!(written(&scratch.file()), [1]);
+}
+
+/// Seen without a new event, also if only the write-ahead log is gone.
+#[test]
+fn removed_file_is_noticed_within_five_seconds() {
+    for gone in [&["", "-wal", "-shm"][..], &[""], &["-wal"]] {
+        let scratch = Scratch::new();
+        let log = log(&scratch);
+        write(&log, 0, 1);
+        let removed = Instant::now();
+        for suffix in gone {
+            fs::remove_file(scratch.0.join(format!("events.db{suffix}"))).unwrap();
+        }
+        until("noticed", || log.health().replaced.is_some());
+        assert!(removed.elapsed() < Duration::from_secs(5));
+        until("the file", || {
+            log.health().written == 2 && scratch.file().exists()
+        });
+        write(&log, 1, 3);
+        assert_eq!(log.health().degraded, None);
+        let found = written(&scratch.file());
+        assert_eq!(found.last(), Some(&1), "{gone:?}: {found:?}");
+        assert_eq!(found.len(), 1 + usize::from(gone == ["-wal"]), "{found:?}");
+    }
+}
+
+/// The events are 4,000 days old: so is a log after the clock has jumped.
+#[test]
+fn clock_that_jumps_does_not_erase_the_log() {
+    let scratch = Scratch::new();
+    let mut store = StoreLocation::File(scratch.file()).open().unwrap();
+    let before = |n| {
+        let mut record = Record::from(event(n));
+        let jump = Duration::from_secs(4_000 * 86_400);
+        record.timestamp = upstream::time::before(record.timestamp, jump);
+        record
+    };
+    store
+        .append(&(0..10).map(before).collect::<Vec<_>>())
+        .unwrap();
+    drop(store);
+    let retention = Retention {
+        age: Duration::from_secs(30 * 86_400),
+        rows: 15,
+        ..PLENTY
+    };
+    let log = EventLog::start(StoreLocation::File(scratch.file()), retention).unwrap();
+    (10..20).for_each(|n| log.record(event(n)));
+    // Shows that old events were removed.
+    until("15 events", || written(&scratch.file()).len() <= 15);
+    assert_eq!(written(&scratch.file()), (5..20).collect::<Vec<_>>());
 }
 
 #[test]

@@ -1,0 +1,179 @@
+//! The audit of requests: reports each use of a tool, a resource or a prompt when it has ended.
+
+use std::borrow::Cow;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use super::dispatch::Source;
+use super::mcp_method::McpMethod;
+use super::params::Params;
+use super::reply::MessageReply;
+use super::{Caller, Server};
+use crate::jsonrpc::{Request, string};
+
+/// Records who used what.
+pub trait Audit: Send + Sync {
+    /// Records a request that has ended. Must not block.
+    fn ended(&self, request: &AuditedRequest<'_>);
+
+    /// Records a request that was refused before it was read; `kind` is that of the error.
+    fn refused(&self, caller: Option<&Arc<str>>, kind: &'static str);
+}
+
+/// A request that has ended.
+#[derive(Debug)]
+pub struct AuditedRequest<'a> {
+    /// One of the methods of the specification or of seed 001.
+    pub method: &'a str,
+    /// The name or URI that the client sent, if it is readable. It may name nothing.
+    pub item: Option<Cow<'a, str>>,
+    /// The name of the caller, if it is known.
+    pub caller: Option<&'a Arc<str>>,
+    /// W3C `traceparent` of its headers.
+    pub traceparent: Option<&'a str>,
+    /// The part of the service that it concerned, as [`AuditNotes::set_target`] has set it.
+    pub target: Option<&'a Arc<str>>,
+    /// From the request to its end.
+    pub took: Duration,
+    /// Bytes of its parameters.
+    pub request_bytes: usize,
+    /// Bytes of its result.
+    pub response_bytes: usize,
+    /// The end of it.
+    pub end: RequestEnd,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestEnd {
+    /// It was answered with a result.
+    Done,
+    /// It was answered with an error, which has this code if it is a JSON-RPC error.
+    Failed(Option<i32>),
+    /// The client has cancelled it or disconnected.
+    #[default]
+    Cancelled,
+}
+
+/// Facts that the handler of a request adds to its audit.
+#[derive(Debug, Default)]
+pub struct AuditNotes {
+    is_recorded: AtomicBool,
+    target: OnceLock<Arc<str>>,
+}
+
+impl AuditNotes {
+    /// Takes over the record: the handler writes its own, with more details.
+    pub fn take_over(&self) {
+        self.is_recorded.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets the part of the service that the request concerns, such as a backend.
+    pub fn set_target(&self, target: Arc<str>) {
+        // Only the first one counts.
+        let _ = self.target.set(target);
+    }
+}
+
+/// The record of one request, which is written when it is dropped: so is a request whose client has
+/// disconnected.
+pub(super) struct AuditRecord<'a> {
+    audit: &'a dyn Audit,
+    server: &'a Server,
+    request: &'a Request<'a>,
+    params: &'a Params<'a>,
+    caller: &'a Caller,
+    traceparent: Option<&'a str>,
+    method: McpMethod,
+    started: Duration,
+    notes: Arc<AuditNotes>,
+    end: RequestEnd,
+    response_bytes: usize,
+}
+
+impl<'a> AuditRecord<'a> {
+    /// Begins a record; `None` if requests of this method are not recorded.
+    pub(super) fn new(
+        server: &'a Server,
+        request: &'a Request<'a>,
+        params: &'a Params<'a>,
+        source: &Source<'a>,
+        notes: &Arc<AuditNotes>,
+    ) -> Option<Self> {
+        let audit = server.features.audit.as_deref()?;
+        let method = McpMethod::audited(&request.method)?;
+        Some(Self {
+            audit,
+            server,
+            request,
+            params,
+            caller: source.caller,
+            traceparent: source.hints.traceparent,
+            method,
+            started: server.uptime(),
+            notes: Arc::clone(notes),
+            end: RequestEnd::default(),
+            response_bytes: 0,
+        })
+    }
+
+    /// Notes the answer to the request.
+    pub(super) fn answered(&mut self, reply: &MessageReply<'_>) {
+        (self.end, self.response_bytes) = match &reply.response.outcome {
+            Ok(result) if reply.succeeded => (RequestEnd::Done, result.as_str().len()),
+            Ok(result) => (RequestEnd::Failed(None), result.as_str().len()),
+            Err(error) => (RequestEnd::Failed(Some(error.code)), error.message.len()),
+        };
+    }
+
+    /// The name or URI in the parameters.
+    fn item(&self) -> Option<Cow<'_, str>> {
+        let field = match self.method {
+            McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Unsubscribe => {
+                self.params.uri
+            }
+            McpMethod::UpdateTask | McpMethod::CancelTask => self.params.task_id,
+            McpMethod::Complete => {
+                let params = self.request.params?.get();
+                let Completed { reference } = serde_json::from_str(params).ok()?;
+                return reference.name.or(reference.uri).map(Cow::Owned);
+            }
+            _ => self.params.name,
+        };
+        string(field?.get())
+    }
+}
+
+impl Drop for AuditRecord<'_> {
+    fn drop(&mut self) {
+        if self.notes.is_recorded.load(Ordering::Relaxed) {
+            return;
+        }
+        self.audit.ended(&AuditedRequest {
+            method: &self.request.method,
+            item: self.item(),
+            caller: self.caller.name(),
+            traceparent: self.traceparent,
+            target: self.notes.target.get(),
+            took: self.server.uptime().saturating_sub(self.started),
+            request_bytes: self.request.params.map_or(0, |params| params.get().len()),
+            response_bytes: self.response_bytes,
+            end: self.end,
+        });
+    }
+}
+
+#[derive(Deserialize)]
+struct Completed {
+    #[serde(rename = "ref")]
+    reference: Reference,
+}
+
+#[derive(Deserialize)]
+struct Reference {
+    name: Option<String>,
+    uri: Option<String>,
+}

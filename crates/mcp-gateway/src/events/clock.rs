@@ -1,0 +1,66 @@
+//! The clock of the retention, which does not follow a jump of the system's clock.
+
+use std::time::Instant;
+
+use upstream::time::Timestamp;
+
+/// The time by which events are removed for their age.
+///
+/// A wrong clock, for example years ahead after a start without a battery, would otherwise remove all
+/// events at once. This one starts at the time of the newest event and advances at most at twice the
+/// speed of the monotonic clock: an hour with a wrong clock costs two hours of the oldest events, and
+/// the time after a long pause is caught up.
+pub(super) struct RetentionClock {
+    time: Timestamp,
+    read_at: Instant,
+}
+
+impl RetentionClock {
+    /// Starts the clock; `newest` is the time of the newest event.
+    pub(super) fn new(system: Timestamp, newest: Option<Timestamp>, now: Instant) -> Self {
+        Self {
+            time: newest.map_or(system, |newest| newest.min(system)),
+            read_at: now,
+        }
+    }
+
+    /// Returns the time; `system` is that of the system's clock.
+    pub(super) fn read(&mut self, system: Timestamp, now: Instant) -> Timestamp {
+        let passed = now.saturating_duration_since(self.read_at);
+        let limit = self.time.checked_add(passed * 2);
+        self.time = limit.map_or(system, |limit| limit.min(system));
+        self.read_at = now;
+        self.time
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    #[test]
+    fn jumps_are_followed_slowly() {
+        let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
+        let start = Instant::now();
+        let mut clock = RetentionClock::new(at(0), None, start);
+        for (passed, system, expected) in [
+            (10, 10, 10),
+            (20, 400_000_000, 30),
+            (20, 400_000_000, 30),
+            (40, 40, 40),
+            (50, -500, -500),
+            (60, 60, -480),
+            (900, 900, 900),
+        ] {
+            let now = start + Duration::from_secs(passed);
+            assert_eq!(clock.read(at(system), now), at(expected), "{passed} s");
+        }
+        let mut later = RetentionClock::new(at(1_000), Some(at(500)), start);
+        let hour = start + Duration::from_secs(100);
+        assert_eq!(later.read(at(1_100), hour), at(700), "after a pause");
+        let mut wrong = RetentionClock::new(at(0), Some(at(9_000)), start);
+        assert_eq!(wrong.read(at(0), start), at(0), "an event of the future");
+    }
+}

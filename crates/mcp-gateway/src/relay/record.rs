@@ -1,0 +1,96 @@
+//! The event of a relayed request.
+
+use std::sync::Arc;
+use std::time::Instant;
+
+use mcp_core::jsonrpc::Members;
+use mcp_core::server::OriginalRequest;
+use mcp_core::tool::{ToolError, ToolErrorKind};
+
+use super::client_request::ClientRequest;
+use crate::backend::Backend;
+use crate::events::{Event, EventLog, FinishedRequest, Outcome, TraceId};
+use crate::sanitise;
+
+/// The event of one relayed request, which is recorded on drop, so that each request is recorded
+/// exactly once.
+pub(super) struct RequestRecord {
+    log: Arc<EventLog>,
+    backend: Arc<Backend>,
+    trace: TraceId,
+    started: Instant,
+    /// `None` if the call continues in the client's next request. A request that is dropped before
+    /// its end was cancelled.
+    event: Option<FinishedRequest>,
+}
+
+impl RequestRecord {
+    /// Begins the record of a request that `event` describes.
+    pub(super) fn new(
+        log: &Arc<EventLog>,
+        backend: &Arc<Backend>,
+        client: &ClientRequest<'_>,
+        event: FinishedRequest,
+    ) -> Self {
+        if let Some(origin) = client.call.extension::<OriginalRequest>() {
+            origin.notes.take_over();
+        }
+        Self {
+            log: Arc::clone(log),
+            backend: Arc::clone(backend),
+            trace: client.trace,
+            started: Instant::now(),
+            event: Some(FinishedRequest {
+                principal: client.call.client().name.clone(),
+                backend: Some(backend.key.shared()),
+                ..event
+            }),
+        }
+    }
+
+    /// Notes the result.
+    pub(super) fn finish(&mut self, result: &Result<Members, ToolError>) {
+        if result.as_ref().is_err_and(ToolError::asks_client) {
+            self.event = None;
+        }
+        let Some(event) = &mut self.event else { return };
+        match result {
+            Ok(result) => {
+                let is_error = result.get("isError") == Some("true");
+                event.outcome = if is_error {
+                    Outcome::Failed
+                } else {
+                    Outcome::Ok
+                };
+                let size = |(name, json): (&str, &str)| name.len() + json.len() + 4;
+                event.response_bytes = result.iter().map(size).sum();
+                let mut values = result.iter().map(|(_, json)| json);
+                event.has_hidden_characters = values.any(sanitise::has_hidden_characters);
+            }
+            Err(error) => {
+                event.outcome = match error.kind() {
+                    ToolErrorKind::Forbidden => Outcome::Denied,
+                    ToolErrorKind::Timeout => Outcome::TimedOut,
+                    ToolErrorKind::Cancelled => Outcome::Cancelled,
+                    _ => Outcome::Failed,
+                };
+                event.error_code = error.code().map(i64::from);
+                event.response_bytes = error.message().len();
+            }
+        }
+    }
+}
+
+impl Drop for RequestRecord {
+    fn drop(&mut self) {
+        let Some(mut event) = self.event.take() else {
+            return;
+        };
+        event.duration = self.started.elapsed();
+        if event.method.is_none() {
+            let is_ok = event.outcome == Outcome::Ok;
+            self.backend.metrics.record(is_ok, event.duration);
+        }
+        self.log.record(Event::finished(self.trace, event));
+    }
+}
