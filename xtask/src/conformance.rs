@@ -22,7 +22,7 @@ use crate::process::Program;
 use crate::servers::{Gateway, SERVERS, Server};
 use crate::test_server::{self, FIXTURE, NO_SERVICES, RunningServer};
 
-use report::{Report, UNTESTABLE_SCENARIO};
+use report::{ExplainedWarning, Report, UNTESTABLE_SCENARIO};
 
 /// The suite needs a newer Node.js than many machines have; npm has that as a package.
 const NODE: &str = "node@22";
@@ -66,6 +66,18 @@ const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
 
 /// The client of that scenario, an example of `mcp-client`.
 const CLIENT: &str = "examples/conformance";
+/// The warnings about the gateway: it tells its clients of a changed list only if the list has changed.
+/// The suite makes the fixture announce changes of lists that stay the same.
+const GATEWAY_WARNINGS: [ExplainedWarning; 2] = [
+    ExplainedWarning {
+        id: "sep-2575-server-sends-tools-list-changed-on-subscription",
+        reason: "the gateway reads the list again, and it is the same",
+    },
+    ExplainedWarning {
+        id: "sep-2575-server-sends-prompts-list-changed-on-subscription",
+        reason: "the gateway reads the list again, and it is the same",
+    },
+];
 
 pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     if !cargo::run(layout, cargo::BUILD, &[])? {
@@ -84,13 +96,17 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
     let server = test_server::start(layout, FIXTURE, "conformance-server", &[])?;
     let mut sum = TestCounts::default();
     for (name, version, selection) in RUNS {
-        sum += run_fixture(layout, name, version, selection, server.port)?;
+        sum += run_fixture(layout, name, version, selection, server.port, &[])?;
     }
     // The gateway relays everything that the fixture server offers.
     let gateway = start_gateway(layout, server.port)?;
     for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
+        let warnings: &[_] = match name {
+            "2026-07-28" => &GATEWAY_WARNINGS,
+            _ => &[],
+        };
         let name = format!("gateway-{name}");
-        sum += run_fixture(layout, &name, version, selection, gateway.port)?;
+        sum += run_fixture(layout, &name, version, selection, gateway.port, warnings)?;
     }
     drop((gateway, server));
     sum += run_client_scenario(layout)?;
@@ -119,15 +135,17 @@ fn run_fixture(
     version: &str,
     selection: &str,
     port: u16,
+    warnings: &[ExplainedWarning],
 ) -> anyhow::Result<TestCounts> {
     let run = SuiteRun::new(layout, name)?;
     let (url, results) = (url(port), run.results.display());
     let command = format!("conformance server --url {url} {selection} -o '{results}'");
     let has_succeeded = run.succeeds(version, &command)?;
-    let report = Report::read(&run.results)?;
+    let mut report = Report::read(&run.results)?;
     if report.is_empty() && was_offline(&fs::read_to_string(&run.log)?) {
         bail!(unavailable("no network, npm could not reach its registry"));
     }
+    report.explain(warnings);
     let counts = report.counts().or_failed(has_succeeded);
     run.print(counts, report.failures());
     Ok(counts)

@@ -68,7 +68,7 @@ pub enum Error {
     InvalidAnswer {
         /// The server.
         peer: Arc<str>,
-        /// What it answered with, in our words.
+        /// The answer, in our words.
         fault: String,
     },
     /// The connection or the child process ended before the response: the outcome is unknown.

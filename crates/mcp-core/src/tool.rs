@@ -64,8 +64,8 @@ use std::future::Future;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-pub use arguments::ArgumentError;
 pub(crate) use arguments::parse_arguments;
+pub use arguments::{ArgumentError, without_tool_call_id};
 pub use call::Call;
 pub use client::{AnswersFuture, Client, ClientInfo};
 pub use content::Content;

@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use mcp_core::jsonrpc::{Members, string};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
+use serde_json::{Map, Value};
 
 /// Fields that are listed; the others are only counted.
 const MAX_LISTED_FIELDS: usize = 24;
@@ -16,6 +17,33 @@ const MAX_FIELD_NAME: usize = 40;
 /// Larger arguments are not parsed again; that would cost more than the log entry is worth.
 const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 
+/// The arguments that the schema of a tool knows.
+#[derive(Debug, Default)]
+pub(crate) struct KnownArguments {
+    names: BTreeSet<String>,
+    /// Its description of other arguments, if it has one.
+    takes_others: bool,
+}
+
+impl KnownArguments {
+    pub(crate) fn new(schema: &Value) -> Self {
+        let properties = schema["properties"].as_object();
+        let names = properties.into_iter().flat_map(Map::keys);
+        let others = schema.get("additionalProperties").unwrap_or(&Value::Null);
+        Self {
+            names: names.cloned().collect(),
+            takes_others: *others == Value::Bool(true)
+                || others.is_object()
+                || schema.get("patternProperties").is_some(),
+        }
+    }
+
+    /// Returns true if a call may have the argument `name`.
+    pub(crate) fn takes(&self, name: &str) -> bool {
+        self.takes_others || self.names.contains(name)
+    }
+}
+
 /// The types of arguments, as JSON text of at most a few kilobytes:
 /// `{"workflow":"string(5)","inputs":"object(2)","wait":"boolean"}`.
 ///
@@ -25,9 +53,9 @@ const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 pub(crate) struct ArgumentTypes(String);
 
 impl ArgumentTypes {
-    /// The types of `value`, which need not be an object. Only fields that are in `known` are named: any
+    /// The types of `value`, which need not be an object. Only fields that the schema names are named: any
     /// other name could be a value by mistake.
-    pub(crate) fn new(value: &RawValue, known: &BTreeSet<String>) -> Self {
+    pub(crate) fn new(value: &RawValue, known: &KnownArguments) -> Self {
         let json = value.get();
         let mut types = String::with_capacity(128);
         if json.len() > MAX_ARGUMENT_BYTES {
@@ -45,10 +73,10 @@ impl ArgumentTypes {
     }
 }
 
-fn push_fields(types: &mut String, fields: &Members, known: &BTreeSet<String>) {
+fn push_fields(types: &mut String, fields: &Members, known: &KnownArguments) {
     let (mut shown, mut others) = (0, 0);
     for (name, json) in fields.iter() {
-        if shown == MAX_LISTED_FIELDS || !known.contains(name) || !is_field_name(name) {
+        if shown == MAX_LISTED_FIELDS || !known.names.contains(name) || !is_field_name(name) {
             others += 1;
             continue;
         }
@@ -111,9 +139,14 @@ mod tests {
         let names = [
             "workflow", "inputs", "wait", "limit", "items", "none", "s3 cret",
         ];
-        let known = names.map(str::to_owned).into_iter();
-        let known = known.chain((0..1000).map(|n| format!("field{n}")));
-        ArgumentTypes::new(&raw, &known.collect()).json().to_owned()
+        let names = names.map(str::to_owned).into_iter();
+        let known = KnownArguments {
+            names: names
+                .chain((0..1000).map(|n| format!("field{n}")))
+                .collect(),
+            takes_others: false,
+        };
+        ArgumentTypes::new(&raw, &known).json().to_owned()
     }
 
     #[test]

@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
+use crate::argument_types::KnownArguments;
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::{BackendKey, Filter, ToolChanges};
 use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
@@ -127,7 +128,7 @@ impl Catalog {
                 backend: Arc::clone(&part.backend),
                 item: Arc::clone(&published.item),
                 published: Arc::clone(&published.name),
-                known: known_arguments(&definition),
+                known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,
                 is_denied,
             });
@@ -196,13 +197,6 @@ fn published_names(
                 names: list(snapshot).iter().map(|item| item.id.as_str()).collect(),
             }),
     )
-}
-
-/// Returns the names of the arguments in the schema of a tool.
-fn known_arguments(tool: &ToolDefinition) -> BTreeSet<String> {
-    let properties = tool.input_schema["properties"].as_object();
-    let names = properties.into_iter().flat_map(serde_json::Map::keys);
-    names.cloned().collect()
 }
 
 /// Returns the item of a published name, and its backend.

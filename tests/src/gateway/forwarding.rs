@@ -3,7 +3,7 @@
 use mcp_client::{EraChoice, Options, Revision};
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, legacy_fixture, request, stdio_fixture, text};
+use super::env::{Folder, Gateway, failure, legacy_fixture, request, stdio_fixture, text};
 use super::input_requests::recorder;
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{Dialect, FakeService, Response, Server, assert_contains, assert_lacks};
@@ -316,4 +316,48 @@ async fn log_messages_of_a_call_are_forwarded() {
             }
         }
     }
+}
+
+/// n8n 1.x adds it to every call. Other unknown arguments are refused by the backend.
+#[tokio::test]
+async fn tool_call_id_is_dropped_if_the_schema_does_not_know_it() {
+    let known = json!({"toolCallId": {"type": "string"}});
+    let tools = [
+        ("knows", &known, false),
+        ("open", &json!({}), true),
+        ("closed", &json!({}), false),
+    ];
+    let tools = tools.map(|(name, properties, others)| {
+        let schema =
+            json!({"type": "object", "properties": properties, "additionalProperties": others});
+        json!({"name": name, "inputSchema": schema})
+    });
+    let backend = FakeService::start(move |request| {
+        let request: Value = serde_json::from_slice(&request.body).unwrap();
+        let result = json!({"tools": tools, "content": []});
+        Response::json(
+            200,
+            &json!({"jsonrpc": "2.0", "id": request["id"], "result": result}),
+        )
+    })
+    .await;
+    let lines = format!("url = \"{}\"\nprotocol = \"rpc\"\n", backend.url);
+    let gateway = Gateway::with(&lines).await;
+    for (name, is_passed_on) in [("knows", true), ("open", true), ("closed", false)] {
+        let id = format!("call_{name}");
+        let arguments = json!({"a": 1, "toolCallId": id});
+        gateway.tool(&format!("b__{name}"), arguments).await;
+        let requests = backend.requests();
+        let has_id = |body: &[u8]| String::from_utf8_lossy(body).contains(&id);
+        let seen = requests.iter().any(|request| has_id(&request.body));
+        assert_eq!(seen, is_passed_on, "{name}");
+    }
+    let fixture = Gateway::with_fixture().await;
+    let name = json!({"name": "Ada", "toolCallId": "call_1"});
+    assert_eq!(text(&fixture.tool("b__greet", name).await), "Hello, Ada!");
+    let unknown = json!({"name": "Ada", "toolCallID": "call_1"});
+    assert_contains(
+        &failure(&fixture.answer("b__greet", unknown).await),
+        "toolCallID",
+    );
 }

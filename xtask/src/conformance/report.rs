@@ -19,6 +19,12 @@ const UNTESTABLE: [&str; 4] = [
     "sep-2575-server-no-log-without-loglevel",
 ];
 
+/// A warning that stays, and the reason.
+pub(super) struct ExplainedWarning {
+    pub(super) id: &'static str,
+    pub(super) reason: &'static str,
+}
+
 const UNTESTABLE_PREFIX: &str = "Not testable: ";
 
 #[derive(Debug, Default)]
@@ -100,17 +106,33 @@ impl Report {
         }
     }
 
+    /// Marks these warnings as skipped, for their reasons. Adds a failure for each that did not come: its
+    /// explanation is then wrong.
+    pub(super) fn explain(&mut self, warnings: &[ExplainedWarning]) {
+        for ExplainedWarning { id, reason } in warnings {
+            let is_it = |check: &&mut Check| check.id == *id && check.status == "WARNING";
+            match self.checks.iter_mut().find(is_it) {
+                Some(check) => {
+                    "SKIPPED".clone_into(&mut check.status);
+                    (*reason).clone_into(&mut check.message);
+                }
+                None => self.push("all", id, "FAILURE", "it should warn"),
+            }
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         self.checks.is_empty()
     }
 
-    /// Counts all checks, required or not.
+    /// Counts all checks, required or not. A warning counts as a failure.
     pub(super) fn counts(&self) -> TestCounts {
         let with = |status: &str| {
             let checks = self.checks.iter();
             checks.filter(|check| check.status == status).count() as u64
         };
-        TestCounts::new(with("SUCCESS"), with("FAILURE"), with("SKIPPED"))
+        let failed = with("FAILURE") + with("WARNING");
+        TestCounts::new(with("SUCCESS"), failed, with("SKIPPED"))
     }
 
     pub(super) fn failures(&self) -> Vec<String> {
@@ -150,16 +172,22 @@ mod tests {
             {"id": "ping", "status": "SUCCESS"},
             {"id": "pong", "status": "FAILURE", "errorMessage": "no answer\n"},
             {"id": "note", "status": "INFO"},
+            {"id": "silence", "status": "WARNING", "errorMessage": "said nothing"},
+            {"id": "odd", "status": "WARNING", "errorMessage": "odd"},
         ]);
         let mut report = report(scenario("server-ping-2026-11-21T08-33-29-062Z"), &checks);
-        assert_eq!(report.counts().to_string(), "1 passed, 1 failed");
+        assert_eq!(report.counts().to_string(), "1 passed, 3 failed");
         report.expect_scenarios(&["ping", "tools-list"]);
-        assert_eq!(report.counts().to_string(), "1 passed, 2 failed");
+        let reason = "because";
+        report.explain(&["silence", "gone"].map(|id| ExplainedWarning { id, reason }));
+        assert_eq!(report.counts().to_string(), "1 passed, 4 failed, 1 skipped");
         assert_eq!(
             report.failures(),
             [
                 "failure: ping, pong: no answer",
+                "warning: ping, odd: odd",
                 "failure: tools-list, all: it did not run",
+                "failure: all, gone: it should warn",
             ]
         );
     }

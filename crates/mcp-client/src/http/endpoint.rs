@@ -1,5 +1,6 @@
 //! The address of a server, with the headers and the TLS configuration for it.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::uri::Scheme;
@@ -53,6 +54,18 @@ impl Endpoint {
             max_message: MAX_MESSAGE,
             tls: None,
         })
+    }
+
+    /// Returns true if the host is an address of the local link, where clouds serve the credentials of
+    /// a machine (`169.254.169.254`). Names are not resolved.
+    pub fn is_link_local(&self) -> bool {
+        let host = self.url.host().unwrap_or_default();
+        let host = host.trim_start_matches('[').trim_end_matches(']');
+        match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
+            Ok(IpAddr::V4(address)) => address.is_link_local(),
+            Ok(IpAddr::V6(address)) => address.is_unicast_link_local(),
+            Err(_) => false,
+        }
     }
 
     /// Sends `Authorization: Bearer <token>`.

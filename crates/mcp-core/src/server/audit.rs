@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
-use super::dispatch::Source;
 use super::mcp_method::McpMethod;
 use super::params::Params;
 use super::reply::MessageReply;
@@ -100,7 +99,8 @@ impl<'a> AuditRecord<'a> {
         server: &'a Server,
         request: &'a Request<'a>,
         params: &'a Params<'a>,
-        source: &Source<'a>,
+        caller: &'a Caller,
+        traceparent: Option<&'a str>,
         notes: &Arc<AuditNotes>,
     ) -> Option<Self> {
         let audit = server.features.audit.as_deref()?;
@@ -110,8 +110,8 @@ impl<'a> AuditRecord<'a> {
             server,
             request,
             params,
-            caller: source.caller,
-            traceparent: source.hints.traceparent,
+            caller,
+            traceparent,
             method,
             started: server.uptime(),
             notes: Arc::clone(notes),

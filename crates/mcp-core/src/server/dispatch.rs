@@ -119,7 +119,14 @@ impl Server {
             cancelled: request_token.or(cancelled).cloned(),
             notes: Arc::default(),
         };
-        let mut record = AuditRecord::new(self, &request, &params, source, &control.notes);
+        let mut record = AuditRecord::new(
+            self,
+            &request,
+            &params,
+            source.caller,
+            source.hints.traceparent,
+            &control.notes,
+        );
         let outcome = self.outcome(&request, &params, era, source, &control, in_batch);
         let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
         let outcome = outcome.unwrap_or_else(|_| {

@@ -38,7 +38,9 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
     }
     // The path of the field costs time, so it is only computed after a failure.
     serde_json::from_str(arguments.get()).or_else(|error| {
-        if let Some(arguments) = without_tool_call_id(arguments, &error) {
+        if error.to_string().starts_with("unknown field `toolCallId`")
+            && let Some(arguments) = without_tool_call_id(arguments)
+        {
             return parse_arguments(&arguments);
         }
         let mut deserializer = serde_json::Deserializer::from_str(arguments.get());
@@ -49,11 +51,11 @@ pub(crate) fn parse_arguments<T: DeserializeOwned>(
     })
 }
 
-/// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call, if the
-/// schema does not know that field.
-fn without_tool_call_id(arguments: &RawValue, error: &serde_json::Error) -> Option<Box<RawValue>> {
+/// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call; `None` if
+/// they have none. For tools whose schema does not know it.
+pub fn without_tool_call_id(arguments: &RawValue) -> Option<Box<RawValue>> {
     const ADDED: &str = "toolCallId";
-    if !error.to_string().starts_with("unknown field `toolCallId`") {
+    if !arguments.get().contains(ADDED) {
         return None;
     }
     let mut members = Members::read(arguments.get())?;

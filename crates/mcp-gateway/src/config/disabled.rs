@@ -17,6 +17,8 @@ pub(crate) enum DisabledReason {
         name: String,
         key: BackendKey,
     },
+    /// Its address is of the local link, where clouds serve the credentials of the machine.
+    LinkLocal,
     /// It needs the file `envFile`.
     EnvFile,
     /// It has the transport of 2024-11-05.
@@ -40,6 +42,9 @@ impl fmt::Display for DisabledReason {
             Self::Duplicate { name, key } => write!(
                 f,
                 "{name:?} gets the name `{key}`, which another server of the file has: rename one of them"
+            ),
+            Self::LinkLocal => f.write_str(
+                "its address is link-local (169.254.0.0/16, fe80::/10), which needs `allow_link_local = true`",
             ),
             Self::EnvFile => {
                 f.write_str("`envFile` is not supported: use `env`, with ${NAME} or file:PATH")

@@ -61,6 +61,8 @@ struct BackendEntry {
     isolation: Isolation,
     max_instances: Option<u32>,
     #[serde(default)]
+    allow_link_local: bool,
+    #[serde(default)]
     disabled: bool,
 }
 
@@ -177,6 +179,7 @@ impl BackendEntry {
             given.map_or(Ok(()), |(field, _)| Err(wrong(field, text)))
         };
         let mut reader = FieldReader::new(["backends", name], environment);
+        reader.allows_link_local = self.allow_link_local;
         let target = match (self.command, self.url) {
             (Some(command), None) => {
                 let foreign = [

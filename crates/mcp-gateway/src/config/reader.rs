@@ -12,6 +12,8 @@ pub(super) struct FieldReader<'a> {
     /// The path of the backend in its file.
     at: [&'a str; 2],
     environment: &'a Environment<'a>,
+    /// Its address may be one of the local link.
+    pub(super) allows_link_local: bool,
     /// The reason why the backend is disabled.
     pub(super) missing: Option<DisabledReason>,
 }
@@ -21,6 +23,7 @@ impl<'a> FieldReader<'a> {
         Self {
             at,
             environment,
+            allows_link_local: false,
             missing: None,
         }
     }
@@ -48,10 +51,13 @@ impl<'a> FieldReader<'a> {
         let url = self.text("url", url.trim())?;
         if self.missing.is_none() {
             // The client does the same check, but only at its first request.
-            let _endpoint = mcp_client::Endpoint::new(&url).map_err(|_| {
+            let endpoint = mcp_client::Endpoint::new(&url).map_err(|_| {
                 let text = "must start with http:// or https:// and name a host, without a user name or password: use `token` or `headers`";
                 self.wrong("url", text)
             })?;
+            if endpoint.is_link_local() && !self.allows_link_local {
+                self.missing = Some(DisabledReason::LinkLocal);
+            }
         }
         Ok(url)
     }

@@ -150,6 +150,28 @@ fn missing_variable_disables_one_backend() {
     assert_eq!(backend(&config, "b").disabled, None);
 }
 
+#[test]
+fn link_local_address_is_refused_unless_allowed() {
+    for (host, is_refused) in [
+        ("169.254.169.254", true),
+        ("169.254.0.1:8080", true),
+        ("[fe80::1]:80", true),
+        ("[::ffff:169.254.169.254]", true),
+        ("169.253.0.1", false),
+        ("[fec0::1]", false),
+        ("127.0.0.1", false),
+    ] {
+        for is_allowed in [false, true] {
+            let config =
+                format!("[backends.a]\nurl = \"http://{host}/\"\nallow_link_local = {is_allowed}");
+            let config = toml(&config);
+            let reason = &backend(&config, "a").disabled;
+            let expected = (is_refused && !is_allowed).then_some(DisabledReason::LinkLocal);
+            assert_eq!(*reason, expected, "{host} {is_allowed}");
+        }
+    }
+}
+
 /// Parses the file of invalid configurations, each with the start of its error.
 fn invalid(cases: &str) -> impl Iterator<Item = (&str, &str)> {
     cases.split("\n---\n").map(|case| {

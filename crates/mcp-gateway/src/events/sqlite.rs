@@ -62,7 +62,7 @@ impl Sqlite {
 
 impl Store for Sqlite {
     /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
-    fn check(&mut self) -> Result<(), StoreError> {
+    fn verify(&mut self) -> Result<(), StoreError> {
         if self.file.as_mut().is_none_or(FileId::is_in_place) {
             return Ok(());
         }
@@ -74,7 +74,7 @@ impl Store for Sqlite {
     }
 
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
-        self.check()?;
+        self.verify()?;
         let transaction = self
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
@@ -103,12 +103,12 @@ impl Store for Sqlite {
     }
 
     fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
-        self.check()?;
+        self.verify()?;
         find::find(&self.connection, query)
     }
 
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
-        self.check()?;
+        self.verify()?;
         self.remove_excess(retention, now)
     }
 }

@@ -15,7 +15,7 @@ pub(crate) trait Store {
     ///
     /// # Errors
     /// [`StoreFault::Replaced`] if they cannot.
-    fn check(&mut self) -> Result<(), StoreError> {
+    fn verify(&mut self) -> Result<(), StoreError> {
         Ok(())
     }
 

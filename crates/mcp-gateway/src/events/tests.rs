@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::store::{MAX_QUERY_LIMIT, OpenStore, Store, StoreFault};
 use super::*;
-use crate::argument_types::ArgumentTypes;
+use crate::argument_types::{ArgumentTypes, KnownArguments};
 
 impl Query {
     fn with_trace(mut self, trace_id: TraceId) -> Self {
@@ -116,7 +116,7 @@ fn found(store: &mut dyn Store, query: &Query) -> Vec<usize> {
 fn call_has_the_format_of_seed_003() {
     let trace = TraceId::parse("550e8400-e29b-41d4-a716-446655440000").unwrap();
     let arguments = serde_json::from_str(r#"{"workflow":"s3cret"}"#).unwrap();
-    let known = ["workflow".to_owned()].into();
+    let known = KnownArguments::new(&json!({"properties": {"workflow": {}}}));
     let mut event = Event::finished(
         trace,
         FinishedRequest {

@@ -181,7 +181,7 @@ impl<L: OpenStore> Writer<L> {
         if self.store.is_some() && self.last_check.elapsed() >= CHECK_INTERVAL {
             self.last_check = Instant::now();
             // Handled by `on_error`.
-            let _ = self.attempt(|store| store.check());
+            let _ = self.attempt(|store| store.verify());
         }
     }
 

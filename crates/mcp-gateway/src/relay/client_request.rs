@@ -58,7 +58,11 @@ impl<'a> ClientRequest<'a> {
             meta.set("io.modelcontextprotocol/logLevel", &level);
             params.set("_meta", &meta.encode());
         }
-        for ours in ["task", "inputResponses", "requestState"] {
+        if params.get("requestState").is_some() {
+            // They answer questions that the gateway has sent; without a state they are for the backend.
+            params.remove("inputResponses");
+        }
+        for ours in ["task", "requestState"] {
             params.remove(ours);
         }
         Self {

@@ -1,11 +1,11 @@
 //! A relayed tool: forwards calls to its backend and records each of them.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
+    without_tool_call_id,
 };
 use serde_json::value::RawValue;
 
@@ -13,7 +13,7 @@ use super::Relay;
 use super::client_request::ClientRequest;
 use super::record::RequestRecord;
 use super::request::RelayedRequest;
-use crate::argument_types::ArgumentTypes;
+use crate::argument_types::{ArgumentTypes, KnownArguments};
 use crate::backend::Backend;
 use crate::events::FinishedRequest;
 
@@ -26,7 +26,7 @@ pub(crate) struct RelayedTool {
     /// Its published name.
     pub(crate) published: Arc<str>,
     /// The arguments that its schema knows.
-    pub(crate) known: BTreeSet<String>,
+    pub(crate) known: KnownArguments,
     /// The effect by its annotations.
     pub(crate) effect: Effect,
     /// True if the configuration denies it.
@@ -39,6 +39,11 @@ impl BoundTool for RelayedTool {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError> {
+        let cleaned = match self.known.takes("toolCallId") {
+            true => None,
+            false => without_tool_call_id(arguments),
+        };
+        let arguments = cleaned.as_deref().unwrap_or(arguments);
         let mut client = ClientRequest::new(call);
         client.params.set("name", &quoted(&self.item));
         client.params.set("arguments", arguments.get());
