@@ -93,6 +93,7 @@ pub(crate) async fn diagnose(
         }
         (Err(failure), _) => return Err(failure),
     };
+    let redactor = docker.redactor_of(&details);
     // By its id: a name may move to another container between two requests.
     let id = ContainerName::new(&details.id).unwrap_or_else(|_| container.clone());
     let facts = Facts::gather(docker, &id, details, error).await;

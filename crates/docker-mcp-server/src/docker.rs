@@ -3,6 +3,7 @@
 //! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
 //! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
+mod dockerfile;
 mod new_container;
 mod objects;
 mod past_events;
@@ -12,10 +13,11 @@ use mcp_core::tool::{Call, ToolError};
 use upstream::redact::Redactor;
 
 use crate::engine::{Action, ContainerDetails, ContainerSummary, Engine, Target, self_container};
+use crate::exec::RunningProcesses;
 use crate::history::History;
-use crate::name::ContainerName;
+use crate::name::{ContainerName, ImageName};
 use crate::options::DockerOptions;
-use crate::policy::{Policy, Subject, forbidden};
+use crate::policy::{CREATED, Policy, Subject, forbidden};
 
 type Result<T, E = ToolError> = std::result::Result<T, E>;
 
@@ -25,6 +27,7 @@ pub struct Docker {
     pub(crate) policy: Policy,
     pub(crate) changes: ChangeNotifier,
     pub(crate) history: History,
+    pub(crate) processes: RunningProcesses,
     redact: bool,
 }
 
@@ -38,13 +41,54 @@ impl Docker {
             policy: Policy::new(options.policy())?,
             changes: ChangeNotifier::new(),
             history: History::default(),
+            processes: RunningProcesses::default(),
             redact: !options.show_secrets,
         })
+    }
+
+    /// Permits a call that gives `name` to another image only if the image that has it now may lose it:
+    /// `new_id` is the image that gets it, if it is known.
+    pub(crate) async fn confirm_name(
+        &self,
+        call: &Call,
+        name: &ImageName,
+        new_id: Option<&str>,
+        confirm: &Option<String>,
+    ) -> Result<()> {
+        let Some(old) = self.try_image(name).await? else {
+            return Ok(());
+        };
+        let labels = &old.config.labels;
+        // The next build of what this server has built loses nothing that it would not make again.
+        let is_rebuild = new_id.is_none() && labels.contains_key(CREATED);
+        if is_rebuild || new_id == Some(&old.id) {
+            return Ok(());
+        }
+        self.policy.permit_change(name.as_str(), labels)?;
+        let rest = match old.repo_tags.len() {
+            0 | 1 => "which then has none and is removed by the next prune",
+            _ => "which keeps its other names",
+        };
+        let id = old.id.trim_start_matches("sha256:").get(..12);
+        let id = id.unwrap_or_default();
+        let loss = format!("Takes the name `{name}` from the image {id}, {rest}.");
+        self.confirm(call, &loss, name.as_str(), confirm).await
     }
 
     /// A redactor for the texts of one answer.
     pub(crate) fn redactor(&self) -> Redactor {
         Redactor::new(self.redact)
+    }
+
+    /// A redactor for what a container says: also hides the secrets of its environment, wherever they
+    /// appear.
+    pub(crate) fn redactor_of(&self, container: &ContainerDetails) -> Redactor {
+        let env = container.config.env.iter();
+        let env = env.filter_map(|assignment| assignment.split_once('='));
+        // A simple word, such as `postgres`, also has other meanings.
+        let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
+        let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
+        self.redactor().with_secrets(env)
     }
 
     /// The visible running containers, or `all`, in the engine's order.

@@ -13,6 +13,7 @@ mod diagnose;
 mod docker;
 mod engine;
 mod events;
+mod exec;
 mod exit_code;
 mod history;
 mod log;
@@ -77,6 +78,10 @@ impl mcp_serve::Service for Docker {
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         events::EventFollower::new(self, server).run().await;
+    }
+
+    async fn stop(&self) {
+        self.processes.kill_all().await;
     }
 
     async fn ready(&self) {

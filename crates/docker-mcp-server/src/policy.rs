@@ -105,23 +105,42 @@ impl Policy {
         })
     }
 
-    /// Errors when a container must not write to a volume with these labels: its data would be
-    /// changed.
+    /// The option that protects what has these labels from being overwritten.
+    fn protection(&self, labels: &BTreeMap<String, String>) -> Option<&'static str> {
+        match (self.settings.only_created, self.settings.no_destructive) {
+            _ if labels.contains_key(CREATED) => None,
+            (true, _) => Some("--only-created"),
+            (_, true) => Some("--no-destructive"),
+            _ => None,
+        }
+    }
+
+    /// Errors when a container must not write to a volume with these labels.
     pub(crate) fn permit_write(
         &self,
         volume: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        let flag = match (self.settings.only_created, self.settings.no_destructive) {
-            _ if labels.contains_key(CREATED) => return Ok(()),
-            (true, _) => "--only-created",
-            (_, true) => "--no-destructive",
-            _ => return Ok(()),
-        };
-        Err(forbidden(format!(
-            "The volume `{volume}` was not created by this server, so a container may only read it \
-             ({flag}): mount it with `:ro`."
-        )))
+        self.protection(labels).map_or(Ok(()), |option| {
+            Err(forbidden(format!(
+                "The volume `{volume}` was not created by this server, so a container may only \
+                 read it ({option}): mount it with `:ro`."
+            )))
+        })
+    }
+
+    /// Errors when an image with these labels must not lose its name to a newer one.
+    pub(crate) fn permit_pull(
+        &self,
+        image: &str,
+        labels: &BTreeMap<String, String>,
+    ) -> Result<(), ToolError> {
+        self.protection(labels).map_or(Ok(()), |option| {
+            Err(forbidden(format!(
+                "`{image}` is here already and was not created by this server, so a newer one may \
+                 not take its name ({option}): use it as it is."
+            )))
+        })
     }
 
     /// Whether only this server's own objects may be changed.

@@ -4,6 +4,7 @@
 //! reads the results of its tools. A value is shown as `***` if its name or its shape is that of a
 //! secret. Rather one value too many than one too few: operators can turn it off (`--show-secrets`).
 
+mod key_body;
 mod name;
 mod shape;
 
@@ -24,6 +25,8 @@ pub const HIDDEN: &str = "***";
 pub struct Redactor {
     is_enabled: bool,
     hidden: AtomicU32,
+    /// Values that are hidden wherever they appear, longest first.
+    secrets: Vec<String>,
 }
 
 impl Redactor {
@@ -32,7 +35,22 @@ impl Redactor {
         Self {
             is_enabled,
             hidden: AtomicU32::new(0),
+            secrets: Vec::new(),
         }
+    }
+
+    /// Returns the redactor, which also hides the values of these settings wherever they appear, if
+    /// their names are those of secrets.
+    #[must_use]
+    pub fn with_secrets<'a>(mut self, named: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let named = named.into_iter().filter(|(name, value)| {
+            name::is_secret_setting(name, value) && value.len() > 2 && !is_placeholder(value)
+        });
+        self.secrets
+            .extend(named.map(|(_, value)| clean(value).into_owned()));
+        self.secrets
+            .sort_by_key(|secret| std::cmp::Reverse(secret.len()));
+        self
     }
 
     /// The number of hidden values; `None` if there were none.
@@ -47,7 +65,16 @@ impl Redactor {
         if !self.is_enabled {
             return text.into_owned();
         }
-        let (text, hidden) = hide(text, Reach::Pairs);
+        let mut text = text.into_owned();
+        for secret in &self.secrets {
+            let found = text.matches(secret.as_str()).count();
+            if found > 0 {
+                text = text.replace(secret.as_str(), HIDDEN);
+                let found = u32::try_from(found).unwrap_or(u32::MAX);
+                self.hidden.fetch_add(found, Relaxed);
+            }
+        }
+        let (text, hidden) = hide(text.into(), Reach::Pairs);
         self.hidden.fetch_add(hidden, Relaxed);
         text.into_owned()
     }
@@ -62,7 +89,7 @@ impl Redactor {
 
     /// Redacts the value of an environment variable or a label.
     pub fn named(&self, name: &str, value: &str) -> String {
-        if self.is_enabled && name::is_secret(name) && !is_placeholder(value) {
+        if self.is_enabled && name::is_secret_setting(name, value) && !is_placeholder(value) {
             return self.hide();
         }
         self.text(value)
@@ -115,7 +142,10 @@ impl Redactor {
 /// A copy counts from zero.
 impl Clone for Redactor {
     fn clone(&self) -> Self {
-        Self::new(self.is_enabled)
+        Self {
+            secrets: self.secrets.clone(),
+            ..Self::new(self.is_enabled)
+        }
     }
 }
 

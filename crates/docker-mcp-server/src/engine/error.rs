@@ -236,7 +236,18 @@ fn one_line(message: &str) -> String {
     if line.starts_with(['<', '{', '[']) {
         return String::new();
     }
-    truncate(redacted(line).trim_end_matches('.'), MAX_MESSAGE)
+    let words: Vec<&str> = line.split(' ').map(inside).collect();
+    let line = words.join(" ");
+    truncate(redacted(&line).trim_end_matches('.'), MAX_MESSAGE)
+}
+
+/// A path of a container without the directory of the engine that holds its files.
+fn inside(word: &str) -> &str {
+    let parts = ["/overlay2/", "/overlayfs/", "/vfs/dir/", "/rootfs/"];
+    if !word.contains("/docker/") || !parts.iter().any(|part| word.contains(part)) {
+        return word;
+    }
+    word.split_once("/merged").map_or("…", |(_, path)| path)
 }
 
 #[cfg(test)]
@@ -250,6 +261,13 @@ mod tests {
             message: message.to_owned(),
         });
         failure.explain(&Target::Unix("/run/x.sock".into()), None)
+    }
+
+    #[test]
+    fn directories_of_the_engine_are_not_shown() {
+        let message = "stat /var/lib/docker/overlay2/ab12/merged/etc/x: no such file";
+        assert_eq!(one_line(message), "stat /etc/x: no such file");
+        assert_eq!(one_line("stat /etc/docker/x: no"), "stat /etc/docker/x: no");
     }
 
     #[test]

@@ -8,9 +8,13 @@ use std::collections::HashMap;
 use bollard::errors::Error;
 use bollard::query_parameters::BuildImageOptionsBuilder;
 
+use tokio::time::Instant;
+
 use super::prelude::*;
 use crate::policy::CREATED;
 
+/// Seconds without `timeout_seconds`, of a build and of a pull.
+pub(super) const DEFAULT_SECONDS: u32 = 600;
 /// Bytes of the builder's output in an answer, which contains them twice.
 const MAX_LOG_BYTES: usize = 12_000;
 /// Bytes of the builder's output that are kept during the build.
@@ -38,6 +42,10 @@ pub(super) struct BuildImage {
     /// Rerun every step.
     #[serde(default)]
     no_cache: bool,
+    /// Until it is ended; default 600.
+    timeout_seconds: Option<Bounded<1, 3600>>,
+    /// The tag again, if an image of others has it and the user cannot be asked.
+    confirm: Option<String>,
 }
 
 #[skip_serializing_none]
@@ -54,34 +62,50 @@ pub(super) struct Built {
 
 impl Tool for BuildImage {
     const NAME: &'static str = "build_image";
-    const EFFECT: Effect = Effect::Additive;
+    // Only if an image of others has the name.
+    const EFFECT: Effect = Effect::PartlyDestructive;
     const TASK: TaskSupport = TaskSupport::Optional;
     type Service = Docker;
     type Output = Built;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
         docker.permit_image(&self.tag)?;
-        let context = self.context(docker).await?;
-        let build_args: HashMap<&str, &str> = (self.build_args.iter())
-            .map(|(name, value)| (name.as_str(), value.as_str()))
-            .collect();
+        let (context, dockerfile) = self.context(docker).await?;
+        docker.permit_build(&dockerfile, &self.build_args).await?;
+        docker
+            .confirm_name(call, &self.tag, None, &self.confirm)
+            .await?;
+        let build_args = self.build_args.iter();
+        let build_args = build_args.map(|(name, value)| (name.as_str(), value.as_str()));
         let options = BuildImageOptionsBuilder::new()
             .t(self.tag.as_str())
             .dockerfile(context::DOCKERFILE)
             .labels(&HashMap::from([(CREATED, "true")]))
-            .buildargs(&build_args)
+            .buildargs(&build_args.clone().collect::<HashMap<_, _>>())
             .nocache(self.no_cache)
             .forcerm(true)
             .target(self.target.as_deref().unwrap_or_default());
         let (streams, context) = (&docker.engine.streams, bollard::body_full(context.into()));
         let mut lines = streams.build_image(options.build(), None, Some(context));
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
-        let redactor = docker.redactor();
+        let redactor = docker.redactor().with_secrets(build_args);
+        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let limit = Duration::from_secs(seconds.into());
+        call.extend_timeout(limit);
+        let until = Instant::now() + limit;
         loop {
             let line = tokio::select! {
                 biased;
                 // The builder stops with the connection.
                 () = call.cancelled() => return Err(cancelled()),
+                () = tokio::time::sleep_until(until) => {
+                    let log = redactor.text(&log);
+                    return Err(ToolError::new(ToolErrorKind::Timeout, format!(
+                        "The build did not end within {seconds} s and was ended; a longer \
+                         timeout_seconds may let it end by itself. Its output so far:\n{}",
+                        newest_lines(&log, MAX_LOG_BYTES / 2)
+                    )));
+                }
                 line = lines.next() => line,
             };
             let line = match line {
@@ -120,7 +144,7 @@ impl Tool for BuildImage {
 }
 
 impl BuildImage {
-    async fn context(&self, docker: &Docker) -> Result<Vec<u8>, ToolError> {
+    async fn context(&self, docker: &Docker) -> Result<(Vec<u8>, String), ToolError> {
         let directory = match &self.directory {
             Some(path) => Some(docker.policy.directory(path)?),
             None if self.dockerfile.is_none() => {

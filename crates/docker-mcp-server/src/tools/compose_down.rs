@@ -59,6 +59,8 @@ impl Tool for ComposeDown {
         let target = self.project.as_str();
         docker.confirm(call, &loss, target, &self.confirm).await?;
 
+        let graces = containers.iter().map(|at| grace::<0, 0>(None, at));
+        call.extend_timeout(Duration::from_secs(graces.max().unwrap_or_default().into()));
         let mut failed = BTreeMap::new();
         let mut removed = |name: &str, result: Result<(), ToolError>| match result {
             Ok(()) => Some(name.to_owned()),

@@ -78,7 +78,7 @@ impl Tool for CopyFromContainer {
             }
         }
         details.display_name().clone_into(&mut file.container);
-        let redactor = docker.redactor();
+        let redactor = docker.redactor_of(&details);
         file.text = file.text.map(|text| redactor.text(&text));
         file.redacted = redactor.hidden();
         Ok(file)

@@ -1,5 +1,7 @@
 //! `copy_to_container`.
 
+use std::time::SystemTime;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use bollard::query_parameters::UploadToContainerOptionsBuilder;
@@ -109,6 +111,8 @@ impl CopyToContainer {
         let mut header = tar::Header::new_gnu();
         header.set_size(content.len() as u64);
         header.set_mode(mode);
+        let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
+        header.set_mtime(now.unwrap_or_default().as_secs());
         let mut archive = tar::Builder::new(Vec::new());
         let written = archive.append_data(&mut header, name, content);
         let written = written.and_then(|()| archive.into_inner());

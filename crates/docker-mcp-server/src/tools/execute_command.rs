@@ -8,6 +8,8 @@ use super::prelude::*;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
+/// The time for the end of a process that has to be killed.
+const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes of each output without `max_bytes`: an answer contains both, twice.
 const DEFAULT_BYTES: u32 = 3_500;
 
@@ -29,7 +31,7 @@ pub(super) struct ExecuteCommand {
     /// Further environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
-    /// Until it is killed; default 20.
+    /// Until it is killed (default 20); the call waits as long.
     timeout_seconds: Option<Bounded<1, 600>>,
     /// Bytes of each output that are shown (default 3500); the middle is left out.
     max_bytes: Option<Bounded<100, 200_000>>,
@@ -79,9 +81,13 @@ impl Tool for ExecuteCommand {
         let id = details.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
+        call.extend_timeout(limit + CLEANUP_TIMEOUT);
         let room = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
+        let secrets = self.env.iter();
+        let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
+        let redactor = docker.redactor_of(&details).with_secrets(secrets);
         let run = async {
-            let mut process = Process::start(&docker.engine, &id, &command).await?;
+            let mut process = Process::start(docker, &id, &command).await?;
             tokio::select! {
                 end = process.end(limit, room) => end.map(Some),
                 () = call.cancelled() => {
@@ -91,7 +97,7 @@ impl Tool for ExecuteCommand {
             }
         };
         match run.await {
-            Ok(Some(end)) => Ok(report(docker, name, end, seconds)),
+            Ok(Some(end)) => Ok(report(&redactor, name, end, seconds)),
             Ok(None) => Err(cancelled()),
             Err(failure) => {
                 let action = Action::new("run a command in", ObjectKind::Container, &name)
@@ -128,8 +134,7 @@ impl ExecuteCommand {
     }
 }
 
-fn report(docker: &Docker, container: String, end: ProcessEnd, seconds: u32) -> Executed {
-    let redactor = docker.redactor();
+fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32) -> Executed {
     let note = if end.still_running {
         Some(format!(
             "It did not end within {seconds} s and cannot be killed from here, as the container \

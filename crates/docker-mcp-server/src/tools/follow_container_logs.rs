@@ -7,7 +7,7 @@ use super::prelude::*;
 use crate::engine::LogQuery;
 use crate::log::{FrameDecoder, Pattern, TailBuffer};
 
-/// Seconds without `seconds`: less than the timeout of a plain call.
+/// Seconds without `seconds`.
 const DEFAULT_SECONDS: u32 = 20;
 /// Lines and bytes in an answer.
 const MAX_LINES: usize = 500;
@@ -22,7 +22,7 @@ pub(super) struct FollowContainerLogs {
     /// Stop at the first line that matches this regular expression.
     #[schemars(with = "Option<String>")]
     until_match: Option<Pattern>,
-    /// Default 20; longer only helps as a task.
+    /// Default 20; the call waits as long.
     seconds: Option<Bounded<1, 86_400>>,
     /// Older lines to begin with.
     tail: Option<Bounded<0, 500>>,
@@ -61,9 +61,10 @@ impl Tool for FollowContainerLogs {
         let mut reply = docker.engine.logs(&details.container_id()?, &query);
         let seconds = self.seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let (begin, limit) = (Instant::now(), Duration::from_secs(seconds.into()));
+        call.extend_timeout(limit);
         let mut decoder = FrameDecoder::new(details.config.tty);
         let mut tail = TailBuffer::new(MAX_LINES, MAX_BYTES, false);
-        let redactor = docker.redactor();
+        let redactor = docker.redactor_of(&details);
         let mut matched = None;
         let stopped_by = loop {
             let chunk = tokio::select! {
@@ -90,7 +91,7 @@ impl Tool for FollowContainerLogs {
             }
         };
         let log = tail.finish();
-        let redactor = docker.redactor();
+        let redactor = docker.redactor_of(&details);
         let text = redactor.text(&log.text);
         let shown = newest_lines(&text, MAX_BYTES);
         Ok(Followed {

@@ -127,9 +127,12 @@ impl GetComposeLogs {
         };
         // The list of containers does not contain `tty`.
         let engine = &docker.engine;
-        let tty = engine.try_inspect(&id).await.ok()?.config.tty;
-        let filter = line_filter(docker, self.grep.as_ref());
+        let details = engine.try_inspect(&id).await.ok()?;
+        let (tty, redactor) = (details.config.tty, docker.redactor_of(&details));
+        let filter = line_filter(redactor.clone(), self.grep.as_ref());
         let read = log::read(engine, &id, query, tty, MAX_BYTES, engine.timeout, filter);
-        read.await.ok()
+        let mut log = read.await.ok()?;
+        log.text = redactor.text(&log.text);
+        Some(log)
     }
 }

@@ -123,7 +123,7 @@ impl Tool for GetContainer {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
         let details = docker.container(&self.container).await?;
-        let redactor = docker.redactor();
+        let redactor = docker.redactor_of(&details);
         let mut container = Container::new(&details, &self, &redactor);
         if self.sections.contains(&Section::Processes) && details.state.is_alive() {
             container.processes = Some(activity::processes(docker, &details, &redactor).await?);

@@ -71,7 +71,7 @@ impl Tool for GetContainerLogs {
             return Err(unreadable(&self.container));
         }
         let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout);
-        let filter = line_filter(docker, self.grep.as_ref());
+        let filter = line_filter(docker.redactor_of(&details), self.grep.as_ref());
         let read = log::read(
             engine,
             &self.container,
@@ -85,7 +85,7 @@ impl Tool for GetContainerLogs {
             Ok(log) => log,
             Err(failure) => return Err(explain(docker, failure, &self.container).await),
         };
-        let redactor = docker.redactor();
+        let redactor = docker.redactor_of(&details);
         let text = redactor.text(&log.text);
         let shown = newest_lines(&text, MAX_BYTES);
         let too_long = log.overflowed || shown.len() < text.len();
@@ -168,10 +168,10 @@ impl GetContainerLogs {
 /// A filter of the lines that match both as written and as shown: otherwise a search could reveal a
 /// redacted value.
 pub(super) fn line_filter<'a>(
-    docker: &Docker,
+    redactor: Redactor,
     pattern: Option<&'a Pattern>,
 ) -> Option<LineFilter<'a>> {
-    let (pattern, redactor) = (pattern?, docker.redactor());
+    let pattern = pattern?;
     Some(Box::new(move |_, line| {
         pattern.is_match(line) && pattern.is_match(&redactor.text(line))
     }))

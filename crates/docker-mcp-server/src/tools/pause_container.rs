@@ -16,12 +16,16 @@ pub(super) struct PauseContainer {
 
 impl Tool for PauseContainer {
     const NAME: &'static str = "pause_container";
-    const EFFECT: Effect = Effect::Idempotent;
+    // It interrupts the users of the service; resuming it does not.
+    const EFFECT: Effect = Effect::PartlyDestructive;
     type Service = Docker;
     type Output = StateChange;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
+        if !self.unpause {
+            docker.policy.permit_destructive()?;
+        }
         let is_paused = before.state.status == "paused";
         if is_paused != self.unpause && (is_paused || before.state.status == "running") {
             let note = match is_paused {

@@ -3,6 +3,9 @@
 use bollard::errors::Error;
 use bollard::query_parameters::CreateImageOptionsBuilder;
 
+use tokio::time::Instant;
+
+use super::build_image::DEFAULT_SECONDS;
 use super::prelude::*;
 use super::pull_progress::Layers;
 use crate::engine::EngineError;
@@ -18,6 +21,8 @@ pub(super) struct PullImage {
     image: ImageName,
     /// `linux/arm64`; default: the engine's.
     platform: Option<String>,
+    /// Until it is ended; default 600.
+    timeout_seconds: Option<Bounded<1, 3600>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -37,7 +42,10 @@ impl Tool for PullImage {
     type Output = Pulled;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Pulled, ToolError> {
-        docker.permit_image(&self.image)?;
+        if let Some(old) = docker.try_image(&self.image).await? {
+            let labels = &old.config.labels;
+            docker.policy.permit_pull(self.image.as_str(), labels)?;
+        }
         let (name, tag) = self.image.split();
         let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
         if let Some(platform) = &self.platform {
@@ -46,11 +54,21 @@ impl Tool for PullImage {
         let streams = &docker.engine.streams;
         let mut lines = streams.create_image(Some(options.build()), None, None);
         let (mut layers, mut new) = (Layers::default(), false);
+        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let limit = Duration::from_secs(seconds.into());
+        call.extend_timeout(limit);
+        let until = Instant::now() + limit;
         loop {
             let line = tokio::select! {
                 biased;
                 // The engine stops with the connection.
                 () = call.cancelled() => return Err(cancelled()),
+                () = tokio::time::sleep_until(until) => {
+                    return Err(ToolError::new(ToolErrorKind::Timeout, format!(
+                        "The pull did not end within {seconds} s and was ended. The layers that \
+                         are complete are kept: call again, or with a longer timeout_seconds."
+                    )));
+                }
                 line = lines.next() => line,
             };
             let Some(line) = line else { break };

@@ -23,11 +23,12 @@ impl Tool for RestartContainer {
     type Service = Docker;
     type Output = StateChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<StateChange, ToolError> {
+    async fn call(self, docker: &Docker, call: &Call) -> Result<StateChange, ToolError> {
         let before = docker.mutable_container(&self.container).await?;
         docker.policy.permit_destructive()?;
         let id = before.container_id()?;
         let grace = grace(self.timeout_seconds, &before);
+        call.extend_timeout(Duration::from_secs(grace.into()));
         let options = RestartContainerOptionsBuilder::new().t(grace.cast_signed());
         let options = options.build();
         let action = Action::new("restart", ObjectKind::Container, self.container.as_str())

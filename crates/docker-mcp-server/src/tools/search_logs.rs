@@ -86,7 +86,9 @@ struct Matches {
     counts: Vec<u64>,
     first: String,
     last: String,
+    /// Redacted.
     last_line: String,
+    hidden: u32,
     /// By the number of the part of the period.
     parts: BTreeMap<i64, Vec<u64>>,
 }
@@ -121,7 +123,7 @@ impl Tool for SearchLogs {
         let (mut rows, mut not_searched) = (Vec::new(), Vec::new());
         let mut totals = vec![0; self.patterns.len()];
         let mut times: BTreeMap<i64, Vec<u64>> = BTreeMap::new();
-        let (mut searched_containers, mut searched_lines) = (0, 0);
+        let (mut searched_containers, mut searched_lines, mut hidden) = (0, 0, 0);
         for (name, found) in searched {
             let name = redactor.text(&name);
             let Some((log, found)) = found else {
@@ -130,6 +132,7 @@ impl Tool for SearchLogs {
                 ));
                 continue;
             };
+            hidden += found.hidden;
             searched_containers += 1;
             searched_lines += log.searched;
             if log.incomplete {
@@ -150,7 +153,7 @@ impl Tool for SearchLogs {
                     matches: found.counts,
                     first: found.first,
                     last: found.last,
-                    last_line: truncate(&redactor.text(&found.last_line), MAX_SAMPLE),
+                    last_line: truncate(&found.last_line, MAX_SAMPLE),
                 });
             }
         }
@@ -168,7 +171,7 @@ impl Tool for SearchLogs {
             searched_containers,
             searched_lines,
             not_searched: upstream::text::truncate_list(not_searched, MAX_NAMED),
-            redacted: redactor.hidden(),
+            redacted: Some(hidden + redactor.hidden().unwrap_or(0)).filter(|hidden| *hidden > 0),
         })
     }
 }
@@ -208,7 +211,8 @@ impl SearchLogs {
         deadline: Instant,
     ) -> Option<(log::Log, Matches)> {
         let (id, engine) = (ContainerName::new(&container.id).ok()?, &docker.engine);
-        let tty = engine.try_inspect(&id).await.ok()?.config.tty;
+        let details = engine.try_inspect(&id).await.ok()?;
+        let (tty, redactor) = (details.config.tty, docker.redactor_of(&details));
         let limit = deadline.checked_duration_since(Instant::now())?;
         let query = LogQuery {
             since,
@@ -223,7 +227,7 @@ impl SearchLogs {
         let patterns = self
             .patterns
             .iter()
-            .map(|pattern| line_filter(docker, Some(pattern)));
+            .map(|pattern| line_filter(docker.redactor_of(&details), Some(pattern)));
         let mut patterns: Vec<LineFilter<'_>> = patterns.flatten().collect();
         let count: LineFilter<'_> = Box::new(|time, line| {
             let hits = patterns
@@ -243,8 +247,10 @@ impl SearchLogs {
             }
             false
         });
-        let read = log::read(engine, &id, query, tty, 0, limit, Some(count)).await;
-        read.ok().map(|log| (log, found))
+        let log = log::read(engine, &id, query, tty, 0, limit, Some(count)).await.ok()?;
+        found.last_line = redactor.text(&found.last_line);
+        found.hidden = redactor.hidden().unwrap_or(0);
+        Some((log, found))
     }
 }
 

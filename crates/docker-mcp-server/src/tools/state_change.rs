@@ -142,6 +142,6 @@ async fn last_lines(docker: &Docker, container: &ContainerDetails) -> Option<Str
     let (id, tty) = (container.container_id().ok()?, container.config.tty);
     let (engine, bytes) = (&docker.engine, MAX_LOG_BYTES);
     let read = log::read(engine, &id, query, tty, bytes, LOG_TIMEOUT, None);
-    let text = docker.redactor().text(&read.await.ok()?.text);
+    let text = docker.redactor_of(container).text(&read.await.ok()?.text);
     (!text.trim().is_empty()).then_some(text)
 }

@@ -14,7 +14,7 @@ const DEFAULT_GRACE: u32 = 10;
 pub(super) struct StopContainer {
     /// Name or id.
     container: ContainerName,
-    /// Before SIGKILL (default: the container's, mostly 10).
+    /// Before SIGKILL (default: the container's, mostly 10); the call waits as long.
     timeout_seconds: Option<Bounded<0, 600>>,
     /// Its name again, if stopping removes it (`--rm`) and the user cannot be asked.
     confirm: Option<String>,
@@ -43,6 +43,7 @@ impl Tool for StopContainer {
             docker.confirm(call, &loss, name, &self.confirm).await?;
         }
         let grace = grace(self.timeout_seconds, &before);
+        call.extend_timeout(Duration::from_secs(grace.into()));
         let id = before.container_id()?;
         stop(docker, self.container.as_str(), &id, grace).await?;
         Ok(match docker.container_now(&id).await? {

@@ -12,23 +12,29 @@ pub(super) struct TagImage {
     image: ImageName,
     /// `name:tag`.
     new_name: ImageName,
+    /// The new name again, if another image has it and the user cannot be asked.
+    confirm: Option<String>,
 }
 
 impl Tool for TagImage {
     const NAME: &'static str = "tag_image";
-    const EFFECT: Effect = Effect::Idempotent;
+    // Only if another image has the name.
+    const EFFECT: Effect = Effect::PartlyDestructive;
     type Service = Docker;
     type Output = ObjectChange;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
-        docker.permit_image(&self.new_name)?;
-        docker.image(&self.image).await?;
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ObjectChange, ToolError> {
         let (name, tag) = self.new_name.split();
         if tag.contains(':') {
             let text = "new_name must have a tag, not a digest.";
             return Err(ToolError::invalid_argument(text));
         }
-        let image = self.image.to_string();
+        let source = docker.image(&self.image).await?;
+        let id = Some(source.id.as_str());
+        docker
+            .confirm_name(call, &self.new_name, id, &self.confirm)
+            .await?;
+        let image = source.id;
         let options = TagImageOptionsBuilder::new().repo(name).tag(tag).build();
         let action = Action::new("tag", ObjectKind::Image, self.image.as_str());
         docker

@@ -37,7 +37,8 @@ pub(super) struct Updated {
 
 impl Tool for UpdateContainer {
     const NAME: &'static str = "update_container";
-    const EFFECT: Effect = Effect::Idempotent;
+    // A lower limit may end it.
+    const EFFECT: Effect = Effect::PartlyDestructive;
     type Service = Docker;
     type Output = Updated;
 
@@ -49,6 +50,9 @@ impl Tool for UpdateContainer {
             return Err(ToolError::invalid_argument(
                 "Nothing to change: give new_name, memory_mb, cpus, pids or restart.",
             ));
+        }
+        if self.is_lower(&before) {
+            docker.policy.permit_destructive()?;
         }
         if let Some(name) = &self.new_name {
             // Renaming must not bypass a rule about names.
@@ -91,6 +95,20 @@ impl Tool for UpdateContainer {
 }
 
 impl UpdateContainer {
+    /// Whether a limit is set below the present one.
+    fn is_lower(&self, before: &ContainerDetails) -> bool {
+        let host = &before.host_config;
+        let cpus = self.cpus.map(|cpus| (cpus * 1e9) as i64);
+        let limits = [
+            (self.memory_mb.map(memory_bytes), host.memory),
+            (cpus, host.nano_cpus),
+            (self.pids.map(|pids| pids.get().into()), host.pids_limit),
+        ];
+        limits
+            .iter()
+            .any(|(asked, present)| asked.is_some_and(|asked| *present <= 0 || asked < *present))
+    }
+
     fn limits(&self) -> Result<(ContainerUpdateBody, Vec<&'static str>), ToolError> {
         let memory = self.memory_mb.map(memory_bytes);
         let limits = ContainerUpdateBody {

@@ -5,7 +5,7 @@ use tokio::time::Instant;
 use super::prelude::*;
 use crate::exit_code;
 
-/// Seconds without `timeout_seconds`: less than the timeout of a plain call.
+/// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 25;
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
 
@@ -18,7 +18,7 @@ pub(super) struct WaitContainer {
     /// Target state.
     #[serde(default)]
     until: AwaitedState,
-    /// Default 25; longer only helps as a task.
+    /// Default 25; the call waits as long.
     timeout_seconds: Option<Bounded<1, 86_400>>,
 }
 
@@ -59,6 +59,7 @@ impl Tool for WaitContainer {
         }
         let id = first.container_id()?;
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        call.extend_timeout(Duration::from_secs(seconds.into()));
         let (begin, mut seen) = (Instant::now(), first);
         loop {
             let waited = begin.elapsed();

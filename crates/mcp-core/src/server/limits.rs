@@ -31,7 +31,7 @@ impl Server {
                 ToolErrorKind::Timeout,
                 format!(
                     "{name} did not finish within {} s; it may still take effect.",
-                    self.settings.call_timeout.as_secs()
+                    (self.settings.call_timeout + call.extra_time()).as_secs()
                 ),
             )),
             () = self.cancelled(call) => Err(ToolError::new(
@@ -45,14 +45,22 @@ impl Server {
         context.end(result)
     }
 
-    /// Completes at the timeout of the call, which is longer while it waits for a person.
+    /// Completes at the timeout of the call, which is longer while it waits for a person, and by the time
+    /// that the tool asks for.
     pub(super) async fn timed_out(&self, call: &Call) {
         self.clock.sleep(self.settings.call_timeout).await;
-        for _ in 0..MAX_EXTENSIONS {
-            if !call.is_asking() {
+        let (mut extra, mut extensions) = (Duration::ZERO, 0);
+        loop {
+            let asked = call.extra_time();
+            if asked > extra {
+                self.clock.sleep(asked - extra).await;
+                extra = asked;
+            } else if call.is_asking() && extensions < MAX_EXTENSIONS {
+                self.clock.sleep(self.settings.call_timeout).await;
+                extensions += 1;
+            } else {
                 return;
             }
-            self.clock.sleep(self.settings.call_timeout).await;
         }
     }
 

@@ -3,6 +3,7 @@
 use std::any::Any;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
@@ -19,6 +20,8 @@ pub struct Call {
     /// `None` if the call cannot be cancelled.
     cancelled: Option<CancellationToken>,
     progress: Option<Arc<Progress>>,
+    /// Milliseconds on top of the timeout of a call.
+    extra_time: Arc<AtomicU64>,
     /// One value of each type.
     extensions: Vec<Arc<dyn Any + Send + Sync>>,
 }
@@ -37,6 +40,7 @@ impl Call {
             client,
             cancelled: cancelled.into(),
             progress: None,
+            extra_time: Arc::default(),
             extensions: Vec::new(),
         }
     }
@@ -95,6 +99,18 @@ impl Call {
     /// True if the request may be answered with a task (2026-07-28).
     pub fn supports_tasks(&self) -> bool {
         self.client().supports_tasks
+    }
+
+    /// Raises the timeout of the call by the time that its arguments ask for, so that the tool's own
+    /// bound ends it, and not the server's.
+    pub fn extend_timeout(&self, by: Duration) {
+        let by = u64::try_from(by.as_millis()).unwrap_or(u64::MAX);
+        self.extra_time.fetch_max(by, Ordering::Relaxed);
+    }
+
+    /// The time that [`Call::extend_timeout`] has added.
+    pub(crate) fn extra_time(&self) -> Duration {
+        Duration::from_millis(self.extra_time.load(Ordering::Relaxed))
     }
 
     /// Completes when the call is cancelled. The caller no longer waits for the result, so the tool

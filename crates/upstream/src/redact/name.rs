@@ -2,11 +2,17 @@
 
 /// Parts that mark a name as a secret's at any position.
 const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey privatekey sessionid \
-    credential";
+    sessid credential basicauth requirepass masterauth mnemonic";
 
 /// Parts that mark a name as a secret's as a whole word: `AUTH`, but not `author`.
 const WORDS: &str =
     "pass pwd pw auth xauth authorization cred creds jwt dsn cookie salt pat key keys";
+
+/// Words of settings whose values are secrets if they look random: `LICENSE`, but not of `MIT`.
+const RANDOM: &str = "signing license licence seed encryption hmac psk otp totp webhook sas";
+
+/// Parameters of URLs that authorise whoever has the URL.
+const PARAMETERS: &str = "sig signature";
 
 /// Last words of names that describe a secret without holding it.
 const ABOUT: &str =
@@ -27,7 +33,27 @@ pub(super) fn is_secret(name: &str) -> bool {
     has_secret(name, &[])
 }
 
-/// The same for members of JSON and parameters of URLs, with more exceptions.
+/// The same for a setting, of an environment or a label, with its value.
+pub(super) fn is_secret_setting(name: &str, value: &str) -> bool {
+    let is_random = value.len() >= 8 && value.bytes().any(|byte| byte.is_ascii_digit());
+    let describes = |word: &String| ABOUT.split(' ').any(|about| about == word);
+    is_secret(name)
+        || (is_random && {
+            let words = words(name);
+            !words.last().is_some_and(describes)
+                && RANDOM
+                    .split(' ')
+                    .any(|it| words.iter().any(|word| word == it))
+        })
+}
+
+/// The same for parameters of URLs.
+pub(super) fn is_secret_parameter(name: &str) -> bool {
+    let last = words(name).pop().unwrap_or_default();
+    is_secret_member(name) || PARAMETERS.split(' ').any(|it| it == last)
+}
+
+/// The same for members of JSON, with more exceptions.
 pub(super) fn is_secret_member(name: &str) -> bool {
     let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
     let joined: String = letters.map(|c| c.to_ascii_lowercase()).collect();

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 
 use regex::{Captures, Regex};
 
-use super::{HIDDEN, is_placeholder, name};
+use super::{HIDDEN, is_placeholder, key_body, name};
 
 /// The shapes to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,19 +17,20 @@ pub(super) enum Reach {
 }
 
 /// Private keys, also truncated ones. The only secrets of more than one line.
-const PRIVATE_KEY: &str =
-    r"-----BEGIN [A-Z ]*PRIVATE KEY-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY-----|\z)";
+const PRIVATE_KEY: &str = r"-----BEGIN [A-Z ]*PRIVATE KEY(?: BLOCK)?-----(?s:.*?)(?:-----END [A-Z ]*PRIVATE KEY(?: BLOCK)?-----|\z)";
 
 /// Matches every line with one of the shapes below, and few others: lines without it are skipped.
 const HINT: &str = concat!(
     r"(?:://|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|dckr_pat_|sk-|[sr]k_|xox|xapp-|npm_|hf_|pypi-|SG\.",
-    r"|AIza|AKIA|ASIA|hooks\.slack|eyJ|(?i-u:bearer|basic|pass|pwd|pw|secret|token|key|auth",
-    r"|cred|jwt|dsn|cookie|salt|pat|session))",
+    r"|AIza|AKIA|ASIA|hooks\.|eyJ|ya29\.|AGE-SECRET|GOCSPX|shp[a-z]{2}_|do[opr]_v1|glsa_|hv[sb]\.",
+    r"|gsk_|xai-|nvapi-|tskey-|xkeysib-|NRAK-|dapi|ATATT|r8_|:AA|\$(?:apr1|2[abxy]|[156y]|argon2)",
+    r"|\{SHA\}|(?i-u:bearer|basic|pass|pwd|pw|secret|token|key|auth|cred|jwt|dsn|cookie|salt|pat|sess",
+    r"|mysql|maria|redis|curl|-user|login|mongo|identified|webhook|sig=|signature|mnemonic|ldap))",
 );
 
 /// The shapes of secrets in running text. `head` and `tail` are shown, the rest is hidden; with a
 /// `name` or a `parameter`, only if that is a secret's.
-const TOKENS: [&str; 7] = [
+const TOKENS: [&str; 11] = [
     // scheme://user:password@host
     r#"(?<head>\b[A-Za-z][A-Za-z0-9+.-]*://[^\s/:@"']*:)(?<value>[^\s/@"']+)(?<tail>@)"#,
     // scheme://token@host
@@ -41,24 +42,51 @@ const TOKENS: [&str; 7] = [
         r"(?-u)\b(?:gh[pousr]_\w{20,}|github_pat_\w{20,}|gl(?:pat|rt|dt|ptt|cbt)-[\w-]{16,}",
         r"|dckr_pat_[\w-]{16,}|sk-[\w-]{16,}|[sr]k_(?:live|test)_\w{16,}|xox[abeoprs]-[\w-]{10,}",
         r"|xapp-[\w-]{10,}|npm_\w{30,}|hf_\w{20,}|pypi-[\w-]{16,}|SG\.[\w-]{16,}\.[\w-]{16,}",
-        r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b)",
+        r"|AIza[\w-]{30,}|(?:AKIA|ASIA)[0-9A-Z]{16}\b|SG\.[\w-]{20,}|ya29\.[\w-]{10,}",
+        r"|AGE-SECRET-KEY-[0-9A-Z]{10,}|GOCSPX-[\w-]{10,}|shp(?:at|ss|ca|pa)_\w{16,}|do[opr]_v1_\w{16,}",
+        r"|glsa_\w{16,}|hv[sb]\.[\w-]{16,}|gsk_\w{16,}|xai-\w{16,}|nvapi-[\w-]{16,}",
+        r"|tskey-[\w-]{12,}|xkeysib-[\w-]{16,}|NRAK-\w{16,}|dapi[0-9a-f]{32}|ATATT[\w-]{16,}|r8_\w{16,})",
     ),
-    r"(?-u)(?<head>hooks\.slack\.com/services/)[\w/]+",
+    // The paths of webhooks.
+    concat!(
+        r"(?-u)(?<head>hooks\.slack\.com/services/|discord(?:app)?\.com/api/webhooks/\d+/",
+        r"|hooks\.zapier\.com/hooks/catch/|webhook\.office\.com/webhookb2/)[\w/@-]+",
+    ),
+    // The token of a Telegram bot.
+    r"(?-u)(?<head>\b(?:bot)?\d{8,10}:)AA[\w-]{20,}",
+    // Hashes of passwords; compose files double their dollar signs.
+    r"(?-u)\$\$?(?:apr1|2[abxy]|[156y]|argon2(?:id|i|d))\$\$?[\w./$=,+-]{8,}|\{SHA\}[\w+/=]{20,}",
+    // curl -u user:password
+    r#"(?<head>(?:^|[\s"',])(?:-u|-U|--user|--proxy-user)[\s=,"']+[^\s:"'/=]*[^\s\d:"'/=][^\s:"'/=]*:)(?<value>[^\s"']+)"#,
+    // Programs whose flag for the password does not say so.
+    concat!(
+        r#"(?<head>\b(?:(?:mysql|mariadb)[\w-]*\b[^|;&\n]*?[\s"']-p|curl\b[^|;&\n]*?[\s"']-u[^\s:"']+:"#,
+        r#"|redis-cli\b[^|;&\n]*?[\s"']-a[\s"',]+|(?:mongo\w*|sshpass|login)\b[^|;&\n]*?[\s"']-p[\s"',]*"#,
+        r#"|ldap\w+\b[^|;&\n]*?[\s"']-w[\s"',]+))(?<value>[^\s"',]+)"#,
+    ),
     // JSON Web Tokens.
     r"(?-u)\beyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*",
     // ?name=value&name=value, but not an expression.
     r#"(?<head>[?&](?<parameter>[\w.-]+)=)(?<value>[^&#\s"'{}$<>=][^&#\s"'{}<>]*)"#,
 ];
 
-const PAIRS: [&str; 2] = [
+const PAIRS: [&str; 6] = [
     // --password value
     r#"(?<head>(?:^|[\s"'])--?(?<name>[A-Za-z][\w-]*)\s+)(?<value>"[^"]*"|'[^']*'|[^\s"'-][^\s"']*)"#,
     // name=value, name: value, "name": "value", also as JSON within JSON.
     concat!(
-        r#"(?<head>(?<name>[A-Za-z][\w.-]*)(?<quote>\\?["'])?[ \t]*(?<sign>[:=])[ \t]*)"#,
+        r#"(?<head>(?<name>[A-Za-z][\w.-]*)(?<quote>\\?["'])?[ \t]*(?<sign>=>|:=|[:=]|%3[dDaA])[ \t]*)"#,
         r#"(?<value>\\"(?:[^"\\\n]|\\[^"\n])*(?:\\")?|"(?:[^"\\\n]|\\.)*"?|'[^'\n]*'?"#,
         r#"|[^\s,;&"'\\)\]}]+)"#,
     ),
+    // <password>value</password>
+    r"(?<head><(?<name>[A-Za-z][\w.-]*)(?:\s[^<>]*)?>)(?<value>[^<>]+)(?<tail></)",
+    // password 'value', identified by 'value'
+    r#"(?i)(?<head>\b(?:pass(?:word|wd|phrase)|identified by)\s+(?:(?:is|was|to|set to|=)\s+)?)(?<value>'[^'\n]+'|"[^"\n]+")"#,
+    // the first one of a MySQL server
+    r"(?<head>temporary password is generated for [^\s:]+:\s+)(?<value>\S+)",
+    // password value, in prose
+    r"(?i)(?<head>\bpass(?:word|wd|phrase)(?: is| was)?[ \t]+)(?<random>[^\s<>,;:=()]{5,})",
 ];
 
 struct Shapes {
@@ -82,6 +110,10 @@ static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
 /// `text` with its secrets hidden, and how many there were.
 pub(super) fn hide(text: Cow<'_, str>, reach: Reach) -> (Cow<'_, str>, u32) {
     let (text, keys) = hide_shape(text, SHAPES.private_key.iter());
+    let (text, keys) = match key_body::hide_bodies(&text) {
+        Some((shown, bodies)) => (Cow::Owned(shown), keys + bodies),
+        None => (text, keys),
+    };
     let hint = |line: &str| SHAPES.hint.as_ref().is_none_or(|hint| hint.is_match(line));
     if !hint(&text) {
         return (text, keys);
@@ -145,6 +177,11 @@ fn is_secret(found: &Captures<'_>) -> bool {
             .any(|byte| byte.is_ascii_digit() || byte == b'=');
         return if word.len() < 8 { short } else { !plain };
     }
+    if let Some(word) = group("random") {
+        let word = word.trim_end_matches(['.', '!', '\'', '"']);
+        let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
+        return has(u8::is_ascii_digit) || (has(u8::is_ascii_punctuation) && word != HIDDEN);
+    }
     let value = group("value")
         .unwrap_or("-")
         .trim_matches(['"', '\'', '\\']);
@@ -152,7 +189,7 @@ fn is_secret(found: &Captures<'_>) -> bool {
         return false;
     }
     if let Some(parameter) = group("parameter") {
-        return name::is_secret_member(parameter);
+        return name::is_secret_parameter(parameter);
     }
     let Some(name) = group("name") else {
         return true;
@@ -248,6 +285,52 @@ mod tests {
             ("key sk-abcdefghijklmnopqrst!", "key ***!"),
             ("SG.0123456789abcdefgh.0123456789abcdefgh", "***"),
             ("eyJhbGciOiJIUzI1NiJ9.eyJzdWIiOiIxIn0.c2ln ok", "*** ok"),
+            ("curl -u admin:x9 http://h/", "curl -u admin:*** http://h/"),
+            ("docker run -u 1000:1000 x", "docker run -u 1000:1000 x"),
+            (
+                r#"["CMD","curl","-u","admin:x9"]"#,
+                r#"["CMD","curl","-u","admin:***"]"#,
+            ),
+            (
+                "mysqladmin ping -uroot -px9 -h db",
+                "mysqladmin ping -uroot -p*** -h db",
+            ),
+            ("redis-cli -a x9 ping", "redis-cli -a *** ping"),
+            (
+                "redis-server --requirepass x9",
+                "redis-server --requirepass ***",
+            ),
+            ("sshpass -p x9 ssh h", "sshpass -p *** ssh h"),
+            ("users=admin:$apr1$abcdefgh$ijklmnop", "users=admin:***"),
+            ("users=admin:$$2y$$05$$abcdefghij", "users=admin:***"),
+            ("DB_PASS => x9", "DB_PASS => ***"),
+            ("<password>x 9</password>", "<password>***</password>"),
+            ("root password 'x9' set", "root password *** set"),
+            (
+                "ALTER USER a IDENTIFIED BY 'x9'",
+                "ALTER USER a IDENTIFIED BY ***",
+            ),
+            ("root password is hunter2", "root password is ***"),
+            (
+                "A temporary password is generated for root@localhost: a>b;c",
+                "A temporary password is generated for root@localhost: ***",
+            ),
+            ("session_id=x9 PHPSESSID=x9", "session_id=*** PHPSESSID=***"),
+            ("GET /?se=1&sig=x9&sp=r", "GET /?se=1&sig=***&sp=r"),
+            (
+                "body=user%3Dbob%26password%3Dx9",
+                "body=user%3Dbob%26password%3D***",
+            ),
+            (
+                "https://discord.com/api/webhooks/123/abc-DEF",
+                "https://discord.com/api/webhooks/123/***",
+            ),
+            (
+                "/bot123456789:AAabcdefghijklmnopqrstuv/send",
+                "/bot123456789:***/send",
+            ),
+            ("ya29.abcdefghij-K", "***"),
+            ("AGE-SECRET-KEY-1ABCDEFGHIJ", "***"),
             ("secret='a b' x", "secret=*** x"),
             ("secret=\"never closed", "secret=***"),
             ("plain\ntoken=a\nplain\n", "plain\ntoken=***\nplain\n"),
@@ -285,6 +368,9 @@ mod tests {
             "http://registry:4873/@scope/x",
             "password: null",
             "listening on http://0.0.0.0:80",
+            "FATAL: password authentication failed for user \"bob\"",
+            "the password must have 12 characters",
+            "docker login -u bob registry",
             "token=",
             "http://h/?page=2&next_token=",
             "2026-01-31T12:00:00Z level=info msg=\"started\" duration=3ms",

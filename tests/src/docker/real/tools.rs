@@ -1,5 +1,6 @@
 //! The toolsets beside the default one.
 
+mod bounds;
 mod compose;
 mod compose_cli;
 mod confirmations;

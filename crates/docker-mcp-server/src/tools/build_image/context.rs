@@ -15,12 +15,16 @@ pub(super) const DOCKERFILE: &str = ".docker-mcp-server.Dockerfile";
 const MAX_BYTES: u64 = 256 << 20;
 const MAX_FILES: usize = 20_000;
 
+/// The name of the file that keeps files out of the image.
+const IGNORE_FILE: &str = ".dockerignore";
+
 /// Packs the directory, additional files and the Dockerfile: the given one, or the directory's own.
+/// Returns the archive and the text of the Dockerfile.
 pub(super) fn pack(
     directory: Option<&Path>,
     dockerfile: Option<&str>,
     files: &BTreeMap<String, String>,
-) -> Result<Vec<u8>, ToolError> {
+) -> Result<(Vec<u8>, String), ToolError> {
     let unreadable =
         |error: io::Error| ToolError::invalid_argument("A file cannot be read.").caused_by(error);
     let mut pack = Pack {
@@ -31,29 +35,29 @@ pub(super) fn pack(
     };
     // A link is packed as a link: its target may be outside.
     pack.archive.follow_symlinks(false);
-    let own;
     let dockerfile = match (dockerfile, directory) {
-        (Some(text), _) => text,
+        (Some(text), _) => text.to_owned(),
         (None, Some(directory)) => {
             let path = directory.join("Dockerfile");
             // A link may lead out of the directory.
             let is_file = fs::symlink_metadata(&path).is_ok_and(|found| found.is_file());
             let read = is_file.then(|| fs::read_to_string(path).ok()).flatten();
-            own = read.ok_or_else(|| {
+            read.ok_or_else(|| {
                 ToolError::not_found("The directory has no Dockerfile: give dockerfile.")
-            })?;
-            &own
+            })?
         }
-        (None, None) => "",
+        (None, None) => String::new(),
     };
+    let mut ignored = files.get(IGNORE_FILE).cloned();
     if let Some(directory) = directory {
         // If it cannot be read, the files that it excludes must not be sent.
-        let ignore = match fs::read(directory.join(".dockerignore")) {
-            Ok(text) => text,
-            Err(error) if error.kind() == io::ErrorKind::NotFound => Vec::new(),
+        let ignore = match fs::read(directory.join(IGNORE_FILE)) {
+            Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unreadable(error)),
         };
-        pack.ignore = Some(DockerIgnore::parse(&String::from_utf8_lossy(&ignore))?);
+        pack.ignore = Some(DockerIgnore::parse(ignore.as_deref().unwrap_or_default())?);
+        ignored = ignored.or(ignore);
         pack.directory(directory, "").map_err(unreadable)?;
     }
     for (name, text) in files {
@@ -65,7 +69,12 @@ pub(super) fn pack(
         }
         pack.text(name, text).map_err(unreadable)?;
     }
-    pack.text(DOCKERFILE, dockerfile).map_err(unreadable)?;
+    pack.text(DOCKERFILE, &dockerfile).map_err(unreadable)?;
+    // The builder drops what this names after it has read it, so that `COPY .` does not copy it.
+    let own = if ignored.is_none() { IGNORE_FILE } else { "" };
+    let ignored = ignored.unwrap_or_default();
+    let ignored = format!("{ignored}\n{DOCKERFILE}\n{own}\n");
+    pack.text(IGNORE_FILE, &ignored).map_err(unreadable)?;
     if pack.bytes > MAX_BYTES || pack.files > MAX_FILES {
         return Err(ToolError::invalid_argument(format!(
             "The directory has more than {} MB or {MAX_FILES} files: leave some out with a \
@@ -73,7 +82,8 @@ pub(super) fn pack(
             MAX_BYTES >> 20
         )));
     }
-    pack.archive.into_inner().map_err(unreadable)
+    let archive = pack.archive.into_inner().map_err(unreadable)?;
+    Ok((archive, dockerfile))
 }
 
 struct Pack {

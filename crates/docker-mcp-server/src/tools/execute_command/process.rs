@@ -1,8 +1,7 @@
 //! A process in a container: started, read and killed.
 //!
-//! The engine can start a process but not kill it; a closed connection leaves it running. So it is
-//! started through a shell that first prints its process id, and a second process kills that one with
-//! its whole session. In a container without a shell the command runs directly and cannot be killed.
+//! It is started through a shell that first prints its process id, by which it can be killed. In a
+//! container without a shell the command runs directly and cannot be killed.
 
 use std::time::Duration;
 
@@ -14,15 +13,13 @@ use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 
 use super::output::Output;
+use crate::docker::Docker;
 use crate::engine::{Engine, EngineError, within};
+use crate::exec::{KILL_TIMEOUT, KillTarget, RunningProcess};
 use crate::name::ContainerName;
 
 /// Prints its process id and becomes the command.
 const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
-/// Kills a session and its leader.
-const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
-/// The timeout of each step of a kill.
-const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// The command to run.
@@ -37,12 +34,15 @@ pub(super) struct Command {
 
 /// A process that was started.
 pub(super) struct Process<'a> {
+    docker: &'a Docker,
     engine: &'a Engine,
     container: &'a ContainerName,
     command: &'a Command,
     exec: String,
     reply: BoxStream<'static, Result<LogOutput, Error>>,
     pid: PidLine,
+    /// Once its process id is known.
+    running: Option<RunningProcess>,
 }
 
 /// The line with the process id, which comes before the output.
@@ -67,21 +67,24 @@ pub(super) struct ProcessEnd {
 impl<'a> Process<'a> {
     /// Starts `command` in a container that runs.
     pub(super) async fn start(
-        engine: &'a Engine,
+        docker: &'a Docker,
         container: &'a ContainerName,
         command: &'a Command,
     ) -> Result<Self, EngineError> {
+        let engine = &docker.engine;
         let argv = PID_WRAPPER.map(str::to_owned).into_iter();
         let argv = argv.chain(command.argv.iter().cloned()).collect();
         let exec = create(engine, container, command, argv).await?;
         let reply = attach(engine, &exec).await?;
         Ok(Self {
+            docker,
             engine,
             container,
             command,
             exec,
             reply,
             pid: PidLine::Incomplete(Vec::new()),
+            running: None,
         })
     }
 
@@ -102,6 +105,9 @@ impl<'a> Process<'a> {
         if timed_out && !still_running {
             state = self.state().await?;
         }
+        if let Some(running) = self.running.as_ref().filter(|_| !still_running) {
+            running.ended();
+        }
         Ok(ProcessEnd {
             exec_id: self.exec.clone(),
             exit_code: state.exit_code.filter(|_| !still_running),
@@ -116,16 +122,8 @@ impl<'a> Process<'a> {
     pub(super) async fn kill(&mut self) -> bool {
         // After an early cancellation the process id may not have arrived yet.
         let _ = tokio::time::timeout(KILL_TIMEOUT, self.read_pid()).await;
-        if let PidLine::Pid(pid) = self.pid {
-            let argv = KILL_COMMAND.map(str::to_owned).into_iter();
-            let argv = argv.chain([pid.to_string()]).collect();
-            // Errors are ignored: the engine's state shows the result.
-            if let Ok(killer) = create(self.engine, self.container, self.command, argv).await
-                && let Ok(mut reply) = attach(self.engine, &killer).await
-            {
-                let run = async { while reply.next().await.is_some() {} };
-                let _ = tokio::time::timeout(KILL_TIMEOUT, run).await;
-            }
+        if let Some(running) = &self.running {
+            running.kill().await;
         }
         let ended = async {
             while !self
@@ -144,7 +142,7 @@ impl<'a> Process<'a> {
             while let Some(chunk) = self.reply.next().await {
                 match chunk? {
                     LogOutput::StdErr { message } => stderr.push(&message),
-                    message => stdout.push(self.pid.take(message.as_ref())),
+                    message => stdout.push(self.take_pid(message.as_ref())),
                 }
             }
             if !self.has_no_shell().await? {
@@ -160,13 +158,28 @@ impl<'a> Process<'a> {
         }
     }
 
+    /// Takes the line with its process id from `bytes` and returns the rest, which is output.
+    fn take_pid<'b>(&mut self, bytes: &'b [u8]) -> &'b [u8] {
+        let rest = self.pid.take(bytes);
+        if let (PidLine::Pid(pid), None) = (&self.pid, &self.running) {
+            let target = KillTarget {
+                docker: self.engine.bollard.clone(),
+                container: self.container.to_string(),
+                user: self.command.user.clone(),
+                pid: *pid,
+            };
+            self.running = Some(self.docker.processes.insert(&self.exec, target));
+        }
+        rest
+    }
+
     /// Reads up to its process id.
     async fn read_pid(&mut self) {
         while let PidLine::Incomplete(_) = self.pid
             && let Some(Ok(chunk)) = self.reply.next().await
         {
             if !matches!(chunk, LogOutput::StdErr { .. }) {
-                self.pid.take(chunk.as_ref());
+                self.take_pid(chunk.as_ref());
             }
         }
     }

@@ -91,7 +91,7 @@ fn server_does_not_start_with_an_invalid_policy() {
 }
 
 /// Calls of all tools that take a container; the first [`READING`] only read.
-fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
+pub(super) fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
     let removal = json!({"force": true, "confirm": container});
     let disconnect = json!({"network": "bridge", "confirm": container});
     let calls = [
@@ -141,7 +141,7 @@ fn every_tool_with_a_container_has_a_row() {
 }
 
 /// The number of read-only tools in [`calls_on`].
-const READING: usize = 7;
+pub(super) const READING: usize = 7;
 
 #[tokio::test]
 async fn hidden_containers_are_neither_seen_nor_changed() {
@@ -248,7 +248,9 @@ async fn no_destructive_prevents_data_loss() {
         let destructive = listed.filter(|tool| tool["annotations"]["destructiveHint"] == true);
         let destructive = destructive.map(|tool| tool["name"].as_str().unwrap());
         let destructive: Vec<_> = destructive.collect();
-        assert_eq!(destructive, ["copy_to_container", "prune"]);
+        let partly =
+            "update_container pause_container copy_to_container build_image tag_image prune";
+        assert_eq!(destructive.join(" "), partly);
         let image = json!({"image": "busybox:test", "confirm": "busybox:test"});
         invalid(&lab, "remove_image", image).await;
         for (tool, arguments) in calls_on(&name) {
@@ -271,10 +273,17 @@ async fn no_destructive_prevents_data_loss() {
         again["confirm"] = json!("/tmp/new");
         succeed(&lab, "prune", json!({"what": "containers"})).await;
         let removal = json!({"what": "containers", "apply": true, "confirm": "containers"});
-        for (tool, arguments) in [("copy_to_container", again), ("prune", removal)] {
+        let pause = json!({"container": name});
+        let lower = json!({"container": name, "memory_mb": 6});
+        for (tool, arguments) in [
+            ("copy_to_container", again),
+            ("prune", removal),
+            ("pause_container", pause),
+            ("update_container", lower),
+        ] {
             fails_with!(lab, tool, arguments, "no-destructive");
         }
-        succeed(&lab, "pause_container", json!({"container": name})).await;
+        succeed!(lab, "update_container", {"container": name, "restart": "always"});
     }
 }
 

@@ -1,0 +1,106 @@
+//! The processes that this server runs in containers: none outlives its call or this server.
+//!
+//! The engine can start a process but not kill it; a closed connection leaves it running. A second
+//! process kills it, with its whole session.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use bollard::exec::StartExecResults;
+use bollard::models::ExecConfig;
+use futures_util::StreamExt as _;
+use futures_util::future::join_all;
+use tokio::runtime::Handle;
+
+/// Kills a session and its leader.
+const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
+/// The timeout of each step of a kill.
+pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A process in a container, which can be killed.
+#[derive(Clone)]
+pub(crate) struct KillTarget {
+    pub(crate) docker: bollard::Docker,
+    pub(crate) container: String,
+    /// The user that it runs as.
+    pub(crate) user: String,
+    pub(crate) pid: u32,
+}
+
+/// The processes that run now, by the id of their `exec`.
+#[derive(Clone, Default)]
+pub(crate) struct RunningProcesses(Arc<Mutex<BTreeMap<String, KillTarget>>>);
+
+/// A process that is killed when this is dropped, unless it has ended.
+pub(crate) struct RunningProcess {
+    exec: String,
+    all: RunningProcesses,
+}
+
+impl RunningProcesses {
+    pub(crate) fn insert(&self, exec: &str, target: KillTarget) -> RunningProcess {
+        self.with(|all| all.insert(exec.to_owned(), target));
+        RunningProcess {
+            exec: exec.to_owned(),
+            all: self.clone(),
+        }
+    }
+
+    /// Kills all of them.
+    pub(crate) async fn kill_all(&self) {
+        let all: Vec<String> = self.with(|all| all.keys().cloned().collect());
+        join_all(all.iter().map(|exec| self.kill(exec))).await;
+    }
+
+    async fn kill(&self, exec: &str) {
+        if let Some(target) = self.with(|all| all.get(exec).cloned()) {
+            // Errors are ignored: the engine's state shows the result.
+            let _ = tokio::time::timeout(KILL_TIMEOUT, target.kill()).await;
+            self.with(|all| all.remove(exec));
+        }
+    }
+
+    fn with<T>(&self, use_all: impl FnOnce(&mut BTreeMap<String, KillTarget>) -> T) -> T {
+        use_all(&mut self.0.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+}
+
+impl RunningProcess {
+    pub(crate) async fn kill(&self) {
+        self.all.kill(&self.exec).await;
+    }
+
+    /// Forgets the process, which has ended.
+    pub(crate) fn ended(&self) {
+        self.all.with(|all| all.remove(&self.exec));
+    }
+}
+
+impl Drop for RunningProcess {
+    fn drop(&mut self) {
+        let (all, exec) = (self.all.clone(), std::mem::take(&mut self.exec));
+        let runs = all.with(|all| all.contains_key(&exec));
+        if runs && let Ok(runtime) = Handle::try_current() {
+            runtime.spawn(async move { all.kill(&exec).await });
+        }
+    }
+}
+
+impl KillTarget {
+    async fn kill(&self) -> Result<(), bollard::errors::Error> {
+        let argv = KILL_COMMAND.map(str::to_owned).into_iter();
+        let config = ExecConfig {
+            attach_stdout: Some(true),
+            cmd: Some(argv.chain([self.pid.to_string()]).collect()),
+            user: Some(self.user.clone()),
+            ..ExecConfig::default()
+        };
+        let killer = self.docker.create_exec(&self.container, config).await?;
+        let started = self.docker.start_exec(&killer.id, None).await?;
+        if let StartExecResults::Attached { mut output, .. } = started {
+            while output.next().await.is_some() {}
+        }
+        Ok(())
+    }
+}

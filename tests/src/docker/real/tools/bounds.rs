@@ -1,0 +1,407 @@
+//! The operator's bounds hold for everything that a call touches, under each of its names: a table of
+//! tools, objects and options.
+
+use std::collections::BTreeSet;
+
+use bollard::query_parameters::{CommitContainerOptionsBuilder, RemoveImageOptions};
+use serde_json::{Value, json};
+
+use super::super::super::call;
+use super::super::super::lab::{Lab, merged};
+use super::policy::{READING, calls_on};
+use super::{fail, lab, lab_with, succeed};
+use crate::harness::{Server, assert_lacks};
+
+/// What a call does to the object that it names.
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Use {
+    /// Shows or uses it.
+    Reads,
+    /// Changes it, and loses nothing.
+    Changes,
+    /// May lose data of it.
+    Loses,
+}
+
+/// Tools that name no object; what they list is checked by [`lists_show_no_hidden_object`].
+const LISTS: [&str; 6] = [
+    "list_containers",
+    "list_images",
+    "list_events",
+    "get_system_info",
+    "prune",
+    "list_compose_projects",
+];
+/// Tools of compose projects, which have tests of their own.
+const COMPOSE: [&str; 3] = ["compose_up", "compose_down", "get_compose_logs"];
+/// Arguments that name no object of the engine.
+const NO_OBJECTS: [&str; 2] = ["labels", "network of create_network"];
+
+/// Objects that somebody else has made, by all names that they have.
+struct Theirs {
+    container: Vec<String>,
+    volume: Vec<String>,
+    network: Vec<String>,
+    image: Vec<String>,
+}
+
+/// The tools that take a volume, a network or an image: `@` is its name.
+fn rows() -> Vec<(&'static str, &'static str, Use, Value)> {
+    use Use::{Loses, Reads};
+    let new = json!({"image": "busybox:test", "only_create": true, "auto_remove": true});
+    let with = |more| merged(new.clone(), more);
+    let from = |text: &str| json!({"dockerfile": text, "tag": "mcp-test-never:1"});
+    let own = |more| merged(json!({"container": "OWN"}), more);
+    vec![
+        ("volume", "list_volumes", Reads, json!({"volume": "@"})),
+        ("volume", "create_volume", Reads, json!({"volume": "@"})),
+        ("volume", "remove_volume", Loses, json!({"volume": "@"})),
+        (
+            "volume",
+            "create_container",
+            Reads,
+            with(json!({"mounts": ["@:/d:ro"]})),
+        ),
+        (
+            "volume",
+            "create_container",
+            Loses,
+            with(json!({"mounts": ["@:/d"]})),
+        ),
+        ("network", "list_networks", Reads, json!({"network": "@"})),
+        ("network", "remove_network", Loses, json!({"network": "@"})),
+        (
+            "network",
+            "create_container",
+            Reads,
+            with(json!({"network": "@"})),
+        ),
+        (
+            "network",
+            "connect_network",
+            Reads,
+            own(json!({"network": "@"})),
+        ),
+        (
+            "network",
+            "disconnect_network",
+            Reads,
+            own(json!({"network": "@"})),
+        ),
+        ("image", "get_image", Reads, json!({"image": "@"})),
+        ("image", "remove_image", Loses, json!({"image": "@"})),
+        (
+            "image",
+            "create_container",
+            Reads,
+            with(json!({"image": "@"})),
+        ),
+        (
+            "image",
+            "tag_image",
+            Reads,
+            json!({"image": "@", "new_name": "mcp-test-never:2"}),
+        ),
+        ("image", "build_image", Reads, from("FROM @\nENTRYPOINT []")),
+        (
+            "image",
+            "build_image",
+            Reads,
+            from("FROM busybox:test\nCOPY --from=@ /etc/passwd /x"),
+        ),
+        (
+            "image",
+            "build_image",
+            Reads,
+            from("ARG X=@\nFROM $X\nENTRYPOINT []"),
+        ),
+        ("name", "pull_image", Loses, json!({"image": "@"})),
+        (
+            "name",
+            "tag_image",
+            Loses,
+            json!({"image": "busybox:test", "new_name": "@"}),
+        ),
+        (
+            "name",
+            "build_image",
+            Loses,
+            json!({"dockerfile": "FROM busybox:test", "tag": "@"}),
+        ),
+    ]
+}
+
+/// All calls of the table, with the object's name in each of its forms.
+fn calls(theirs: &Theirs, own: &str) -> Vec<(&'static str, Use, Value)> {
+    let mut calls = Vec::new();
+    for (kind, tool, what, arguments) in rows() {
+        let names = match kind {
+            "volume" => &theirs.volume[..],
+            "network" => &theirs.network,
+            "name" => &theirs.image[..1],
+            _ => &theirs.image,
+        };
+        for name in names {
+            let text = arguments.to_string().replace('@', name).replace("OWN", own);
+            calls.push((tool, what, serde_json::from_str(&text).unwrap()));
+        }
+    }
+    for name in &theirs.container {
+        for (at, (tool, arguments)) in calls_on(name).into_iter().enumerate() {
+            let what = match tool {
+                _ if at < READING => Use::Reads,
+                "start_container" | "connect_network" | "copy_to_container" => Use::Changes,
+                _ => Use::Loses,
+            };
+            calls.push((tool, what, arguments));
+        }
+    }
+    calls
+}
+
+/// An image, a volume, a network and a container of somebody else.
+async fn plant(lab: &mut Lab) -> Theirs {
+    let name = lab.name("secret");
+    let base = lab.create("base", &["true"], json!({})).await;
+    let commit = CommitContainerOptionsBuilder::new().container(&base);
+    let commit = commit.repo(&name).tag("1").build();
+    let config: bollard::models::ContainerConfig = serde_json::from_value(json!({})).unwrap();
+    let image = lab.docker.commit_container(commit, config).await;
+    let image = image.unwrap().id;
+    let more = json!({"Image": image, "Labels": {"com.docker.compose.project": name}});
+    let container = lab.run("secret", &["sleep", "600"], more).await;
+    let request =
+        serde_json::from_value::<bollard::models::VolumeCreateRequest>(json!({"Name": name}));
+    lab.docker.create_volume(request.unwrap()).await.unwrap();
+    let request = serde_json::from_value(json!({"Name": name})).unwrap();
+    let network = lab.docker.create_network(request).await.unwrap().id;
+    let details = lab
+        .docker
+        .inspect_container(&container, None)
+        .await
+        .unwrap();
+    let id = details.id.unwrap();
+    let hex = image.trim_start_matches("sha256:").to_owned();
+    Theirs {
+        container: vec![container, id.clone(), id[..12].to_owned()],
+        volume: vec![name.clone()],
+        network: vec![name.clone(), network],
+        image: vec![
+            format!("{name}:1"),
+            format!("docker.io/library/{name}:1"),
+            image,
+            hex[..12].to_owned(),
+        ],
+    }
+}
+
+async fn uproot(lab: &Lab, theirs: &Theirs) {
+    for container in [&theirs.container[0], &lab.name("base")] {
+        lab.remove(container).await;
+    }
+    let none = None::<bollard::query_parameters::RemoveVolumeOptions>;
+    lab.docker
+        .remove_volume(&theirs.volume[0], none)
+        .await
+        .unwrap();
+    lab.docker.remove_network(&theirs.network[0]).await.unwrap();
+    let image = lab
+        .docker
+        .remove_image(&theirs.image[0], None::<RemoveImageOptions>, None);
+    image.await.unwrap();
+}
+
+/// The error text of a call, also if there is no such tool or if it is invalid; empty on success.
+async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
+    let call = json!({"name": tool, "arguments": arguments});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let body: Value = server.post(request.to_string()).await.json();
+    match (&body["error"], &body["result"]["isError"]) {
+        (Value::Null, Value::Bool(false)) => String::new(),
+        (Value::Null, _) => body["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+        (error, _) => error["message"].as_str().unwrap().to_owned(),
+    }
+}
+
+#[tokio::test]
+async fn bounds_hold_for_every_tool_and_every_name() {
+    let Some(mut lab) = lab().await else { return };
+    let theirs = plant(&mut lab).await;
+    let own = lab.adopt("own");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": own, "command": ["sleep", "600"]});
+    let name = &theirs.volume[0];
+    let deny = format!("name={name},image={name}");
+    let allow = format!("name={own},image=busybox");
+    for (option, value) in [
+        ("DOCKER_MCP_DENY", &*deny),
+        ("DOCKER_MCP_ALLOW", &allow),
+        ("DOCKER_MCP_ONLY_CREATED", "1"),
+        ("DOCKER_MCP_NO_DESTRUCTIVE", "1"),
+        ("MCP_READ_ONLY", "1"),
+    ] {
+        let env = [(option, value), ("DOCKER_MCP_ALLOW_EXEC", "1")];
+        let bounded = lab_with(&env).await.unwrap();
+        for (tool, what, arguments) in calls(&theirs, &own) {
+            let is_refused = match option {
+                "DOCKER_MCP_DENY" | "DOCKER_MCP_ALLOW" => true,
+                "DOCKER_MCP_ONLY_CREATED" => what != Use::Reads,
+                "DOCKER_MCP_NO_DESTRUCTIVE" => what == Use::Loses,
+                _ => what != Use::Reads,
+            };
+            // What is allowed is not done here: the objects are still needed.
+            if !is_refused {
+                continue;
+            }
+            let text = refusal(&bounded, tool, &arguments).await;
+            let reasons: &[&str] = match option {
+                "DOCKER_MCP_DENY" | "DOCKER_MCP_ALLOW" => &["not accessible"],
+                "DOCKER_MCP_ONLY_CREATED" => &["was not created by this server"],
+                "DOCKER_MCP_NO_DESTRUCTIVE" => &["--no-destructive", "not found", "Unknown tool"],
+                _ => &["not found", "Unknown tool"],
+            };
+            let expected = reasons.iter().any(|reason| text.contains(reason));
+            assert!(expected, "{option} {tool} {arguments}: {text}");
+        }
+    }
+    assert_eq!(lab.state(&theirs.container[0]).await, "running");
+    uproot(&lab, &theirs).await;
+}
+
+#[tokio::test]
+async fn lists_show_no_hidden_object() {
+    let Some(mut lab) = lab().await else { return };
+    let theirs = plant(&mut lab).await;
+    // A container that was created from the id of the image.
+    let by_id = json!({"Image": theirs.image[2]});
+    let other = lab.create("by-id", &["true"], by_id).await;
+    let name = &theirs.volume[0];
+    let deny = format!("name={name},image={name}");
+    let bounded = lab_with(&[("DOCKER_MCP_DENY", &deny)]).await.unwrap();
+    let listed = json!({"all": true, "name": lab.name("")});
+    let shown = succeed(&bounded, "list_containers", listed).await;
+    let [shown] = shown["containers"].as_array().unwrap().as_slice() else {
+        panic!("{shown}");
+    };
+    assert_eq!(shown["name"], lab.name("base"));
+    fails_with!(bounded.server, "get_container", {"container": other}, "not accessible");
+    let kinds = ["containers", "images", "networks", "volumes"];
+    for what in kinds {
+        let shown = succeed!(bounded, "prune", {"what": what, "all": true}).to_string();
+        assert_lacks(&shown, name);
+    }
+    for tool in LISTS.into_iter().filter(|tool| *tool != "prune") {
+        assert_lacks(&call(&bounded, tool, json!({})).await.to_string(), name);
+    }
+    for tool in ["list_networks", "list_volumes"] {
+        assert_lacks(&call(&bounded, tool, json!({})).await.to_string(), name);
+    }
+    for tool in ["get_compose_logs", "compose_down"] {
+        let text = fail(&bounded, tool, json!({"project": name})).await;
+        assert!(text.contains("There is no compose project"), "{text}");
+    }
+    lab.remove(&other).await;
+    uproot(&lab, &theirs).await;
+}
+
+/// The data of somebody else's volume, which a container of this server must not write to either.
+#[tokio::test]
+async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
+    let Some(mut lab) = lab().await else { return };
+    let theirs = plant(&mut lab).await;
+    let volume = &theirs.volume[0];
+    let user = lab.adopt("user");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": user,
+        "command": ["sleep", "600"], "mounts": [format!("{volume}:/d")]});
+    let deny = format!("name={volume}");
+    let exec = ("DOCKER_MCP_ALLOW_EXEC", "1");
+    let denying = lab_with(&[("DOCKER_MCP_DENY", &deny), exec]).await.unwrap();
+    let only_created = lab_with(&[("DOCKER_MCP_ONLY_CREATED", "1"), exec])
+        .await
+        .unwrap();
+    let calls = [
+        (
+            "execute_command",
+            json!({"container": user, "command": ["ls", "/d"]}),
+        ),
+        (
+            "copy_to_container",
+            json!({"container": user, "path": "/d/x", "text": "x"}),
+        ),
+        (
+            "copy_from_container",
+            json!({"container": user, "path": "/d"}),
+        ),
+    ];
+    for (tool, arguments) in calls {
+        fails_with!(denying.server, tool, arguments, "not accessible");
+        if tool != "copy_from_container" {
+            fails_with!(
+                only_created.server,
+                tool,
+                arguments,
+                "was not created by this server"
+            );
+        }
+    }
+    // Its own volume, which the engine would create without a mark.
+    let (other, own) = (lab.adopt("other"), lab.name("own"));
+    for _ in 0..2 {
+        succeed!(only_created, "create_container", {"image": "busybox:test", "name": other,
+            "command": ["touch", "/d/x"], "mounts": [format!("{own}:/d")]});
+        succeed!(only_created, "remove_container", {"container": other, "confirm": other});
+    }
+    succeed!(only_created, "remove_volume", {"volume": own, "confirm": own});
+    lab.remove(&user).await;
+    uproot(&lab, &theirs).await;
+}
+
+/// A new tool has rows in the table.
+#[test]
+fn every_tool_has_a_row() {
+    let file = concat!(
+        env!("CARGO_MANIFEST_DIR"),
+        "/snapshots/docker-mcp-server.tools.json"
+    );
+    let tools: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let in_calls = calls_on("x")
+        .into_iter()
+        .map(|(tool, _)| (tool, "container"));
+    let mut covered: BTreeSet<(String, String)> = BTreeSet::new();
+    for (tool, argument) in in_calls {
+        covered.insert((tool.to_owned(), argument.to_owned()));
+    }
+    for (_, tool, _, arguments) in rows() {
+        let named = arguments.as_object().unwrap().iter();
+        for (argument, _) in named.filter(|(_, value)| value.to_string().contains('@')) {
+            covered.insert((tool.to_owned(), argument.clone()));
+        }
+    }
+    for tool in &tools {
+        let name = tool["name"].as_str().unwrap();
+        if LISTS.contains(&name) || COMPOSE.contains(&name) {
+            continue;
+        }
+        let has_row = covered.iter().any(|(tool, _)| tool == name);
+        assert!(
+            has_row || name == "create_network",
+            "{name} has no row in rows()"
+        );
+        for argument in "container containers image network networks volume volumes mounts tag \
+            new_name dockerfile"
+            .split_whitespace()
+        {
+            let exists = tool["inputSchema"]["properties"].get(argument).is_some();
+            let row = (name.to_owned(), argument.to_owned());
+            let is_new = NO_OBJECTS.contains(&&*format!("{argument} of {name}"))
+                || tool["inputSchema"]["properties"][argument]["type"] == "boolean"
+                || row == ("update_container".to_owned(), "new_name".to_owned());
+            assert!(
+                !exists || is_new || covered.contains(&row),
+                "{row:?} has no row in rows()"
+            );
+        }
+    }
+}
