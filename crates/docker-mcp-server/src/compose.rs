@@ -1,12 +1,19 @@
 //! Compose projects, found by the labels of their containers: this needs no compose file or program.
 
+mod files;
+mod model;
+
 use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 
 use crate::docker::Docker;
 use crate::engine::ContainerSummary;
-use crate::name::ObjectName;
+use crate::name::{ContainerName, ObjectName};
+use crate::policy::CREATED;
+
+pub(crate) use files::project_files;
+pub(crate) use model::ComposeModel;
 
 /// The label with the project of a container.
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
@@ -34,6 +41,24 @@ pub(crate) async fn projects(
         containers.sort_by_cached_key(key);
     }
     Ok(projects)
+}
+
+/// Whether a project was created by this server alone; also true of one that does not exist.
+/// Errors when it has a container that must not be changed, a hidden one included.
+pub(crate) async fn is_own(docker: &Docker, project: &str) -> Result<bool, ToolError> {
+    let mut is_own = true;
+    for container in docker.engine.containers(true).await? {
+        if container
+            .labels
+            .get(PROJECT)
+            .is_some_and(|name| name == project)
+            && let Ok(id) = ContainerName::new(&container.id)
+        {
+            docker.mutable_container(&id).await?;
+            is_own &= container.labels.contains_key(CREATED);
+        }
+    }
+    Ok(is_own)
 }
 
 /// The visible containers of one project.

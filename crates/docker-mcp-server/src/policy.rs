@@ -205,6 +205,19 @@ impl Policy {
             false => Err(outside()),
         }
     }
+
+    /// Errors when the file at `path` is outside of the allowed directories, or is a link, which may lead
+    /// out of them.
+    pub(crate) fn file(&self, path: &Path) -> Result<(), ToolError> {
+        let directory = path.parent().unwrap_or(path);
+        self.directory(&directory.to_string_lossy())?;
+        let is_link = path
+            .symlink_metadata()
+            .is_ok_and(|found| found.is_symlink());
+        allow_if(!is_link, || {
+            "A file of the project is a symbolic link: put the file itself there.".to_owned()
+        })
+    }
 }
 
 #[cfg(test)]

@@ -177,6 +177,12 @@ impl Docker {
         }
     }
 
+    /// Whether there is a network of this name, also a hidden one.
+    pub(crate) async fn has_network(&self, name: &ObjectName) -> Result<bool, ToolError> {
+        let found = self.existing::<Network>(Path::to("/networks").id(name));
+        Ok(found.await?.is_some())
+    }
+
     /// The visible volumes.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
         #[derive(Default, Deserialize)]

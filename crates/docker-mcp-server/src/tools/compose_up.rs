@@ -2,8 +2,9 @@
 
 mod cli;
 
+use super::build_image::DEFAULT_SECONDS;
 use super::prelude::*;
-use crate::compose;
+use crate::compose::{self, ComposeModel};
 
 /// Bytes of the program's output in an answer, which contains it twice.
 const MAX_BYTES: usize = 12_000;
@@ -23,6 +24,8 @@ pub(super) struct ComposeUp {
     /// Build images first.
     #[serde(default)]
     build: bool,
+    /// Until compose is ended; default 600.
+    timeout_seconds: Option<Bounded<1, 3600>>,
     /// The project's name again, if it is up and the user cannot be asked.
     confirm: Option<String>,
 }
@@ -64,18 +67,41 @@ impl Tool for ComposeUp {
             );
             docker.confirm(call, &loss, &project, &self.confirm).await?;
         }
-        let mut arguments = vec!["-p", name.as_str(), "up", "-d"];
+        let is_own = compose::is_own(docker, &project).await?;
+        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let limit = Duration::from_secs(seconds.into());
+        call.extend_timeout(limit);
+        let files = compose::project_files(&docker.policy, &directory)?;
+        let files: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
+        let services = self.services.iter().map(ObjectName::as_str);
+        let mut arguments = vec!["-p", name.as_str()];
+        arguments.extend(files.iter().flat_map(|file| ["-f", &**file]));
+        arguments.extend(["config", "--format", "json"]);
+        arguments.extend(services.clone());
+        let config = cli::run(docker, &directory, &arguments, None, limit, call).await?;
+        if !config.succeeded {
+            return Err(failed(docker, &project, &config.text));
+        }
+        let mut model = ComposeModel::parse(&config.stdout)?;
+        model.check(docker, self.build).await?;
+        // A label would recreate the containers of others.
+        if is_own {
+            model.mark();
+        }
+        let path = directory.to_string_lossy();
+        let mut arguments = vec!["-p", name.as_str(), "--project-directory", &path, "-f", "-"];
+        arguments.extend(["up", "-d"]);
         if self.build {
             arguments.push("--build");
         }
-        arguments.extend(self.services.iter().map(ObjectName::as_str));
-        let result = cli::run(docker, &directory, &arguments, call).await?;
+        arguments.extend(services);
+        let model = Some(model.to_text());
+        let result = cli::run(docker, &directory, &arguments, model, limit, call).await?;
         let redactor = docker.redactor();
         let text = redactor.text(&result.text);
         let output = newest_lines(&text, MAX_BYTES).to_owned();
         if !result.succeeded {
-            let text = format!("`{project}` did not come up. Compose said:\n{output}");
-            return Err(ToolError::upstream(text));
+            return Err(failed(docker, &project, &result.text));
         }
         let projects = compose::projects(docker).await?;
         let containers = projects.get(&project).map_or(&[][..], Vec::as_slice);
@@ -88,6 +114,14 @@ impl Tool for ComposeUp {
             redacted: redactor.hidden(),
         })
     }
+}
+
+fn failed(docker: &Docker, project: &str, output: &str) -> ToolError {
+    let output = docker.redactor().text(output);
+    let output = newest_lines(&output, MAX_BYTES);
+    ToolError::upstream(format!(
+        "`{project}` did not come up. Compose said:\n{output}"
+    ))
 }
 
 /// The project name that compose derives from a directory.

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod compose;
+mod compose_bounds;
 mod compose_cli;
 mod confirmations;
 mod containers;

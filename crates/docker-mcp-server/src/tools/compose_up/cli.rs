@@ -3,10 +3,12 @@
 use std::io;
 use std::path::Path;
 use std::process::Stdio;
+use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, BufReader};
+use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
+use tokio::time::Instant;
 
 use super::super::prelude::{cancelled, keep_end};
 use crate::docker::Docker;
@@ -17,19 +19,27 @@ const MAX_OUTPUT_BYTES: usize = 32 << 10;
 /// which a compose file could read.
 const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SYSTEMROOT";
 
+/// Most bytes of a model.
+const MAX_STDOUT_BYTES: usize = 4 << 20;
+
 /// The result of the program.
 pub(super) struct ComposeOutput {
     pub(super) succeeded: bool,
+    /// Its beginning.
+    pub(super) stdout: String,
     /// The newest lines of stdout and stderr.
     pub(super) text: String,
 }
 
-/// Runs the program in `directory`, with its lines as progress. Kills it when the call is cancelled.
-/// Errors when there is no such program, or the call is cancelled.
+/// Runs the program in `directory` with `input`, and its lines as progress. Kills it after `limit` and when
+/// the call is cancelled; the engine keeps what it has already started.
+/// Errors when there is no such program, or it was killed.
 pub(super) async fn run(
     docker: &Docker,
     directory: &Path,
     arguments: &[&str],
+    input: Option<String>,
+    limit: Duration,
     call: &Call,
 ) -> Result<ComposeOutput, ToolError> {
     let failed = |error: io::Error| {
@@ -43,30 +53,54 @@ pub(super) async fn run(
     };
     command
         .args(arguments)
+        .stdin(if input.is_some() {
+            Stdio::piped()
+        } else {
+            Stdio::null()
+        })
         .stdout(Stdio::piped())
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
+    if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
+    }
+    let until = Instant::now() + limit;
     let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
     let (mut out, mut err) = (Lines::new(stdout), Lines::new(stderr));
-    let (mut text, mut count) = (String::new(), 0.0);
+    let (mut text, mut model, mut count) = (String::new(), String::new(), 0.0);
     loop {
         let next = async {
             tokio::select! {
-                Some(line) = out.next() => Some(line),
-                Some(line) = err.next() => Some(line),
+                Some(line) = out.next() => Some((line, true)),
+                Some(line) = err.next() => Some((line, false)),
                 else => None,
             }
         };
         let line = tokio::select! {
             biased;
             () = call.cancelled() => {
-                // The engine keeps what it has already started.
                 let _ = child.kill().await;
                 return Err(cancelled());
             }
+            () = tokio::time::sleep_until(until) => {
+                let _ = child.kill().await;
+                let text = docker.redactor().text(&text);
+                return Err(ToolError::new(ToolErrorKind::Timeout, format!(
+                    "Compose did not end within {} s and was ended; what it has started stays. Its \
+                     output so far:\n{text}",
+                    limit.as_secs()
+                )));
+            }
             line = next => line,
         };
-        let Some(line) = line else { break };
+        let Some((line, is_stdout)) = line else { break };
+        if is_stdout && model.len() < MAX_STDOUT_BYTES {
+            model.push_str(&line);
+            model.push('\n');
+        }
+        if arguments.contains(&"config") && is_stdout {
+            continue;
+        }
         count += 1.0;
         call.progress(count, None, &docker.redactor().text(&line));
         text.push_str(&line);
@@ -74,7 +108,11 @@ pub(super) async fn run(
         keep_end(&mut text, MAX_OUTPUT_BYTES);
     }
     let succeeded = child.wait().await.map_err(failed)?.success();
-    Ok(ComposeOutput { succeeded, text })
+    Ok(ComposeOutput {
+        succeeded,
+        stdout: model,
+        text,
+    })
 }
 
 /// The first of the two programs that can be run.

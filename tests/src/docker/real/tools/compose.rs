@@ -94,7 +94,7 @@ async fn project_is_removed() {
 async fn compose_up_needs_a_program_and_a_directory() {
     let dir = Folder::new();
     let shop = dir.path().join("Shop_1");
-    fs::create_dir(&shop).unwrap();
+    dir.write("Shop_1/compose.yml", "services: {}");
     let text = dir.str();
     let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
         return;
@@ -104,8 +104,8 @@ async fn compose_up_needs_a_program_and_a_directory() {
     fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
 
     // A program that prints its arguments and its environment, without secrets of the server.
-    let script =
-        "#!/bin/sh\n[ \"$1\" = version ] && exit\necho \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
+    let script = "#!/bin/sh\ncase \" $* \" in ' version ') exit;;\n*' config '*) echo '{}'; exit;; esac\n\
+        echo \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
     let program = dir.write("bin/docker-compose", script);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();
     let path = format!("{text}/bin:/usr/bin:/bin");
@@ -118,7 +118,8 @@ async fn compose_up_needs_a_program_and_a_directory() {
     let lab = Lab::at(lab.host.clone(), &env).await;
     let up = succeed!(lab, "compose_up", {"directory": shop, "services": ["web"], "build": true});
     let output = up["output"].as_str().unwrap();
-    assert!(output.contains("-p shop_1 up -d --build web"), "{output}");
+    assert!(output.contains("-p shop_1 --project-directory"), "{output}");
+    assert_contains(&output, "-f - up -d --build web");
     assert_contains(&output, "/Shop_1\n");
     assert_contains(&output, "DOCKER_HOST=unix://");
     assert!(!output.contains("canary-10"), "{output}");

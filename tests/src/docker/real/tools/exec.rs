@@ -2,12 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Lab, merged};
 use super::stdio_session::StdioSession;
 use super::{exec_lab as lab, fail, lab_with, succeed};
-use crate::harness::{assert_contains, wait_until};
+use crate::docker::SERVER;
+use crate::harness::{Server, assert_contains, wait_until};
 
 async fn execute(lab: &Lab, container: &str, more: Value) -> Value {
     let arguments = merged(more, json!({"container": container}));
@@ -19,6 +22,63 @@ async fn processes(lab: &Lab, container: &str) -> Vec<String> {
     let top = lab.docker.top_processes(container, None).await.unwrap();
     let rows = top.processes.unwrap().into_iter();
     rows.map(|row| row.last().unwrap().clone()).collect()
+}
+
+/// Its own bound, which may be longer than that of other calls.
+#[tokio::test]
+async fn the_time_of_a_call_is_what_its_arguments_ask_for() {
+    let env = [("DOCKER_MCP_ALLOW_EXEC", "1"), ("MCP_CALL_TIMEOUT", "1")];
+    let Some(mut lab) = lab_with(&env).await else {
+        return;
+    };
+    let name = lab
+        .run_script("web", "trap '' TERM; while :; do sleep 0.1; done")
+        .await;
+    let command = json!(["sh", "-c", "echo before; sleep 555"]);
+    let more = json!({"command": command, "timeout_seconds": 3});
+    let done = execute(&lab, &name, more).await;
+    assert_has!(done, {"stdout": "before\n", "timed_out": true});
+    let left = processes(&lab, &name).await;
+    assert!(!left.iter().any(|line| line.contains("555")), "{left:?}");
+    let waited = succeed!(lab, "wait_container", {"container": name, "timeout_seconds": 3});
+    assert_eq!(waited["reached"], false);
+    let stopped = succeed!(lab, "stop_container", {"container": name, "timeout_seconds": 3});
+    assert_eq!(stopped["exit_code"], 137, "{stopped}");
+    let build = json!({"tag": "mcp-test-never:1", "timeout_seconds": 2, "no_cache": true,
+        "dockerfile": "FROM busybox:test\nRUN echo before && sleep 556"});
+    fails_with!(
+        lab.server,
+        "build_image",
+        build,
+        "did not end within 2 s",
+        "before"
+    );
+}
+
+#[tokio::test]
+async fn commands_end_with_the_server() {
+    let Some(mut lab) = lab().await else { return };
+    let name = lab.run("web", &["sleep", "600"], json!({})).await;
+    let env = [
+        ("DOCKER_HOST", &*lab.host),
+        ("DOCKER_MCP_ALLOW_EXEC", "1"),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    let mut server = Server::start(SERVER, &env).await;
+    let call = json!({"name": "execute_command", "arguments": {"container": name,
+        "command": ["sleep", "557"], "timeout_seconds": 500}});
+    let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let runs = async || {
+        let all = processes(&lab, &name).await;
+        all.iter().any(|line| line.contains("557"))
+    };
+    tokio::select! {
+        reply = server.post(body.to_string()) => panic!("{reply:?}"),
+        () = wait_until("it runs", &runs) => {}
+    }
+    kill(Pid::from_raw(server.pid().cast_signed()), Signal::SIGTERM).unwrap();
+    server.wait_for_exit().await;
+    assert!(!runs().await);
 }
 
 #[tokio::test]

@@ -1,0 +1,273 @@
+//! A compose project as the compose program has resolved it, checked against the policy. What is
+//! checked is also what is brought up: the program gets this model, not the files.
+
+use std::collections::BTreeMap;
+use std::path::Path;
+
+use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
+use mcp_core::tool::ToolError;
+use serde_json::{Map, Value, json};
+
+use crate::docker::Docker;
+use crate::name::{ImageName, ObjectName};
+use crate::policy::{CREATED, PrivilegeRequest, forbidden};
+
+/// Members of a service that stay inside of its container, or only concern compose.
+const CONTAINED: &str = "attach cap_drop command container_name cpu_count cpu_percent cpu_period \
+    cpu_quota cpu_shares cpus cpuset depends_on deploy develop dns dns_opt dns_search domainname \
+    entrypoint environment expose extra_hosts group_add healthcheck hostname image init labels \
+    links mac_address mem_limit mem_reservation mem_swappiness memswap_limit networks pids_limit \
+    platform ports profiles pull_policy read_only restart scale shm_size stdin_open stop_grace_period \
+    stop_signal storage_opt sysctls tmpfs tty ulimits user working_dir";
+/// Members of a service that are checked by their values.
+const CHECKED: &str = "build cap_add cgroup configs ipc logging network_mode pid privileged secrets \
+    security_opt userns_mode uts volumes";
+/// Members of a build that stay inside of it, or are checked by their values.
+const BUILD: &str = "additional_contexts args context dockerfile dockerfile_inline extra_hosts labels \
+    no_cache platforms pull shm_size tags target";
+
+/// A resolved project.
+pub(crate) struct ComposeModel(Value);
+
+impl ComposeModel {
+    /// Parses the output of `compose config --format json`.
+    pub(crate) fn parse(json: &str) -> Result<Self, ToolError> {
+        let mut model: Value = serde_json::from_str(json).map_err(|error| {
+            ToolError::upstream("The model of the compose program cannot be read.").caused_by(error)
+        })?;
+        // Only the services of active profiles are in the model.
+        let services = model["services"]
+            .as_object_mut()
+            .into_iter()
+            .flat_map(Map::values_mut);
+        for service in services.filter_map(Value::as_object_mut) {
+            service.remove("profiles");
+        }
+        Ok(Self(model))
+    }
+
+    /// Checks every service, volume, network, secret, configuration and build.
+    /// Errors when the policy does not allow one of them.
+    pub(crate) async fn check(&self, docker: &Docker, builds: bool) -> Result<(), ToolError> {
+        for kind in ["secrets", "configs"] {
+            for (_, source) in members(&self.0[kind]) {
+                if let Some(file) = source["file"].as_str() {
+                    docker.policy.file(Path::new(file))?;
+                }
+            }
+        }
+        for (_, network) in members(&self.0["networks"]) {
+            let name = text(&network["name"]);
+            let driver = text(&network["driver"]);
+            if !matches!(driver, "" | "bridge" | "overlay" | "none") {
+                return refuse_option(docker, &format!("the network driver {driver}"));
+            }
+            let name_of = ObjectName::new(name).map_err(invalid)?;
+            docker.permit_object(name, &labels(network))?;
+            if docker.has_network(&name_of).await? {
+                docker.permit_network(name).await?;
+            }
+        }
+        for (_, volume) in members(&self.0["volumes"]) {
+            let driver = text(&volume["driver"]);
+            if !matches!(driver, "" | "local") || !members(&volume["driver_opts"]).is_empty() {
+                return refuse_option(docker, "driver options of a volume");
+            }
+            docker.permit_object(text(&volume["name"]), &labels(volume))?;
+        }
+        for (name, service) in members(&self.0["services"]) {
+            self.check_service(docker, &name, service, builds)
+                .await
+                .map_err(|error| {
+                    let text = format!(
+                        "The service `{name}` cannot be brought up. {}",
+                        error.message()
+                    );
+                    ToolError::new(error.kind(), text)
+                })?;
+        }
+        Ok(())
+    }
+
+    async fn check_service(
+        &self,
+        docker: &Docker,
+        name: &str,
+        service: &Value,
+        builds: bool,
+    ) -> Result<(), ToolError> {
+        let known = format!("{CONTAINED} {CHECKED}");
+        refuse_unknown(docker, service, &known)?;
+        let devices = &service["deploy"]["resources"]["reservations"]["devices"];
+        if devices
+            .as_array()
+            .is_some_and(|devices| !devices.is_empty())
+        {
+            return refuse_option(docker, "devices");
+        }
+        let default = format!("{}-{name}", text(&self.0["name"]));
+        let container = service["container_name"].as_str().unwrap_or(&default);
+        let image = service["image"].as_str().unwrap_or(&default);
+        docker
+            .permit_container(container, &self.body(service, image)?)
+            .await?;
+        let build = &service["build"];
+        if build.is_null() {
+            return Ok(());
+        }
+        self.check_build(docker, build).await?;
+        let names = build["tags"].as_array().into_iter().flatten();
+        for tag in names.filter_map(Value::as_str).chain([image]) {
+            let tag = ImageName::new(tag).map_err(invalid)?;
+            if let Some(old) = docker.try_image(&tag).await?
+                && builds
+            {
+                docker
+                    .policy
+                    .permit_change(tag.as_str(), &old.config.labels)?;
+            }
+        }
+        Ok(())
+    }
+
+    /// The request that compose will send to the engine, as far as it reaches out of the container.
+    fn body(&self, service: &Value, image: &str) -> Result<ContainerCreateBody, ToolError> {
+        let owned = |member: &str| service[member].as_str().map(str::to_owned);
+        // The namespaces of other services of the project, and its networks, are checked as such.
+        let mode = |member: &str| owned(member).filter(|mode| !mode.starts_with("service:"));
+        let list = |member: &str| serde_json::from_value(service[member].clone()).ok();
+        let mut mounts = Vec::new();
+        for mount in service["volumes"].as_array().into_iter().flatten() {
+            let source = text(&mount["source"]);
+            let typ = match text(&mount["type"]) {
+                "volume" => MountType::VOLUME,
+                "bind" => MountType::BIND,
+                "tmpfs" => MountType::TMPFS,
+                _ => MountType::NPIPE,
+            };
+            let volume = &self.0["volumes"][source]["name"];
+            mounts.push(Mount {
+                source: Some(volume.as_str().unwrap_or(source).to_owned()),
+                read_only: mount["read_only"].as_bool(),
+                typ: Some(typ),
+                ..Mount::default()
+            });
+        }
+        let log = service["logging"]["driver"].as_str();
+        let log = log.map(|driver| HostConfigLogConfig {
+            typ: Some(driver.to_owned()),
+            config: None,
+        });
+        let cgroup = owned("cgroup").map(|mode| mode.parse());
+        let cgroup = cgroup
+            .transpose()
+            .map_err(|_| invalid("not a cgroup mode"))?;
+        let host = HostConfig {
+            privileged: service["privileged"].as_bool(),
+            cap_add: list("cap_add"),
+            security_opt: list("security_opt"),
+            network_mode: Some(mode("network_mode").unwrap_or_else(|| "none".to_owned())),
+            pid_mode: mode("pid"),
+            ipc_mode: mode("ipc"),
+            uts_mode: mode("uts"),
+            userns_mode: mode("userns_mode"),
+            cgroupns_mode: cgroup,
+            log_config: log,
+            mounts: Some(mounts),
+            ..HostConfig::default()
+        };
+        Ok(ContainerCreateBody {
+            image: Some(image.to_owned()),
+            labels: Some(labels(service).into_iter().collect()),
+            host_config: Some(host),
+            ..ContainerCreateBody::default()
+        })
+    }
+
+    async fn check_build(&self, docker: &Docker, build: &Value) -> Result<(), ToolError> {
+        refuse_unknown(docker, build, BUILD)?;
+        let context = docker.policy.directory(text(&build["context"]))?;
+        for (_, context) in members(&build["additional_contexts"]) {
+            docker.policy.directory(text(context))?;
+        }
+        let dockerfile = match build["dockerfile_inline"].as_str() {
+            Some(text) => text.to_owned(),
+            None => {
+                let path = context.join(build["dockerfile"].as_str().unwrap_or("Dockerfile"));
+                docker.policy.file(&path)?;
+                std::fs::read_to_string(path).unwrap_or_default()
+            }
+        };
+        let args = members(&build["args"]).into_iter();
+        let args = args.map(|(name, value)| (name, text(value).to_owned()));
+        docker.permit_build(&dockerfile, &args.collect()).await
+    }
+
+    /// Marks all that is created as this server's.
+    pub(crate) fn mark(&mut self) {
+        let label = |object: &mut Value| {
+            if object.is_null() {
+                *object = json!({});
+            }
+            object["labels"][CREATED] = json!("true");
+        };
+        for kind in ["services", "networks", "volumes"] {
+            let objects = self.0.get_mut(kind).and_then(Value::as_object_mut);
+            let objects = objects.into_iter().flat_map(Map::values_mut);
+            for object in objects.filter(|object| object["external"] != true) {
+                label(object);
+                if !object["build"].is_null() {
+                    label(&mut object["build"]);
+                }
+            }
+        }
+    }
+
+    /// As the text of a compose file.
+    pub(crate) fn to_text(&self) -> String {
+        self.0.to_string()
+    }
+}
+
+fn members(value: &Value) -> Vec<(String, &Value)> {
+    let members = value.as_object().into_iter().flatten();
+    members.map(|(name, value)| (name.clone(), value)).collect()
+}
+
+fn text(value: &Value) -> &str {
+    value.as_str().unwrap_or_default()
+}
+
+fn labels(object: &Value) -> BTreeMap<String, String> {
+    let labels = members(&object["labels"]).into_iter();
+    labels
+        .map(|(name, value)| (name, text(value).to_owned()))
+        .collect()
+}
+
+/// Refuses the first member that is set and not in the list of known ones.
+fn refuse_unknown(docker: &Docker, object: &Value, known: &str) -> Result<(), ToolError> {
+    let is_known =
+        |name: &str| name.starts_with("x-") || known.split_whitespace().any(|it| it == name);
+    let mut set = members(object)
+        .into_iter()
+        .filter(|(_, value)| !value.is_null());
+    match set.find(|(name, _)| !is_known(name)) {
+        Some((name, _)) => refuse_option(docker, &format!("the option {name}")),
+        None => Ok(()),
+    }
+}
+
+/// Refuses an option that reaches the host, unless the policy allows everything.
+fn refuse_option(docker: &Docker, option: &str) -> Result<(), ToolError> {
+    docker.policy.permit_create(&PrivilegeRequest {
+        others: vec![option.to_owned()],
+        ..PrivilegeRequest::default()
+    })
+}
+
+fn invalid(error: impl std::fmt::Display) -> ToolError {
+    forbidden(format!(
+        "The compose file has a name that is not valid: {error}."
+    ))
+}

@@ -1,0 +1,223 @@
+//! `compose_up` stays within the operator's bounds.
+
+use std::fs;
+
+use bollard::models::{NetworkCreateRequest, VolumeCreateRequest};
+use bollard::query_parameters::RemoveVolumeOptions;
+use serde_json::json;
+
+use super::super::super::lab::{Folder, Lab};
+use super::{fail, succeed};
+use crate::harness::{assert_lacks, real};
+
+/// A server with the compose program and access to the directory; `None` if either is missing.
+async fn lab(shop: &Folder, env: &[(&str, &str)]) -> Option<Lab> {
+    let path = format!("{}:/usr/bin:/bin", real::compose_dir()?);
+    let all = [
+        ("PATH", path.as_str()),
+        ("DOCKER_MCP_PROJECT_DIR", shop.str()),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    Some(Lab::at(real::docker()?, &[&all[..], env].concat()).await)
+}
+
+/// A project of one service with these further lines, and with these lines at its end.
+fn project(service: &str, end: &str) -> String {
+    format!(
+        "services:\n  web:\n    image: busybox:test\n    command: [sleep, '600']\n    \
+         stop_grace_period: 0s\n    {service}\n{end}"
+    )
+}
+
+#[tokio::test]
+async fn project_cannot_do_what_a_container_cannot() {
+    let (shop, outside) = (Folder::new(), Folder::new());
+    outside.write("o.env", "A=canary-31\n");
+    outside.write("inc.yml", "services: {other: {image: 'busybox:test'}}\n");
+    outside.write("secret", "canary-32");
+    outside.write("Dockerfile", "FROM busybox:test\n");
+    shop.write("Dockerfile", "FROM prod-image:1\n");
+    let out = outside.str();
+    std::os::unix::fs::symlink(out, shop.path().join("link")).unwrap();
+    let Some(mut bounded) = lab(
+        &shop,
+        &[("DOCKER_MCP_DENY", "name=*-prod,image=prod-image")],
+    )
+    .await
+    else {
+        return;
+    };
+    let theirs = bounded.name("prod");
+    let name = Some(theirs.clone());
+    let volume = VolumeCreateRequest {
+        name,
+        ..VolumeCreateRequest::default()
+    };
+    bounded.docker.create_volume(volume).await.unwrap();
+    let name = theirs.clone();
+    let network = NetworkCreateRequest {
+        name,
+        ..NetworkCreateRequest::default()
+    };
+    bounded.docker.create_network(network).await.unwrap();
+    let container = bounded.run("prod", &["sleep", "600"], json!({})).await;
+
+    let external = |kind: &str| format!("{kind}: {{data: {{external: true, name: {theirs}}}}}\n");
+    let file = |kind: &str, path: &str| format!("{kind}: {{x: {{file: {path}/secret}}}}\n");
+    let host = "does not create containers with";
+    let (away, link) = ("outside of those", "symbolic link");
+    let rows = [
+        ("privileged: true".to_owned(), String::new(), host),
+        ("pid: host".to_owned(), String::new(), host),
+        ("ipc: host".to_owned(), String::new(), host),
+        ("uts: host".to_owned(), String::new(), host),
+        ("userns_mode: host".to_owned(), String::new(), host),
+        ("network_mode: host".to_owned(), String::new(), host),
+        ("cap_add: [SYS_ADMIN]".to_owned(), String::new(), host),
+        (
+            "devices: ['/dev/null:/dev/x']".to_owned(),
+            String::new(),
+            host,
+        ),
+        (
+            "security_opt: ['seccomp=unconfined']".to_owned(),
+            String::new(),
+            host,
+        ),
+        ("cgroup_parent: /x".to_owned(), String::new(), host),
+        (
+            "volumes_from: ['container:x']".to_owned(),
+            String::new(),
+            host,
+        ),
+        ("logging: {driver: syslog}".to_owned(), String::new(), host),
+        ("volumes: ['/:/h']".to_owned(), String::new(), host),
+        (
+            "volumes: ['/var/run/docker.sock:/s']".to_owned(),
+            String::new(),
+            host,
+        ),
+        ("volumes: ['./data:/s']".to_owned(), String::new(), host),
+        (
+            "volumes: ['data:/x']".to_owned(),
+            "volumes: {data: {driver_opts: {type: none, o: bind, device: /}}}\n".to_owned(),
+            host,
+        ),
+        (
+            "networks: [x]".to_owned(),
+            "networks: {x: {driver: macvlan}}\n".to_owned(),
+            host,
+        ),
+        (
+            "volumes: ['data:/x']".to_owned(),
+            external("volumes"),
+            "not accessible",
+        ),
+        (
+            "networks: [data]".to_owned(),
+            external("networks"),
+            "not accessible",
+        ),
+        (
+            format!("network_mode: 'container:{container}'"),
+            String::new(),
+            host,
+        ),
+        (
+            format!("container_name: {}", bounded.name("new-prod")),
+            String::new(),
+            "not accessible",
+        ),
+        ("build: .".to_owned(), String::new(), "not accessible"),
+        (format!("env_file: {out}/o.env"), String::new(), away),
+        ("env_file: link/o.env".to_owned(), String::new(), away),
+        (format!("label_file: {out}/o.env"), String::new(), away),
+        (
+            format!("extends: {{file: {out}/inc.yml, service: other}}"),
+            String::new(),
+            away,
+        ),
+        (String::new(), format!("include: [{out}/inc.yml]\n"), away),
+        (
+            String::new(),
+            "include: ['https://127.0.0.1/x.yml']\n".to_owned(),
+            "plain paths",
+        ),
+        (format!("build: {out}"), String::new(), away),
+        (
+            format!("build: {{context: ., dockerfile: {out}/Dockerfile}}"),
+            String::new(),
+            away,
+        ),
+        ("secrets: [x]".to_owned(), file("secrets", out), away),
+        ("configs: [x]".to_owned(), file("configs", out), away),
+    ];
+    for (service, end, reason) in rows {
+        shop.write("compose.yml", &project(&service, &end));
+        let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
+        let text = fail(&bounded, "compose_up", arguments).await;
+        assert!(text.contains(reason), "{service} {end}: {text}");
+        assert_lacks(&text, "canary");
+    }
+    fs::remove_file(shop.path().join("compose.yml")).unwrap();
+    outside.write("compose.yml", &project("", ""));
+    for file in ["compose.yml", ".env"] {
+        std::os::unix::fs::symlink(outside.path().join("compose.yml"), shop.path().join(file))
+            .unwrap();
+        let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
+        let text = fail(&bounded, "compose_up", arguments).await;
+        assert!(text.contains(link), "{text}");
+        fs::remove_file(shop.path().join(file)).unwrap();
+        shop.write("compose.yml", &project("", ""));
+    }
+    bounded.remove(&container).await;
+    bounded.docker.remove_network(&theirs).await.unwrap();
+    let removal = bounded
+        .docker
+        .remove_volume(&theirs, None::<RemoveVolumeOptions>);
+    removal.await.unwrap();
+}
+
+#[tokio::test]
+async fn project_is_marked_as_created() {
+    let shop = Folder::new();
+    shop.write(
+        "compose.yml",
+        &project("volumes: ['data:/d']", "volumes: {data: }\n"),
+    );
+    let env = [("DOCKER_MCP_ONLY_CREATED", "1")];
+    let Some(mut ours) = lab(&shop, &env).await else {
+        return;
+    };
+    let name = ours.name("shop");
+    let web = ours.adopt("shop-web-1");
+    let arguments = json!({"directory": shop.path(), "project": name, "confirm": name});
+    for _ in 0..2 {
+        let up = succeed(&ours, "compose_up", arguments.clone()).await;
+        assert_eq!(up["running"], 1, "{up}");
+    }
+    let down = succeed!(ours, "compose_down", {"project": name, "volumes": true, "confirm": name});
+    assert!(down["failed"].is_null(), "{down}");
+    assert_eq!(
+        down["removed_volumes"],
+        json!([format!("{name}_data")]),
+        "{down}"
+    );
+    assert_eq!(
+        down["removed_networks"],
+        json!([format!("{name}_default")]),
+        "{down}"
+    );
+
+    // A project of somebody else is not recreated.
+    let labels = json!({"Labels": {"com.docker.compose.project": name,
+        "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
+    ours.run("shop-web-1", &["sleep", "600"], labels).await;
+    let before = ours.docker.inspect_container(&web, None).await.unwrap().id;
+    let text = fail(&ours, "compose_up", arguments).await;
+    assert!(text.contains("was not created by this server"), "{text}");
+    assert_eq!(
+        ours.docker.inspect_container(&web, None).await.unwrap().id,
+        before
+    );
+}
