@@ -8,7 +8,7 @@ const LINE_LENGTHS: [usize; 3] = [64, 70, 76];
 /// The fewest characters of the last line, which is shorter.
 const MIN_LAST_LINE: usize = 8;
 
-/// `text` without the lines of keys, and how many there were; `None` if there are none.
+/// `text` without the lines of keys, and how many there were; `None` for a text without keys.
 pub(super) fn hide_bodies(text: &str) -> Option<(String, u32)> {
     let (mut out, mut copied, mut hidden) = (String::new(), 0, 0);
     let mut in_body = false;

@@ -11,7 +11,7 @@ const WORDS: &str =
 /// Words of settings whose values are secrets if they look random: `LICENSE`, but not of `MIT`.
 const RANDOM: &str = "signing license licence seed encryption hmac psk otp totp webhook sas";
 
-/// Parameters of URLs that authorise whoever has the URL.
+/// Parameters of URLs that give access to the URL.
 const PARAMETERS: &str = "sig signature";
 
 /// Last words of names that describe a secret without holding it.

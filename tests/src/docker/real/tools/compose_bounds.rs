@@ -209,7 +209,7 @@ async fn project_is_marked_as_created() {
         "{down}"
     );
 
-    // A project of somebody else is not recreated.
+    // A project of another program is not recreated.
     let labels = json!({"Labels": {"com.docker.compose.project": name,
         "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
     ours.run("shop-web-1", &["sleep", "600"], labels).await;
