@@ -239,13 +239,15 @@ async fn gateway_files_are_valid() {
     for block in USER_PAGES.into_iter().flat_map(blocks) {
         if block.language == "toml" {
             // Without the download. `postgres` and the like are only in comments.
-            std::fs::write(&file, block.text.replace("\"npx\"", "\"cat\"")).unwrap();
+            let text = block.text.replace("\"npx\"", "\"cat\"");
+            let text = text.replace("\"docker-mcp-server\"", "\"cat\"");
+            std::fs::write(&file, text).unwrap();
             let args = ["--config", file.to_str().unwrap()];
             // A file that is wrong keeps it from starting.
             Server::with_args("mcp-gateway", &args, &[("MCP_TOKEN", "a-token")]).await;
             files += 1;
         }
     }
-    assert_eq!(files, 2);
+    assert_eq!(files, 3);
     std::fs::remove_dir_all(&folder).unwrap();
 }

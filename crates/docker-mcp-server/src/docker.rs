@@ -8,6 +8,8 @@ mod new_container;
 mod objects;
 mod past_events;
 
+pub(crate) use dockerfile::images;
+
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use upstream::redact::Redactor;
@@ -18,6 +20,7 @@ use crate::history::History;
 use crate::name::{ContainerName, ImageName};
 use crate::options::DockerOptions;
 use crate::policy::{CREATED, Policy, Subject, forbidden};
+use crate::registry::Registries;
 
 type Result<T, E = ToolError> = std::result::Result<T, E>;
 
@@ -25,6 +28,7 @@ type Result<T, E = ToolError> = std::result::Result<T, E>;
 pub struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Policy,
+    pub(crate) registries: Registries,
     pub(crate) changes: ChangeNotifier,
     pub(crate) history: History,
     pub(crate) processes: RunningProcesses,
@@ -39,6 +43,7 @@ impl Docker {
         Ok(Self {
             engine: Engine::new(target, options.timeout())?,
             policy: Policy::new(options.policy())?,
+            registries: Registries::new(options.config_dir()),
             changes: ChangeNotifier::new(),
             history: History::default(),
             processes: RunningProcesses::default(),

@@ -29,6 +29,8 @@ mod not_found;
 mod object;
 mod path;
 pub(crate) mod self_container;
+mod ssh;
+mod ssh_address;
 mod suggest;
 mod target;
 mod tls;
@@ -63,6 +65,7 @@ const MAX_LIST_BYTES: u64 = 32 << 20;
 const MAX_OBJECT_BYTES: u64 = 4 << 20;
 
 /// A client of one Docker Engine. Keeps no connection open.
+#[derive(Clone)]
 pub(crate) struct Engine {
     pub(crate) target: Target,
     connector: Connector,

@@ -8,6 +8,7 @@
 //!
 //! Only this crate connects to Docker.
 
+mod command;
 mod compose;
 mod diagnose;
 mod docker;
@@ -21,6 +22,7 @@ pub mod name;
 mod options;
 mod policy;
 mod prompts;
+mod registry;
 mod resources;
 mod stats;
 mod tools;
@@ -77,6 +79,9 @@ impl mcp_serve::Service for Docker {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
+        if server.has_tool("recreate_container") {
+            tokio::spawn(tools::recover(self.engine.clone()));
+        }
         events::EventFollower::new(self, server).run().await;
     }
 

@@ -11,8 +11,8 @@ use crate::policy::PolicyFile;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Docker")]
 pub struct DockerOptions {
-    /// Docker Engine to use: unix:///path, tcp://host:port or, on Windows, npipe:////./pipe/name
-    /// [default: that of the current docker context, else the usual socket].
+    /// Docker Engine to use: unix:///path, tcp://host:port, ssh://user@host or, on Windows,
+    /// npipe:////./pipe/name [default: that of the current docker context, else the usual socket].
     #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
     pub docker_host: Option<String>,
 

@@ -34,7 +34,8 @@ mod ports;
 mod prelude;
 mod prune;
 mod pull_image;
-mod pull_progress;
+mod push_image;
+mod recreate_container;
 mod remove_container;
 mod remove_image;
 mod remove_network;
@@ -45,6 +46,7 @@ mod start_container;
 mod state_change;
 mod stop_container;
 mod tag_image;
+mod transfer;
 mod update_container;
 mod wait_container;
 
@@ -54,6 +56,7 @@ pub(crate) use get_container_stats::GetContainerStats;
 pub(crate) use list_compose_projects::ListComposeProjects;
 pub(crate) use list_containers::ListContainers;
 pub(crate) use list_images::ListImages;
+pub(crate) use recreate_container::recover;
 
 use crate::docker::Docker;
 use mcp_core::tool::Toolset;
@@ -84,6 +87,7 @@ fn containers() -> Toolset<Docker> {
     Toolset::new()
         .with::<create_container::CreateContainer>()
         .with::<update_container::UpdateContainer>()
+        .with::<recreate_container::RecreateContainer>()
         .with::<pause_container::PauseContainer>()
         .with::<kill_container::KillContainer>()
         .with::<remove_container::RemoveContainer>()
@@ -99,6 +103,7 @@ fn images() -> Toolset<Docker> {
         .with::<list_images::ListImages>()
         .with::<get_image::GetImage>()
         .with::<pull_image::PullImage>()
+        .with::<push_image::PushImage>()
         .with::<build_image::BuildImage>()
         .with::<tag_image::TagImage>()
         .with::<remove_image::RemoveImage>()

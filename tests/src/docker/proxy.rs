@@ -16,7 +16,12 @@ pub(super) struct Proxy {
 
 /// Whether a server sends this request without a call: probes, and requests of the event follower.
 pub(super) fn is_background_request(target: &str) -> bool {
-    let own = ["/version", "/events?filters=", "/containers/json?limit="];
+    let own = [
+        "/version",
+        "/events?filters=",
+        "/containers/json?limit=",
+        "/containers/json?filters=",
+    ];
     own.iter().any(|own| target.contains(own))
 }
 

@@ -8,5 +8,6 @@ mod notifications;
 mod podman;
 mod prompts;
 mod resources;
+mod ssh;
 mod tls;
 mod tools;

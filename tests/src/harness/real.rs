@@ -63,6 +63,19 @@ pub(crate) fn compose_dir() -> Option<String> {
     variable("MCP_TEST_COMPOSE_DIR")
 }
 
+/// The program `docker-registry`.
+pub(crate) fn registry() -> Option<String> {
+    variable("MCP_TEST_REGISTRY")
+}
+
+/// The root of the programs and libraries of an SSH server, and the program `docker`.
+pub(crate) fn ssh() -> Option<(String, String)> {
+    Some((
+        variable("MCP_TEST_SSH_ROOT")?,
+        variable("MCP_TEST_DOCKER_COMMAND")?,
+    ))
+}
+
 fn variable(name: &str) -> Option<String> {
     let value = std::env::var(name).ok().filter(|value| !value.is_empty());
     if value.is_none() {

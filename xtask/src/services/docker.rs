@@ -43,6 +43,11 @@ const BUSYBOX: DebianPackages = DebianPackages::new("busybox", &["busybox-static
 const COMPOSE: DebianPackages =
     DebianPackages::new("compose", &["docker-compose"]).with_suite("trixie");
 
+/// A registry and an SSH server, which tests start in front of an engine. An installed registry would
+/// need no package, but is rare.
+const REGISTRY: DebianPackages = DebianPackages::new("registry", &["docker-registry"]);
+const SSH: DebianPackages = DebianPackages::new("ssh", &["openssh-server", "openssh-client"]);
+
 /// A kind of engine, each in its own instance.
 #[derive(Debug)]
 pub(crate) struct Engine {
@@ -182,6 +187,28 @@ pub(crate) fn install_compose(layout: &Layout) -> anyhow::Result<PathBuf> {
     COMPOSE.install(layout)?;
     // A plugin of the docker command that is also a program of its own.
     Ok(COMPOSE.root(layout).join("usr/libexec/docker/cli-plugins"))
+}
+
+/// Downloads the programs that tests start themselves, as far as they are missing; returns the
+/// variable of each, with its file or folder.
+pub(crate) fn install_test_programs(
+    layout: &Layout,
+) -> Vec<(&'static str, anyhow::Result<PathBuf>)> {
+    let install = |packages: &DebianPackages, file: &str| {
+        packages.install(layout)?;
+        Ok(packages.root(layout).join(file))
+    };
+    let command =
+        on_path("docker").unwrap_or_else(|| packages().root(layout).join("usr/bin/docker"));
+    vec![
+        ("MCP_TEST_COMPOSE_DIR", install_compose(layout)),
+        (
+            "MCP_TEST_REGISTRY",
+            install(&REGISTRY, "usr/bin/docker-registry"),
+        ),
+        ("MCP_TEST_SSH_ROOT", install(&SSH, "")),
+        ("MCP_TEST_DOCKER_COMMAND", Ok(command)),
+    ]
 }
 
 /// Returns true when an engine answers on this socket.

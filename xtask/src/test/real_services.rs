@@ -1,17 +1,16 @@
 //! The real services of one test run: new, on free ports, removed afterwards.
 
 use std::fmt::Write;
-use std::path::PathBuf;
 use std::thread;
 
-use anyhow::{anyhow, bail};
+use anyhow::bail;
 
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::parallel;
 use crate::process::Process;
 use crate::secrets;
-use crate::services::docker::{DOCKER, DOCKER_26, PODMAN, install_compose};
+use crate::services::docker::{DOCKER, DOCKER_26, PODMAN, install_test_programs};
 use crate::services::openhands::OpenHands;
 use crate::services::postgres::Postgres;
 use crate::services::{Environment, Service, n8n};
@@ -42,7 +41,8 @@ pub(crate) struct RealServices {
     running: Vec<RunningService>,
     /// The missing services, with the reasons.
     pub(crate) missing: Vec<(&'static str, String)>,
-    compose: Option<PathBuf>,
+    /// Programs that tests start themselves.
+    programs: Environment,
 }
 
 #[derive(Debug)]
@@ -57,12 +57,12 @@ struct RunningService {
 impl RealServices {
     pub(crate) fn start(layout: &Layout) -> Self {
         let mut services = Self::default();
-        let (started, compose) = thread::scope(|scope| {
-            let compose = scope.spawn(|| install_compose(layout));
+        let (started, programs) = thread::scope(|scope| {
+            let programs = scope.spawn(|| install_test_programs(layout));
             let started = parallel::map(&SERVICES, |(service, role)| {
                 RunningService::start(layout, *service, *role)
             });
-            (started, compose.join())
+            (started, programs.join())
         });
         for (&(service, role), result) in SERVICES.iter().zip(started) {
             match result {
@@ -71,9 +71,11 @@ impl RealServices {
                 Err(why) => services.missing.push((service.name(), format!("{why:#}"))),
             }
         }
-        match compose.unwrap_or_else(|_| Err(anyhow!("it panicked"))) {
-            Ok(folder) => services.compose = Some(folder),
-            Err(why) => print_untested("compose", &why),
+        for (variable, installed) in programs.unwrap_or_default() {
+            match installed {
+                Ok(path) => services.programs.push((variable, path.into())),
+                Err(why) => print_untested(variable, &why),
+            }
         }
         services
     }
@@ -89,11 +91,8 @@ impl RealServices {
     pub(crate) fn environment(&self) -> Environment {
         let running = self.running.iter();
         let shared = running.filter(|running| running.role != Role::OwnStage);
-        let compose = self.compose.iter();
-        shared
-            .flat_map(|running| running.environment.clone())
-            .chain(compose.map(|folder| ("MCP_TEST_COMPOSE_DIR", folder.into())))
-            .collect()
+        let shared = shared.flat_map(|running| running.environment.clone());
+        shared.chain(self.programs.clone()).collect()
     }
 
     /// Returns the variables for one service, if it is running.

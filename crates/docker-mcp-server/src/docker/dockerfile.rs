@@ -33,7 +33,7 @@ impl Docker {
 
 /// The images of `FROM`, `COPY --from` and `RUN --mount=from=`, without those of earlier stages. A
 /// variable that is not known stays in the name, which makes it invalid.
-fn images(dockerfile: &str, build_args: &BTreeMap<String, String>) -> Vec<String> {
+pub(crate) fn images(dockerfile: &str, build_args: &BTreeMap<String, String>) -> Vec<String> {
     let (mut args, mut stages, mut found) = (BTreeMap::new(), Vec::new(), Vec::new());
     for line in instructions(dockerfile) {
         let mut words = line.split_whitespace();

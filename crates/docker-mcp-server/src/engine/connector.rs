@@ -28,6 +28,7 @@ use tokio_rustls::TlsConnector;
 
 use super::error::{ConnectProblem, EngineError};
 use super::path::Path;
+use super::ssh::{Opening, SshDialer};
 use super::target::Target;
 
 /// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
@@ -48,18 +49,22 @@ struct Shared {
     host: HeaderValue,
     /// Read at the first connection: a missing file fails the call, not the start of the server.
     tls: OnceLock<TlsConnector>,
+    ssh: SshDialer,
 }
 
 impl Connector {
     pub(super) fn new(target: &Target) -> anyhow::Result<Self> {
         let host = match target {
             Target::Tcp(address) | Target::Tls(address, _) => HeaderValue::from_str(address)?,
-            Target::Unix(_) | Target::Pipe(_) => HeaderValue::from_static("docker"),
+            Target::Unix(_) | Target::Pipe(_) | Target::Ssh(_) => {
+                HeaderValue::from_static("docker")
+            }
         };
         Ok(Self(Arc::new(Shared {
             target: target.clone(),
             host,
             tls: OnceLock::new(),
+            ssh: SshDialer::new(),
         })))
     }
 
@@ -152,29 +157,56 @@ impl Connector {
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
         request.headers_mut().insert(HOST, self.0.host.clone());
+        for name in ["x-registry-auth", "x-registry-config"] {
+            // bollard encodes a login with the standard alphabet; engines expect that of URLs.
+            if let Some(login) = request.headers_mut().get_mut(name)
+                && let Ok(text) = login.to_str()
+            {
+                let text = text.replace('+', "-").replace('/', "_");
+                *login = HeaderValue::try_from(text).map_err(EngineError::unreadable)?;
+            }
+        }
+        let (stream, opening) = self.open().await?;
         let connection = Connection {
-            stream: self.open().await?,
+            stream,
             left: limit,
             limit,
         };
         let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
         // It ends with the reply, whose reader gets its errors.
         tokio::spawn(connection.with_upgrades());
+        if let Some(opening) = opening {
+            // Its answer tells a failure of ssh from one of the request.
+            let mut ping = BollardRequest::new(body_full(Bytes::new()));
+            *ping.uri_mut() = Uri::from_static("/_ping");
+            ping.headers_mut().insert(HOST, self.0.host.clone());
+            let answered = async {
+                let reply = sender.send_request(ping).await?;
+                reply.into_body().collect().await?;
+                sender.ready().await
+            };
+            match answered.await {
+                Ok(()) => opening.succeed(),
+                Err(error) => return Err(opening.fail(error).await),
+            }
+        }
         Ok(sender.send_request(request).await?)
     }
 
-    async fn open(&self) -> Result<Box<dyn Duplex>, EngineError> {
-        match &self.0.target {
+    async fn open(&self) -> Result<(Box<dyn Duplex>, Option<Opening>), EngineError> {
+        let stream: Box<dyn Duplex> = match &self.0.target {
             #[cfg(unix)]
             Target::Unix(path) => {
                 let connected = tokio::net::UnixStream::connect(path).await;
-                Ok(Box::new(connected.map_err(EngineError::unreachable)?))
+                Box::new(connected.map_err(EngineError::unreachable)?)
             }
             #[cfg(windows)]
-            Target::Pipe(path) => Ok(Box::new(
-                pipe(path).await.map_err(EngineError::unreachable)?,
-            )),
-            Target::Tcp(address) => Ok(Box::new(tcp(address).await?)),
+            Target::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
+            Target::Ssh(address) => {
+                let (stream, opening) = self.0.ssh.dial(address).await?;
+                return Ok((Box::new(stream), Some(opening)));
+            }
+            Target::Tcp(address) => Box::new(tcp(address).await?),
             Target::Tls(address, certificates) => {
                 let failed = |error| EngineError::Unreachable(ConnectProblem::Tls, error);
                 let tls = match self.0.tls.get() {
@@ -191,13 +223,14 @@ impl Connector {
                 let name = ServerName::try_from(host.to_owned());
                 let name = name.map_err(|error| failed(error.into()))?;
                 let connected = tls.connect(name, tcp(address).await?).await;
-                Ok(Box::new(connected.map_err(|error| failed(error.into()))?))
+                Box::new(connected.map_err(|error| failed(error.into()))?)
             }
             #[cfg(not(unix))]
-            Target::Unix(path) => Err(unsupported(path)),
+            Target::Unix(path) => return Err(unsupported(path)),
             #[cfg(not(windows))]
-            Target::Pipe(path) => Err(unsupported(path)),
-        }
+            Target::Pipe(path) => return Err(unsupported(path)),
+        };
+        Ok((stream, None))
     }
 }
 

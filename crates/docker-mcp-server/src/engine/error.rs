@@ -45,6 +45,7 @@ pub(crate) enum ConnectProblem {
     Permission,
     Refused,
     Tls,
+    Ssh,
     Other,
 }
 
@@ -80,7 +81,14 @@ impl EngineError {
                     ConnectProblem::Permission => ToolErrorKind::Unauthorized,
                     _ => ToolErrorKind::Unavailable,
                 };
-                ToolError::new(kind, problem.advice(target)).caused_by(source)
+                let mut text = problem.advice(target);
+                if problem == ConnectProblem::Ssh {
+                    text = format!(
+                        "{text} ssh said: {}",
+                        truncate(&source.to_string(), MAX_MESSAGE)
+                    );
+                }
+                ToolError::new(kind, text).caused_by(source)
             }
             Self::Refused { status, message } => refusal(status, &message),
             Self::Timeout(limit) => {
@@ -175,6 +183,10 @@ impl ConnectProblem {
             Self::Tls => format!(
                 "The TLS connection to the Docker Engine at {target} failed. Check ca.pem, \
                  cert.pem and key.pem in DOCKER_CERT_PATH, and that the engine uses TLS."
+            ),
+            Self::Ssh => format!(
+                "There is no connection to the Docker Engine at {target}. Check that `ssh` logs in \
+                 there without a question, and that `docker` is installed and allowed there."
             ),
             Self::Other => format!(
                 "The Docker Engine at {target} cannot be reached. Is it running, and is \

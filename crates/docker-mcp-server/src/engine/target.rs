@@ -6,6 +6,7 @@ use std::fmt;
 use anyhow::{Context, bail};
 
 use super::context;
+use super::ssh_address::SshAddress;
 use super::tls::Certificates;
 use crate::options::DockerOptions;
 
@@ -25,6 +26,8 @@ pub(crate) enum Target {
     Tcp(String),
     /// `host:port` with mutual TLS.
     Tls(String, Certificates),
+    /// The `docker` command of another machine, through ssh.
+    Ssh(SshAddress),
 }
 
 impl Target {
@@ -93,12 +96,10 @@ impl Target {
                     None => Ok(Self::Tcp(address)),
                 }
             }
-            "ssh" => bail!(
-                "ssh:// is not supported; forward the socket with \
-                 `ssh -L /path/of/your/docker.sock:/var/run/docker.sock host` and use \
-                 unix:///path/of/your/docker.sock"
+            "ssh" => Ok(Self::Ssh(SshAddress::parse(address)?)),
+            _ => bail!(
+                "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
             ),
-            _ => bail!("{scheme}:// is not supported; use unix:///path or tcp://host:port"),
         }
     }
 }
@@ -109,6 +110,7 @@ impl fmt::Display for Target {
             Self::Unix(path) => write!(f, "unix://{path}"),
             Self::Pipe(path) => write!(f, "npipe://{path}"),
             Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
+            Self::Ssh(address) => address.fmt(f),
         }
     }
 }
@@ -144,7 +146,9 @@ mod tests {
 
     #[test]
     fn addresses_are_parsed_as_by_the_cli() {
-        for host in "unix:///run/x.sock tcp://127.0.0.1:2375 tcp://[::1]:99".split(' ') {
+        let hosts = "unix:///run/x.sock tcp://127.0.0.1:2375 tcp://[::1]:99 ssh://box \
+            ssh://me@box:22/run/x.sock ssh://[::1]:22 ssh://me@[::1]";
+        for host in hosts.split(' ') {
             assert_eq!(parse(host).as_deref(), Ok(host));
         }
         assert_eq!(parse("tcp://box").as_deref(), Ok("tcp://box:2375"));
@@ -162,7 +166,11 @@ mod tests {
     fn other_addresses_are_refused_with_advice() {
         let cases = [
             ("/var/run/docker.sock", "unix:///path"),
-            ("ssh://me@host", "forward the socket"),
+            ("ssh://", "~/.ssh"),
+            ("ssh://-oProxyCommand=x", "~/.ssh"),
+            ("ssh://-x@box", "~/.ssh"),
+            ("ssh://me:pw@box", "~/.ssh"),
+            ("ssh://box/x;y", "~/.ssh"),
             ("https://host", "DOCKER_CERT_PATH"),
             ("tcp://host:1/path", "nothing else"),
             ("tcp://u:p@host", "nothing else"),

@@ -12,6 +12,7 @@ use tokio::time::Instant;
 
 use super::prelude::*;
 use crate::policy::CREATED;
+use crate::{docker, registry};
 
 /// Seconds without `timeout_seconds`, of a build and of a pull.
 pub(super) const DEFAULT_SECONDS: u32 = 600;
@@ -86,7 +87,15 @@ impl Tool for BuildImage {
             .forcerm(true)
             .target(self.target.as_deref().unwrap_or_default());
         let (streams, context) = (&docker.engine.streams, bollard::body_full(context.into()));
-        let mut lines = streams.build_image(options.build(), None, Some(context));
+        let mut logins = HashMap::new();
+        for image in docker::images(&dockerfile, &self.build_args) {
+            if let Ok(image) = ImageName::new(&image)
+                && let Some(login) = docker.registries.login(&image).await?
+            {
+                logins.insert(registry::server(&image).to_owned(), login);
+            }
+        }
+        let mut lines = streams.build_image(options.build(), Some(logins), Some(context));
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let redactor = docker.redactor().with_secrets(build_args);
         let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);

@@ -1,16 +1,15 @@
 //! `create_container`.
 
-use std::collections::HashMap;
-
-use bollard::models::{ContainerCreateBody, HostConfig};
+use std::net::IpAddr;
 
 use self::mount::MountSpec;
 use self::port::PortSpec;
-use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
+use super::limits::{Megabytes, RestartPolicy};
 use super::prelude::*;
 use super::state_change;
 use super::{ports, start_container};
 
+mod body;
 mod mount;
 mod port;
 
@@ -24,11 +23,9 @@ pub(super) struct CreateContainer {
     /// Default: the engine chooses.
     name: Option<ContainerName>,
     /// Program and arguments; default: the image's.
-    #[serde(default)]
-    command: Vec<String>,
+    command: Option<Vec<String>>,
     /// Default: the image's.
-    #[serde(default)]
-    entrypoint: Vec<String>,
+    entrypoint: Option<Vec<String>>,
     /// Environment variables.
     #[serde(default)]
     env: BTreeMap<String, String>,
@@ -36,20 +33,48 @@ pub(super) struct CreateContainer {
     #[serde(default)]
     labels: BTreeMap<String, String>,
     /// `8080:80`, `127.0.0.1:8080:80/udp`, or `80` for any free port.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    ports: Vec<PortSpec>,
+    #[schemars(with = "Option<Vec<String>>")]
+    ports: Option<Vec<PortSpec>>,
     /// `volume:/path`, `/host/path:/path`, each with `:ro`.
-    #[serde(default)]
-    #[schemars(with = "Vec<String>")]
-    mounts: Vec<MountSpec>,
+    #[schemars(with = "Option<Vec<String>>")]
+    mounts: Option<Vec<MountSpec>>,
     /// Network, or `none`, `host`.
     network: Option<String>,
+    /// Further names of it there.
+    aliases: Option<Vec<ContainerName>>,
     restart: Option<RestartPolicy>,
+    /// Most restarts of `on-failure`.
+    restart_retries: Option<Bounded<1, 1000>>,
     /// Memory limit in MiB.
     memory_mb: Option<Megabytes>,
     /// CPU limit, as 0.5.
     cpus: Option<f64>,
+    /// Process limit.
+    pids: Option<Bounded<1, 4_000_000>>,
+    /// As `{"nofile": 65536}`.
+    ulimits: Option<BTreeMap<String, i64>>,
+    healthcheck: Option<HealthcheckSpec>,
+    /// Root filesystem.
+    read_only: Option<bool>,
+    /// `/path` or `/path:size=64m`, in memory.
+    tmpfs: Option<Vec<String>>,
+    /// As `ALL`.
+    cap_drop: Option<Vec<String>>,
+    no_new_privileges: Option<bool>,
+    hostname: Option<ContainerName>,
+    /// Name servers.
+    #[schemars(with = "Option<Vec<String>>")]
+    dns: Option<Vec<IpAddr>>,
+    /// `name:address`.
+    extra_hosts: Option<Vec<String>>,
+    /// A process 1 that reaps.
+    init: Option<bool>,
+    /// Default: SIGTERM.
+    stop_signal: Option<String>,
+    log_driver: Option<String>,
+    /// Rotates the log.
+    log_max_mb: Option<Bounded<1, 100_000>>,
+    log_max_files: Option<Bounded<1, 1000>>,
     /// User or uid to run as.
     user: Option<String>,
     /// Directory to start in.
@@ -61,15 +86,25 @@ pub(super) struct CreateContainer {
     #[serde(default)]
     only_create: bool,
     /// Only if the policy allows it, as the next three.
-    #[serde(default)]
-    privileged: bool,
+    privileged: Option<bool>,
     /// Capabilities to add.
-    #[serde(default)]
-    cap_add: Vec<String>,
+    cap_add: Option<Vec<String>>,
     /// Process namespace, as `host`.
     pid: Option<String>,
     /// IPC namespace, as `host`.
     ipc: Option<String>,
+}
+
+/// Health check.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct HealthcheckSpec {
+    /// Program and arguments, one line for a shell, or `NONE`.
+    command: Vec<String>,
+    interval_seconds: Option<u32>,
+    timeout_seconds: Option<u32>,
+    retries: Option<u32>,
+    start_period_seconds: Option<u32>,
 }
 
 #[skip_serializing_none]
@@ -133,64 +168,5 @@ impl Tool for CreateContainer {
             log: change.log,
             ..created
         })
-    }
-}
-
-impl CreateContainer {
-    /// The engine's request (`POST /containers/create`).
-    fn body(&self) -> Result<ContainerCreateBody, ToolError> {
-        let labels: HashMap<_, _> = self.labels.clone().into_iter().collect();
-        let env = self.env.iter();
-        let env = env.map(|(key, value)| format!("{key}={value}"));
-        let given = |list: &[String]| (!list.is_empty()).then(|| list.to_vec());
-        let host = HostConfig {
-            port_bindings: Some(port::bindings(&self.ports)),
-            binds: Some(self.mounts.iter().map(MountSpec::to_string).collect()),
-            auto_remove: Some(self.auto_remove),
-            privileged: Some(self.privileged),
-            cap_add: Some(self.cap_add.clone()),
-            network_mode: self.network.clone(),
-            pid_mode: self.pid.clone(),
-            ipc_mode: self.ipc.clone(),
-            restart_policy: self.restart.map(Into::into),
-            memory: self.memory_mb.map(memory_bytes),
-            nano_cpus: self.cpus.map(nano_cpus).transpose()?,
-            ..HostConfig::default()
-        };
-        Ok(ContainerCreateBody {
-            image: Some(self.image.to_string()),
-            env: Some(env.collect()),
-            labels: Some(labels),
-            exposed_ports: Some(port::exposed(&self.ports)),
-            cmd: given(&self.command),
-            entrypoint: given(&self.entrypoint),
-            user: self.user.clone(),
-            working_dir: self.working_dir.clone(),
-            host_config: Some(host),
-            ..ContainerCreateBody::default()
-        })
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn arguments_become_the_engines_request() {
-        let asked = r#"{"image":"busybox","command":["sleep","1"],"env":{"A":"b=c"},
-            "ports":["127.0.0.1:8080:80"],"mounts":["data:/data:ro"],"memory_mb":64,"cpus":0.5,
-            "restart":"unless-stopped"}"#;
-        let tool: CreateContainer = serde_json::from_str(asked).unwrap();
-        let body = serde_json::to_value(tool.body().unwrap()).unwrap();
-        assert_eq!(body["Env"], json!(["A=b=c"]));
-        let host = &body["HostConfig"];
-        assert_eq!(host["Binds"], json!(["data:/data:ro"]));
-        assert_eq!(host["Memory"], 64 << 20);
-        assert_eq!(host["NanoCpus"], 500_000_000);
-        assert_eq!(host["RestartPolicy"]["Name"], "unless-stopped");
-        assert!(body.get("Entrypoint").is_none() && host.get("PidMode").is_none());
     }
 }

@@ -51,7 +51,10 @@ pub(super) async fn start(
 
 /// The error of a start that fails because of the container's configuration, with advice. The status
 /// of the reply does not help: the engine uses those of a bad request and of an internal error.
-fn configuration_error(container: &ContainerName, failure: &EngineError) -> Option<ToolError> {
+pub(super) fn configuration_error(
+    container: &ContainerName,
+    failure: &EngineError,
+) -> Option<ToolError> {
     let EngineError::Refused { message, .. } = failure else {
         return None;
     };

@@ -17,7 +17,7 @@ use crate::docker::Docker;
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
 /// Variables that the program gets from this server's environment. The others may contain secrets,
 /// which a compose file could read.
-const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SYSTEMROOT";
+const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SSH_AUTH_SOCK SYSTEMROOT";
 
 /// Most bytes of a model.
 const MAX_STDOUT_BYTES: usize = 4 << 20;

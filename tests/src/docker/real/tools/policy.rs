@@ -109,6 +109,7 @@ pub(super) fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
         ("kill_container", json!({"confirm": container})),
         ("update_container", json!({"cpus": 1.0})),
         ("remove_container", removal),
+        ("recreate_container", json!({"confirm": container})),
         ("copy_to_container", json!({"path": "/x", "text": ""})),
         ("execute_command", json!({"command": ["true"]})),
         ("connect_network", json!({"network": "none"})),

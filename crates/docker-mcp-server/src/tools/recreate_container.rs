@@ -1,0 +1,117 @@
+//! `recreate_container`.
+
+mod replacement;
+mod request;
+
+pub(crate) use replacement::recover;
+
+use serde_json::{Map, Value};
+
+use self::replacement::Replacement;
+use super::prelude::*;
+use super::stop_container::grace;
+use crate::engine::Path;
+
+/// Default of [`RecreateContainer::timeout_seconds`].
+const DEFAULT_TIMEOUT: u32 = 60;
+
+/// Replace a container by one with the same options and some changes, such as a newer image. The old
+/// one comes back if the new one does not get healthy, or, without health check, does not stay up.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RecreateContainer {
+    /// Name or id.
+    container: ContainerName,
+    /// Arguments of create_container: env and labels are merged (null removes one), others replaced.
+    #[serde(default)]
+    changes: Map<String, Value>,
+    /// For the new one to get healthy; default 60.
+    timeout_seconds: Option<Bounded<1, 600>>,
+    /// Its name again, if the user cannot be asked.
+    confirm: Option<String>,
+}
+
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+pub(super) struct Recreated {
+    container: String,
+    id: String,
+    state: String,
+    image: String,
+    /// `healthy`, if it has a health check.
+    health: Option<String>,
+    note: Option<String>,
+}
+
+impl Tool for RecreateContainer {
+    const NAME: &'static str = "recreate_container";
+    const EFFECT: Effect = Effect::Destructive;
+    const TASK: TaskSupport = TaskSupport::Optional;
+    type Service = Docker;
+    type Output = Recreated;
+
+    async fn call(mut self, docker: &Docker, call: &Call) -> Result<Recreated, ToolError> {
+        docker.policy.permit_destructive()?;
+        let before = docker.mutable_container(&self.container).await?;
+        let (id, name) = (before.container_id()?, before.display_name());
+        if before.host_config.auto_remove {
+            return Err(conflict(format!(
+                "`{name}` was created with --rm: the engine removes it when it stops, so it could \
+                 not come back. Use create_container."
+            )));
+        }
+        let path = Path::to("/containers").id(&id).then("/json");
+        let old: Value = docker.engine.get(path).await?;
+        let image = ImageName::new(old["Image"].as_str().unwrap_or_default());
+        let path = image.map(|image| Path::to("/images").id(&image).then("/json"));
+        let defaults: Value = match path {
+            // Without it, everything counts as set by the user.
+            Ok(path) => docker.engine.try_get(path).await.unwrap_or_default(),
+            Err(_) => Value::Null,
+        };
+        let changes = std::mem::take(&mut self.changes);
+        let request = request::merge(&old, &defaults["Config"], changes)?;
+        let new_image = request.body.image.clone().unwrap_or_default();
+        let image = ImageName::new(&new_image);
+        let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
+        docker.image(&image).await?;
+        let missing = docker.permit_container(name, &request.body).await?;
+        for (network, _) in &request.networks {
+            docker.permit_network(network).await?;
+        }
+        let loss = format!(
+            "Replaces `{name}` by a new container of `{new_image}`: it is down for a moment, and loses \
+             its log and the files that it wrote outside of volumes."
+        );
+        docker.confirm(call, &loss, name, &self.confirm).await?;
+        for volume in missing {
+            docker.create_volume(&volume, BTreeMap::new()).await?;
+        }
+        let seconds = self.timeout_seconds.map_or(DEFAULT_TIMEOUT, Bounded::get);
+        let was_running = before.state.is_alive();
+        let replacement = Replacement {
+            engine: docker.engine.clone(),
+            old: id,
+            name: ContainerName::new(name).unwrap_or(self.container),
+            timeout: was_running.then(|| Duration::from_secs(seconds.into())),
+        };
+        let grace = grace::<0, 0>(None, &before);
+        // The way there, and the way back.
+        call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 20).into()));
+        // It ends as a whole, in one way or the other, also if the caller leaves.
+        let run = tokio::spawn(async move { replacement.run(request, grace).await });
+        let lost = |error| ToolError::upstream("The replacement broke off.").caused_by(error);
+        let (after, note) = match run.await.map_err(lost)? {
+            Ok(replaced) => replaced,
+            Err(failure) => return Err(failure.explain(name, &docker.redactor())),
+        };
+        Ok(Recreated {
+            container: after.display_name().to_owned(),
+            id: short_id(&after.id).to_owned(),
+            state: after.state.status.clone(),
+            image: new_image,
+            health: after.state.health.map(|health| health.status),
+            note,
+        })
+    }
+}
