@@ -155,7 +155,7 @@ impl Replacement {
                 return Ok(now);
             };
             let state = &now.state;
-            // Another server may be about to start it.
+            // Another server may be about to start it. Podman has an empty health without a check.
             let is_new = state.status == "created";
             let started = first_start.get_or_insert_with(|| state.started_at.clone());
             if !is_new && (!state.runs() || *started != state.started_at) {
@@ -169,7 +169,7 @@ impl Replacement {
                 first_start = None;
             }
             let health = state.health.as_ref().map(|health| &*health.status);
-            match health.filter(|health| *health != "none") {
+            match health.filter(|health| !matches!(*health, "" | "none")) {
                 Some("healthy") => return Ok(now),
                 Some("unhealthy") => {
                     let probe = state
