@@ -247,7 +247,9 @@ impl SearchLogs {
             }
             false
         });
-        let log = log::read(engine, &id, query, tty, 0, limit, Some(count)).await.ok()?;
+        let log = log::read(engine, &id, query, tty, 0, limit, Some(count))
+            .await
+            .ok()?;
         found.last_line = redactor.text(&found.last_line);
         found.hidden = redactor.hidden().unwrap_or(0);
         Some((log, found))
