@@ -144,7 +144,7 @@ async fn old_container_comes_back_if_the_new_one_fails() {
                 (&id, &json!(true)),
                 "{changes}"
             );
-            assert_eq!(names(&lab).await, [web.clone()], "{changes}");
+            assert_eq!(names(&lab).await, std::slice::from_ref(&web), "{changes}");
         }
         let removed = lab
             .run(
@@ -207,6 +207,6 @@ async fn replacement_ends_without_its_caller_and_without_its_server() {
             session.cancel(call).await;
             wait_until("the old one is back", async || is_back(&lab).await).await;
         }
-        assert_eq!(names(&lab).await, [web.clone()]);
+        assert_eq!(names(&lab).await, std::slice::from_ref(&web));
     }
 }
