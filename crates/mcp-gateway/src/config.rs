@@ -28,9 +28,7 @@ use serde::Deserialize;
 
 use crate::events;
 
-pub(crate) use self::backend::{
-    BackendConfig, Child, Isolation, Remote, RemoteTransport, Target,
-};
+pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::filter::Filter;

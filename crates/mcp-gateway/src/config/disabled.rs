@@ -21,8 +21,6 @@ pub(crate) enum DisabledReason {
     LinkLocal,
     /// It needs the file `envFile`.
     EnvFile,
-    /// It has the transport of 2024-11-05.
-    Sse,
 }
 
 impl DisabledReason {
@@ -49,9 +47,6 @@ impl fmt::Display for DisabledReason {
             Self::EnvFile => {
                 f.write_str("`envFile` is not supported: use `env`, with ${NAME} or file:PATH")
             }
-            Self::Sse => f.write_str(
-                "the transport of 2024-11-05 (`sse`) is not supported: use the server's Streamable HTTP address",
-            ),
         }
     }
 }

@@ -13,8 +13,8 @@ use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, Isolation, Remote, RemoteTransport, Target,
-    ToolChanges,
+    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, Isolation,
+    Remote, RemoteTransport, Target, ToolChanges,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);

@@ -144,7 +144,7 @@ impl ServerEntry {
     fn check(self, at: [&str; 2], environment: &Environment<'_>) -> Result<BackendConfig, Problem> {
         let configured = self.disabled.then_some(DisabledReason::Configured);
         let mut reader = FieldReader::new(at, environment);
-        let mut disabled = self.env_file.is_some().then_some(DisabledReason::EnvFile);
+        let disabled = self.env_file.is_some().then_some(DisabledReason::EnvFile);
         let target = match (self.command, self.url) {
             (Some(program), _) => {
                 let argv = std::iter::once(program).chain(self.args).collect();
