@@ -10,6 +10,7 @@ use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
 use upstream::http::multipart::{Form, Part};
 use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
+use upstream::text::truncate;
 
 use crate::id::Id;
 use crate::pending::Pending;
@@ -23,6 +24,8 @@ pub(crate) const REQUEST_ID: &str = "x-mcp-request-id";
 pub(crate) const ACTIVATION_TIMEOUT: Duration = Duration::from_secs(15);
 /// The interval of retries until then.
 pub(crate) const ACTIVATION_INTERVAL: Duration = Duration::from_millis(200);
+/// Longer than any usual one.
+const MAX_CONTENT_TYPE_CHARS: usize = 100;
 /// A text on n8n's page for a form that is not registered.
 const NO_FORM: &[u8] = b"Problem loading form";
 
@@ -77,7 +80,8 @@ pub(crate) enum UrlAnswer {
 
 pub(crate) struct UrlReply {
     pub(crate) status: StatusCode,
-    body: Vec<u8>,
+    pub(crate) content_type: Option<String>,
+    pub(crate) body: Vec<u8>,
     /// The URL is not registered in n8n: nothing was started.
     unregistered: bool,
 }
@@ -149,8 +153,11 @@ async fn send_once(
         }
     };
     let response = request.timeout(within).send_any_status().await?;
+    let content_type = response.headers.get("content-type");
+    let content_type = content_type.and_then(|value| value.to_str().ok());
     Ok(UrlReply {
         status: response.status,
+        content_type: content_type.map(|text| truncate(text, MAX_CONTENT_TYPE_CHARS)),
         body: response.body,
         unregistered: false,
     })
@@ -258,6 +265,16 @@ impl UrlReply {
         Some(ToolError::new(kind, text).caused_by(format!("HTTP {status}")))
     }
 
+    /// n8n's own message, if it has refused or failed.
+    pub(crate) fn message(&self) -> Option<String> {
+        #[derive(Deserialize)]
+        struct Failure {
+            message: String,
+        }
+        let failure = serde_json::from_slice::<Failure>(&self.body).ok();
+        failure.filter(|_| self.status.is_server_error()).map(|failure| failure.message)
+    }
+
     /// The body, as a JSON string where it is not JSON.
     pub(crate) fn as_json(&self) -> Box<RawValue> {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| {
@@ -293,6 +310,7 @@ mod tests {
                 &sent,
                 &UrlReply {
                     status,
+                    content_type: None,
                     body,
                     unregistered,
                 },

@@ -13,9 +13,11 @@
 //! execution to its end; cancelling it stops the execution (`stop`).
 
 mod deadline;
+mod kept;
 mod outcome;
 mod output;
 mod plan;
+mod response;
 mod scan_by_id;
 mod search;
 mod stop;
@@ -32,14 +34,17 @@ use uuid::Uuid;
 
 use crate::id::Id;
 use crate::service::N8n;
+use crate::trigger::StartMethod;
 
 pub(crate) use outcome::{Run, RunStatus};
+pub(crate) use output::OutputSelection;
 
-use deadline::{Deadline, SHOW_UP_TIMEOUT};
+use deadline::Deadline;
+use kept::Kept;
 use plan::{RunPlan, Start};
 use search::Search;
 use stop::stop;
-use watch::{ExecutionWatch, StartedRun};
+use watch::{ExecutionWatch, StartedRun, UrlRun};
 
 /// The arguments of a run.
 pub(crate) struct RunRequest {
@@ -49,6 +54,7 @@ pub(crate) struct RunRequest {
     pub(crate) trigger: Option<String>,
     /// The longest wait for the end, unless the call becomes a task.
     pub(crate) wait: Duration,
+    pub(crate) output: OutputSelection,
 }
 
 /// Runs a workflow and waits for its end, the deadline or a cancellation. Secrets in the outcome are
@@ -59,7 +65,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         // A client that requested a task (2025-11-25) has it from the start.
         deadline.become_task().await;
     }
-    let id = request.workflow;
+    let (id, output) = (request.workflow, request.output);
     let (workflow, newest) = join(n8n.api.workflow(&id), search::newest(&n8n.api, Some(&id))).await;
     let workflow = workflow?;
     n8n.api.policy.check_start(&workflow)?;
@@ -85,11 +91,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         n8n,
         search: Arc::new(search),
         deadline,
-        // If n8n saves no executions, one search after the end is enough.
-        show_up_timeout: match workflow.saves_no_runs() {
-            true => Duration::ZERO,
-            false => SHOW_UP_TIMEOUT,
-        },
+        kept: Kept::new(&workflow),
     };
     let RunPlan { trigger, start } = plan;
     let way = start.way();
@@ -103,7 +105,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         run = &mut running => run?,
         () = call.cancelled() => return Err(stop(&watch.search, running).await),
     };
-    Ok(run.started_by(way, trigger).redacted(&n8n.redactor))
+    Ok(run.started_by(way, trigger).shown(&n8n.redactor, &output))
 }
 
 impl Start {
@@ -117,9 +119,13 @@ impl Start {
         let within = watch.deadline.start_timeout();
         match self {
             Self::Url(request) => {
-                let replies_at_end = request.replies_at_end;
+                let (way, replies_at_end) = (request.way, request.replies_at_end);
                 let reply = n8n.urls.send(request, workflow, id, within)?;
-                Ok(StartedRun::ByUrl(reply, replies_at_end))
+                Ok(StartedRun::ByUrl(UrlRun {
+                    reply,
+                    replies_at_end,
+                    is_webhook: way == StartMethod::Webhook,
+                }))
             }
             Self::Mcp(request) => {
                 let known = &search.execution;

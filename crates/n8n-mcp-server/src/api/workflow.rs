@@ -163,10 +163,9 @@ impl Workflow {
         }
     }
 
-    /// True if its settings tell n8n not to save the executions that succeed.
-    pub(crate) fn saves_no_runs(&self) -> bool {
-        let setting = self.settings.get("saveDataSuccessExecution");
-        setting.and_then(Value::as_str) == Some("none")
+    /// True if n8n publishes versions of it, which n8n 2 does.
+    pub(crate) fn has_versions(&self) -> bool {
+        self.active_version.is_some()
     }
 
     /// True if n8n's built-in MCP server may act on it.

@@ -5,10 +5,12 @@ use serde::Serialize;
 use serde_json::value::RawValue;
 use upstream::redact::Redactor;
 
-use super::output::truncate_items;
+use super::kept::Kept;
+use super::output::OutputSelection;
+use super::response::WebhookResponse;
 use crate::api::{Execution, Status};
 use crate::id::Id;
-use crate::production_url::UrlReply;
+use crate::production_url::{REQUEST_ID, UrlReply};
 use crate::trace::ResultData;
 use crate::trigger::StartMethod;
 
@@ -23,6 +25,12 @@ pub(crate) struct Run {
     #[schemars(extend("not" = {"type": "null"}))]
     #[serde(skip_serializing_if = "Option::is_none")]
     output: Option<Box<RawValue>>,
+    /// The items that become the output.
+    #[serde(skip)]
+    items: Option<Vec<Box<RawValue>>>,
+    /// The webhook's answer.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    response: Option<WebhookResponse>,
     #[serde(skip_serializing_if = "Option::is_none")]
     error: Option<RunError>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -45,6 +53,7 @@ pub(crate) enum RunStatus {
     Running,
     Waiting,
     Canceled,
+    Unknown,
 }
 
 /// The error of the workflow.
@@ -54,6 +63,11 @@ struct RunError {
     node: Option<String>,
     message: String,
 }
+
+const NOT_KEPT: &str = "n8n keeps no execution of this run (the workflow's settings)";
+const MISSING: &str = "n8n shows no execution of this run, although the workflow's settings do not \
+    prevent that. A proxy or login page in front of n8n may have replied, or this n8n saves none. Check \
+    the workflow's executions in n8n before you run it again.";
 
 impl From<Status> for RunStatus {
     fn from(status: Status) -> Self {
@@ -76,7 +90,7 @@ impl Run {
                 run.note = Some("The output is too large for n8n to return.".into());
             }
             RunStatus::Completed => match result.last_items() {
-                Some(items) => run.set_output(items),
+                Some(items) => run.items = Some(items),
                 None => run.note = Some("n8n keeps no output of this execution.".into()),
             },
             RunStatus::Failed => {
@@ -87,7 +101,7 @@ impl Run {
                 let note = "It waits, and continues by itself or when a person resumes it.";
                 return run.with_note(note);
             }
-            RunStatus::Running | RunStatus::Canceled => {}
+            RunStatus::Running | RunStatus::Canceled | RunStatus::Unknown => {}
         }
         run
     }
@@ -97,23 +111,36 @@ impl Run {
         Self::new(RunStatus::Running, id)
     }
 
-    /// The outcome of a run whose execution n8n does not save. Without a `reply` from its end the
-    /// outcome is unknown.
-    pub(super) fn from_reply(id: Option<&Id>, reply: Option<&UrlReply>) -> Self {
-        const NOTE: &str = "n8n keeps no execution of this run (the workflow's settings, or \
-                            redaction)";
+    /// The outcome of a run without an execution, from the `reply` at its end, if there was one.
+    pub(super) fn from_reply(id: Option<&Id>, reply: Option<&UrlReply>, kept: Kept) -> Self {
+        let succeeded = reply.map(|reply| !reply.status.is_server_error());
+        // An execution that was found and is gone was deleted by n8n.
+        let is_missing = id.is_none()
+            && match succeeded {
+                Some(true) => kept.successes,
+                Some(false) => kept.failures,
+                None => kept.successes && kept.failures,
+            };
+        if is_missing {
+            return Self::new(RunStatus::Unknown, id).with_note(MISSING);
+        }
         let Some(reply) = reply else {
-            return Self::running(id).with_note(format!("{NOTE}, so its outcome is not known."));
+            let note = format!("{NOT_KEPT}, so its outcome is not known.");
+            return Self::new(RunStatus::Unknown, id).with_note(note);
         };
-        let run = if reply.status.is_success() {
+        let run = if succeeded == Some(true) {
             let mut run = Self::new(RunStatus::Completed, id);
-            run.set_output(vec![reply.as_json()]);
+            run.items = Some(vec![reply.as_json()]);
             run
         } else {
             let error = format!("The trigger replied with HTTP {}.", reply.status.as_u16());
             Self::new(RunStatus::Failed, id).with_error(None, error)
         };
-        run.with_note(format!("{NOTE}; this is the reply of its trigger."))
+        run.with_note(format!("{NOT_KEPT}; this is the reply of its trigger."))
+    }
+
+    pub(super) fn has_ended(&self) -> bool {
+        matches!(self.status, RunStatus::Completed | RunStatus::Failed)
     }
 
     fn new(status: RunStatus, id: Option<&Id>) -> Self {
@@ -124,24 +151,37 @@ impl Run {
         }
     }
 
-    pub(crate) fn redacted(mut self, redactor: &Redactor) -> Self {
-        self.output = self.output.map(|output| redactor.raw_json(output));
+    /// The run as it is shown: its output selected, truncated and redacted.
+    pub(crate) fn shown(mut self, redactor: &Redactor, selection: &OutputSelection) -> Self {
+        if let Some(items) = self.items.take() {
+            let (output, note) = selection.apply(items);
+            // The schema does not allow null.
+            let output = Some(output).filter(|output| output.get() != "null");
+            self.output = output.map(|output| redactor.raw_json(output));
+            if let Some(note) = note {
+                self = self.with_note(note);
+            }
+        }
         if let Some(error) = &mut self.error {
             error.message = redactor.text(&error.message);
         }
+        let output = self.output.as_deref();
+        self.response = self.response.map(|response| response.without(output));
+        self
+    }
+
+    /// Adds the webhook's answer. The output of a node that only answers is the request itself, and
+    /// is left out.
+    pub(super) fn with_response(mut self, reply: &UrlReply, redactor: &Redactor) -> Self {
+        self.response = Some(WebhookResponse::new(reply, redactor));
+        let is_request = |item: &Box<RawValue>| item.get().contains(REQUEST_ID);
+        self.items = self.items.filter(|items| !items.iter().any(is_request));
         self
     }
 
     /// Removes the output, if it is shown in another form.
     pub(crate) fn drop_output(&mut self) {
         (self.output, self.note) = (None, None);
-    }
-
-    fn set_output(&mut self, items: Vec<Box<RawValue>>) {
-        let (output, note) = truncate_items(items);
-        // The schema does not allow null.
-        self.output = Some(output).filter(|output| output.get() != "null");
-        self.note = note;
     }
 
     fn with_error(mut self, node: Option<String>, message: String) -> Self {
@@ -172,10 +212,9 @@ mod tests {
 
     fn run(status: &str, result_data: Value) -> Value {
         let execution = json!({"id": "7", "status": status, "data": {"resultData": result_data}});
-        serde_json::to_value(Run::from_execution(
-            serde_json::from_value(execution).unwrap(),
-        ))
-        .unwrap()
+        let run = Run::from_execution(serde_json::from_value(execution).unwrap());
+        let shown = run.shown(&Redactor::new(true), &OutputSelection::default());
+        serde_json::to_value(shown).unwrap()
     }
 
     fn items(items: Value) -> Value {

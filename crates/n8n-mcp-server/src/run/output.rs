@@ -1,19 +1,56 @@
 //! Truncates the output of a run to fit into a conversation.
 
+use std::collections::BTreeMap;
+
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use upstream::text::fitting;
 
 use crate::trace::{ItemLimits, shortened};
 
-/// Bytes of JSON; about 8,000 tokens.
-const MAX_OUTPUT: usize = 32 * 1024;
+/// Bytes of JSON; about 2,000 tokens.
+const MAX_OUTPUT: usize = 8 * 1024;
 /// Limits for one item that is too large, stricter step by step: (bytes of a text, members of a
 /// list).
 const TRUNCATION_STEPS: [(usize, usize); 3] = [(2_000, 100), (500, 20), (100, 5)];
 
+/// The parts of the output that a caller wants.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct OutputSelection {
+    /// Number of items from the first; all if absent.
+    pub(crate) items: Option<u32>,
+    /// Members of each item; all if empty.
+    pub(crate) fields: Vec<String>,
+}
+
+impl OutputSelection {
+    /// The selected items with the selected members, truncated, and a note if something was left out.
+    pub(super) fn apply(&self, mut items: Vec<Box<RawValue>>) -> (Box<RawValue>, Option<String>) {
+        let (count, is_one) = (items.len(), items.len() == 1);
+        let limit = self.items.map_or(count, |limit| limit as usize);
+        items.truncate(limit);
+        let items = items.into_iter().map(|item| self.members(item)).collect();
+        let (output, note) = truncate_items(items, is_one);
+        let chosen = || format!("The first {limit} of {count} items.");
+        (output, note.or_else(|| (limit < count).then(chosen)))
+    }
+
+    fn members(&self, item: Box<RawValue>) -> Box<RawValue> {
+        if self.fields.is_empty() {
+            return item;
+        }
+        // Byte for byte, so that numbers stay as they are.
+        let members: Option<BTreeMap<String, &RawValue>> = serde_json::from_str(item.get()).ok();
+        let chosen = members.map(|mut members| {
+            members.retain(|name, _| self.fields.contains(name));
+            to_raw_value(&members)
+        });
+        chosen.and_then(Result::ok).unwrap_or(item)
+    }
+}
+
 /// One item as it is, several as an array, byte for byte; with a note if something was truncated.
-pub(super) fn truncate_items(items: Vec<Box<RawValue>>) -> (Box<RawValue>, Option<String>) {
+fn truncate_items(items: Vec<Box<RawValue>>, is_one: bool) -> (Box<RawValue>, Option<String>) {
     let count = items.len();
     let size: usize = items.iter().map(|item| item.get().len() + 1).sum();
     if let Some(item) = items.first().filter(|item| item.get().len() >= MAX_OUTPUT) {
@@ -25,11 +62,14 @@ pub(super) fn truncate_items(items: Vec<Box<RawValue>>) -> (Box<RawValue>, Optio
         return (output, Some(note));
     }
     let mut kept = fitting(items, MAX_OUTPUT).rows;
-    if count == 1 {
+    if is_one {
         return (kept.pop().unwrap_or_default(), None);
     }
     let shown = kept.len();
-    let note = format!("Cut: {shown} of {count} items, of {size} bytes in all.");
+    let note = format!(
+        "Cut: {shown} of {count} items, of {size} bytes in all; `items` and `fields` of get_execution \
+         choose."
+    );
     let output = to_raw_value(&kept).unwrap_or_default();
     (output, (shown < count).then_some(note))
 }
@@ -61,7 +101,7 @@ mod tests {
     #[test]
     fn small_output_is_byte_for_byte() {
         let item = || RawValue::from_string("{\"a\": 1.50, \"a\":\"\\u00e4\"}".into()).unwrap();
-        let output = |items| truncate_items(items).0.get().to_owned();
+        let output = |items| OutputSelection::default().apply(items).0.get().to_owned();
         let two = format!("[{0},{0}]", item().get());
         assert_eq!(output(vec![item()]), item().get());
         assert_eq!(output(vec![item(), item()]), two);
@@ -71,7 +111,7 @@ mod tests {
     #[test]
     fn too_many_items_are_counted() {
         let item = |i| raw(&json!({"i": i, "text": "x".repeat(100)}));
-        let (output, note) = truncate_items((0..1_000).map(item).collect());
+        let (output, note) = OutputSelection::default().apply((0..1_000).map(item).collect());
         assert!(output.get().len() <= MAX_OUTPUT + 2);
         let kept: Vec<Value> = serde_json::from_str(output.get()).unwrap();
         let expected = format!("Cut: {} of 1000 items", kept.len());
@@ -82,12 +122,12 @@ mod tests {
     fn one_large_item_is_shortened() {
         let item =
             json!({"text": "ä".repeat(50_000), "list": vec![json!({"t": "x".repeat(900)}); 5_000]});
-        let (output, note) = truncate_items(vec![raw(&item)]);
+        let (output, note) = OutputSelection::default().apply(vec![raw(&item)]);
         assert!(output.get().len() <= MAX_OUTPUT);
         assert!(output.get().contains("(100000 bytes)"));
         assert!(note.unwrap().contains("shortened"));
         let hopeless = json!(vec![vec![vec![vec![vec!["x".repeat(101); 9]; 9]; 9]; 9]; 9]);
-        let (output, note) = truncate_items(vec![raw(&hopeless)]);
+        let (output, note) = OutputSelection::default().apply(vec![raw(&hopeless)]);
         assert!(output.get() == "null" || output.get().len() <= MAX_OUTPUT);
         assert!(note.is_some());
     }

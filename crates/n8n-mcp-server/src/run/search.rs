@@ -14,6 +14,7 @@ use upstream::http::{Fault, HttpFailure};
 
 use crate::api::{Api, Execution, ExecutionFilter};
 use crate::id::Id;
+use crate::production_url::REQUEST_ID;
 
 /// Page size and most pages of each list; a tenth of the pages if the newest execution before the
 /// run is unknown. The second pair is for executions so large that a page of 20 cannot be read.
@@ -21,10 +22,11 @@ const LIST_LIMITS: [(u32, usize); 2] = [(20, 50), (1, 200)];
 
 /// The order of lists for a run that may be in flight, and for one that has replied: without a
 /// status n8n lists no running executions.
-pub(super) const RUNNING_FIRST: Statuses = [Some("running"), None];
-pub(super) const ENDED_FIRST: Statuses = [None, Some("running")];
+pub(super) const RUNNING_FIRST: [Status; 2] = [Some("running"), None];
+pub(super) const ENDED_FIRST: [Status; 2] = [None, Some("running")];
 
-type Statuses = [Option<&'static str>; 2];
+/// n8n's name of a status.
+type Status = Option<&'static str>;
 
 /// The data to find a run by, also after its client has disconnected.
 pub(super) struct Search {
@@ -50,8 +52,8 @@ pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, Http
 
 impl Search {
     /// The execution that holds the request id, with its data.
-    pub(super) async fn find(&self, statuses: Statuses) -> Result<Option<Execution>, HttpFailure> {
-        for status in statuses {
+    pub(super) async fn find(&self, statuses: &[Status]) -> Result<Option<Execution>, HttpFailure> {
+        for &status in statuses {
             if let Some(found) = self.find_in_list(status).await? {
                 self.store_id(&found.id);
                 return Ok(Some(found));
@@ -80,6 +82,42 @@ impl Search {
         new.dedup();
         let [only] = <[Id; 1]>::try_from(new).ok()?;
         self.store_id(&only);
+        Some(only)
+    }
+
+    /// True if an execution that has just begun may be ours: a busy n8n saves its trigger's data late.
+    pub(super) async fn may_come(&self) -> bool {
+        let filter = ExecutionFilter {
+            with_data: true,
+            ..ExecutionFilter::newest(Some(&self.workflow), Some("running"), LIST_LIMITS[0].0)
+        };
+        let Ok(page) = self.api.executions::<Box<RawValue>>(&filter).await else {
+            return true;
+        };
+        let is_unclear = |row: &RawValue| {
+            let execution = serde_json::from_str::<Execution>(row.get());
+            !row.get().contains(REQUEST_ID)
+                && execution.is_ok_and(|execution| self.is_after(&execution.id))
+        };
+        page.data.iter().any(|row| is_unclear(row))
+    }
+
+    /// The only new execution that failed with this message before its trigger had saved the request,
+    /// such as one of a workflow without the node that responds.
+    pub(super) async fn find_refused(&self, message: &str) -> Option<Execution> {
+        self.after?;
+        let filter = ExecutionFilter {
+            with_data: true,
+            ..ExecutionFilter::newest(Some(&self.workflow), Some("error"), LIST_LIMITS[0].0)
+        };
+        let page = self.api.executions::<Box<RawValue>>(&filter).await.ok()?;
+        let message = serde_json::to_string(message).ok()?;
+        let is_it = |row: &RawValue| !row.get().contains(REQUEST_ID) && row.get().contains(&message);
+        let rows = page.data.iter().filter(|row| is_it(row));
+        let rows = rows.filter_map(|row| serde_json::from_str::<Execution>(row.get()).ok());
+        let new: Vec<_> = rows.filter(|row| self.is_after(&row.id)).collect();
+        let [only] = <[Execution; 1]>::try_from(new).ok()?;
+        self.store_id(&only.id);
         Some(only)
     }
 

@@ -59,7 +59,7 @@ impl Search {
 
     async fn poll_for_id(&self) -> Id {
         loop {
-            if let Ok(Some(execution)) = self.find(RUNNING_FIRST).await {
+            if let Ok(Some(execution)) = self.find(&RUNNING_FIRST).await {
                 return execution.id;
             }
             if let Some(id) = self.only_new_execution().await {

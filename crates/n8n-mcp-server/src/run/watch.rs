@@ -5,10 +5,11 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, timeout_at};
 use upstream::http::HttpFailure;
 
-use super::deadline::{Deadline, MIN_POLL_INTERVAL};
+use super::deadline::{Deadline, MIN_POLL_INTERVAL, SHOW_UP_TIMEOUT};
+use super::kept::Kept;
 use super::outcome::Run;
 use super::scan_by_id::ScanResult;
 use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
@@ -16,27 +17,50 @@ use crate::api::Execution;
 use crate::builtin_mcp::McpStart;
 use crate::id::Id;
 use crate::pending::Pending;
-use crate::production_url::UrlAnswer;
+use crate::production_url::{UrlAnswer, UrlReply};
 use crate::service::N8n;
 
 /// The wait for a reply before the first search for the execution; most runs are shorter.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The wait for a reply after the end of the execution.
+const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
+/// The least time for a search: n8n answers in milliseconds, a busy one in a second.
+const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// A run whose request was sent.
 pub(super) enum StartedRun {
-    /// Through a production URL: its execution holds our request id. True if the reply comes at the
-    /// end of the run.
-    ByUrl(Pending<UrlAnswer>, bool),
+    /// Through a production URL: its execution holds our request id.
+    ByUrl(UrlRun),
     /// Through n8n's MCP server, which returns the execution's id.
     ByMcp(McpStart),
+}
+
+pub(super) struct UrlRun {
+    pub(super) reply: Pending<UrlAnswer>,
+    /// The reply comes at the end of the run.
+    pub(super) replies_at_end: bool,
+    pub(super) is_webhook: bool,
+}
+
+impl UrlRun {
+    fn reply(&self) -> Option<&UrlReply> {
+        match self.reply.answer() {
+            Some(UrlAnswer::Reply(reply)) => Some(reply),
+            _ => None,
+        }
+    }
+
+    /// The reply, if it comes at the end of the run.
+    fn reply_at_end(&self) -> Option<&UrlReply> {
+        self.reply().filter(|_| self.replies_at_end)
+    }
 }
 
 pub(super) struct ExecutionWatch<'a> {
     pub(super) n8n: &'a N8n,
     pub(super) search: Arc<Search>,
     pub(super) deadline: Deadline<'a>,
-    /// The delay after the reply within which n8n lists the execution.
-    pub(super) show_up_timeout: Duration,
+    pub(super) kept: Kept,
 }
 
 impl ExecutionWatch<'_> {
@@ -46,28 +70,37 @@ impl ExecutionWatch<'_> {
     /// When nothing was started, or that is unknown.
     pub(super) async fn follow_to_end(&self, run: StartedRun) -> Result<Run, ToolError> {
         match run {
-            StartedRun::ByUrl(reply, replies_at_end) => {
-                self.follow_url_run(reply, replies_at_end).await
-            }
+            StartedRun::ByUrl(run) => self.follow_url_run(run).await,
             StartedRun::ByMcp(start) => self.follow_mcp_run(start).await,
         }
     }
 
-    async fn follow_url_run(
-        &self,
-        mut reply: Pending<UrlAnswer>,
-        replies_at_end: bool,
-    ) -> Result<Run, ToolError> {
+    async fn follow_url_run(&self, mut run: UrlRun) -> Result<Run, ToolError> {
         let reply_timeout = self.deadline.remaining().min(REPLY_TIMEOUT);
-        reply.wait_or(sleep(reply_timeout)).await?;
-        if let Some(execution) = self.find(&mut reply).await? {
-            if let Some(run) = self.follow(execution).await {
-                return Ok(run);
+        run.reply.wait_or(sleep(reply_timeout)).await?;
+        let outcome = self.url_outcome(&mut run).await?;
+        Ok(match run.reply() {
+            Some(reply) if run.is_webhook => outcome.with_response(reply, &self.n8n.redactor),
+            _ => outcome,
+        })
+    }
+
+    async fn url_outcome(&self, run: &mut UrlRun) -> Result<Run, ToolError> {
+        if let Some(execution) = self.find(run).await? {
+            let has_ended = execution.status.has_ended();
+            if let Some(outcome) = self.follow(execution).await {
+                // The reply comes a moment after the execution has ended.
+                let moment = match run.is_webhook && run.replies_at_end {
+                    true if has_ended || outcome.has_ended() => LATE_REPLY_TIMEOUT,
+                    _ => Duration::ZERO,
+                };
+                run.reply.wait_or(sleep(moment)).await?;
+                return Ok(outcome);
             }
             // n8n does not save it, so the reply is the only result.
-            reply.wait_or(sleep(self.deadline.remaining())).await?;
+            run.reply.wait_or(sleep(self.deadline.remaining())).await?;
         } else {
-            let refusal = match reply.answer() {
+            let refusal = match run.reply.answer() {
                 Some(UrlAnswer::Lost) => Some(ToolError::unavailable(
                     "The connection ended before n8n replied, and n8n shows no execution of this \
                      run. It may have run or not; it was not repeated. Check the executions in \
@@ -80,11 +113,8 @@ impl ExecutionWatch<'_> {
                 return Err(refusal);
             }
         }
-        let reply = match reply.answer() {
-            Some(UrlAnswer::Reply(reply)) if replies_at_end => Some(reply),
-            _ => None,
-        };
-        Ok(Run::from_reply(self.search.execution.get(), reply))
+        let id = self.search.execution.get();
+        Ok(Run::from_reply(id, run.reply_at_end(), self.kept))
     }
 
     async fn follow_mcp_run(&self, start: McpStart) -> Result<Run, ToolError> {
@@ -109,29 +139,54 @@ impl ExecutionWatch<'_> {
     }
 
     /// Polls for the execution until it is found, or n8n should have listed it.
-    async fn find(&self, reply: &mut Pending<UrlAnswer>) -> Result<Option<Execution>, ToolError> {
-        let mut give_up_at = Instant::now() + self.show_up_timeout;
+    async fn find(&self, run: &mut UrlRun) -> Result<Option<Execution>, ToolError> {
+        let mut give_up_at = Instant::now() + SHOW_UP_TIMEOUT;
         let mut interval = MIN_POLL_INTERVAL;
         loop {
-            let replied = reply.answer().is_some();
+            let replied = run.reply.answer().is_some();
             if !replied {
-                give_up_at = Instant::now().max(self.deadline.end()) + self.show_up_timeout;
+                give_up_at = Instant::now().max(self.deadline.end()) + SHOW_UP_TIMEOUT;
             }
-            let lists = if replied { ENDED_FIRST } else { RUNNING_FIRST };
-            match self.search.find(lists).await {
-                Ok(Some(execution)) => return Ok(Some(execution)),
-                Ok(None) if Instant::now() >= give_up_at => {
+            let reply = run.reply_at_end();
+            let succeeded = reply.map(|reply| !reply.status.is_server_error());
+            let is_kept = run.reply().is_none() || self.kept.after_reply(succeeded);
+            let lists: &[_] = match (replied, is_kept) {
+                (false, _) => &RUNNING_FIRST,
+                (true, true) => &ENDED_FIRST,
+                // A run that waits has replied, too.
+                (true, false) => &[None],
+            };
+            let is_over = !is_kept || Instant::now() >= give_up_at;
+            let found = timeout_at(
+                give_up_at.max(Instant::now() + MIN_SEARCH_TIMEOUT),
+                self.search.find(lists),
+            );
+            match found.await {
+                Ok(Ok(Some(execution))) => return Ok(Some(execution)),
+                Ok(Ok(None)) if is_over && self.kept.lists_waiting => {
+                    let is_late = is_kept && !self.deadline.remaining().is_zero();
+                    if !is_late || !self.search.may_come().await {
+                        return Ok(None);
+                    }
+                }
+                Ok(Ok(None)) if is_over => {
                     match self.search.scan(self.deadline.started_at).await {
                         ScanResult::Found(execution) => return Ok(Some(*execution)),
                         ScanResult::Unclear if !self.deadline.remaining().is_zero() => {}
                         ScanResult::Unclear | ScanResult::Nothing => return Ok(None),
                     }
                 }
-                Err(failure) if Instant::now() >= give_up_at => return Err(lost(failure)),
-                Ok(None) | Err(_) => {}
+                Ok(Err(failure)) if is_over => return Err(lost(failure)),
+                Err(_) if is_over => return Ok(None),
+                _ => {}
+            }
+            if let Some(message) = run.reply().and_then(UrlReply::message)
+                && let Some(execution) = self.search.find_refused(&message).await
+            {
+                return Ok(Some(execution));
             }
             self.report_progress();
-            reply.wait_or(sleep(interval)).await?;
+            run.reply.wait_or(sleep(interval)).await?;
             interval = self.deadline.next_interval(interval);
             if !replied {
                 // Becomes a task if the time is over: then there is more.
@@ -171,7 +226,7 @@ impl ExecutionWatch<'_> {
     }
 
     async fn find_running(&self) -> Option<Id> {
-        let found = self.search.find(RUNNING_FIRST).await.ok().flatten();
+        let found = self.search.find(&RUNNING_FIRST).await.ok().flatten();
         found.map(|execution| execution.id)
     }
 

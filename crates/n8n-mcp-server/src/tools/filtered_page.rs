@@ -82,7 +82,7 @@ mod tests {
 
     #[tokio::test]
     async fn every_row_is_shown_once_and_pages_are_full() {
-        for (step, limit) in [(1, 4), (2, 4), (3, 5), (7, 2), (1, 3), (5, 40)] {
+        for (step, limit) in [(1, 4), (2, 4), (3, 5), (7, 2), (1, 3)] {
             let (mut all, mut cursor) = (Vec::new(), None::<String>);
             loop {
                 let (rows, next) = page(limit, cursor.as_deref(), |row| row % step == 0).await;

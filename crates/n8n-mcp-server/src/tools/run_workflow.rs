@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use mcp_core::tool::TaskSupport;
 
-use crate::run::{Run, RunRequest, run};
+use crate::run::{OutputSelection, Run, RunRequest, run};
 use crate::tools::prelude::*;
 
 /// Seconds; below the common limit of clients and servers for a call: 30 s.
@@ -25,6 +25,11 @@ pub(crate) struct RunWorkflow {
     /// Default 20; then the run goes on and `running` is returned. A task waits for the end, up to
     /// 55 minutes.
     wait_seconds: Option<Bounded<0, 25>>,
+    /// Items of the output; default: as many as fit.
+    items: Option<Bounded<0, 1_000>>,
+    /// Only these members of them.
+    #[serde(default)]
+    fields: Vec<String>,
 }
 
 impl Tool for RunWorkflow {
@@ -41,6 +46,10 @@ impl Tool for RunWorkflow {
             parameters: self.parameters.unwrap_or_default(),
             trigger: self.trigger,
             wait: Duration::from_secs(wait.into()),
+            output: OutputSelection {
+                items: self.items.map(Bounded::get),
+                fields: self.fields,
+            },
         };
         run(n8n, request, call).await
     }

@@ -12,7 +12,7 @@ use upstream::text::one_line;
 
 use crate::api::{Node, Workflow};
 use crate::id::Id;
-use crate::run::{Run, RunRequest, run};
+use crate::run::{OutputSelection, Run, RunRequest, run};
 use crate::service::N8n;
 use crate::tools::RunWorkflow;
 use crate::trigger::{
@@ -143,6 +143,7 @@ impl BoundTool for WorkflowTool {
             parameters: self.read(arguments)?,
             trigger: Some(self.spec.trigger.clone()),
             wait: RUN_TIMEOUT,
+            output: OutputSelection::default(),
         };
         Ok(Box::pin(async move {
             let run = run(&self.n8n, request, call).await?;

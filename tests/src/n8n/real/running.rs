@@ -1,8 +1,10 @@
 //! Runs that take long, are cancelled, or are not saved.
 
+use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
 use super::*;
+use crate::harness::{FakeService, Response};
 
 #[tokio::test]
 async fn long_run_is_followed_by_its_id() {
@@ -70,14 +72,78 @@ async fn cancelled_call_stops_its_run() {
 }
 
 #[tokio::test]
-async fn run_that_n8n_does_not_save_returns_the_reply() {
+async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
     let Some(env) = Env::urls().await else { return };
-    let settings = json!({"saveDataSuccessExecution": "none"});
+    let settings =
+        json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
     let nodes = vec![webhook("lastNode"), echo()];
     let workflow = env.live_as(&unique("test"), nodes, settings).await;
-    let ran = env.run(&workflow, json!({"input": "gone"})).await;
-    assert_has!(ran, {"status": "completed", "output": {"result": "gone"}});
-    assert_contains(&ran["note"], "keeps no execution");
+    // The first waits for the activation.
+    env.run(&workflow, json!({"input": "first"})).await;
+    let runs = (0..5).map(|at| env.run(&workflow, json!({"input": format!("run {at}")})));
+    for (at, ran) in join_all(runs).await.into_iter().enumerate() {
+        let output = json!({"result": format!("run {at}")});
+        assert_has!(ran, {"status": "completed", "output": output, "response": {"status": 200}});
+        assert_contains(&ran["note"], "keeps no execution");
+    }
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn answer_of_the_webhook_is_part_of_the_result() {
+    let Some(env) = Env::urls().await else { return };
+    let mut answer = respond();
+    answer["parameters"]["options"] = json!({"responseCode": 422});
+    let workflow = env.live(vec![webhook("responseNode"), answer]).await;
+    let ran = env.run(&workflow, json!({"input": "x"})).await;
+    assert_has!(ran, {"status": "completed", "response": {"status": 422,
+        "body": {"said": "by the node"}}});
+    // The output of the node that responds is the request itself, with its headers.
+    assert_eq!(ran.get("output"), None, "{ran}");
+    assert_contains(&ran["response"]["content_type"], "application/json");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn run_that_fails_before_its_trigger_has_saved_the_request_is_found() {
+    let Some(env) = Env::urls().await else { return };
+    let workflow = env.live(vec![webhook("responseNode"), echo()]).await;
+    let ran = env.run(&workflow, json!({"input": "x"})).await;
+    assert_has!(ran, {"status": "failed", "response": {"status": 500}});
+    assert_contains(&ran["error"]["message"], "No Respond to Webhook node");
+    assert_eq!(env.execution(&ran).await["status"], "error");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn reply_of_something_in_front_of_n8n_is_no_success() {
+    let Some(env) = Env::urls().await else { return };
+    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
+    let page = FakeService::start(|_| Response::html(200)).await;
+    let [url, key] = env.env_without_mcp();
+    let vars = [url, key, ("N8N_WEBHOOK_URL", page.url.as_str())];
+    let server = Server::start(SERVER, &vars).await;
+    let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
+    assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
+    assert_contains(&ran["note"], "login page");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn output_of_many_items_is_short_and_can_be_chosen() {
+    let Some(env) = Env::urls().await else { return };
+    let many = "return Array.from({length: 10000}, (_, at) => ({json: {at, text: 'x'.repeat(50)}}));";
+    let workflow = env.live(vec![webhook("onReceived"), code(many)]).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_contains(&ran["note"], "of 10000 items");
+    let size = ran.to_string().len();
+    assert!(size < 10_000, "{size}");
+    let chosen = json!({"workflow_id": workflow.id, "items": 2, "fields": ["at"]});
+    let ran = run_with(&env, chosen).await;
+    assert_eq!(ran["output"], json!([{"at": 0}, {"at": 1}]), "{ran}");
+    let arguments = json!({"execution_id": ran["execution_id"], "items": 1, "fields": ["at"]});
+    let got = done(&env, "get_execution", arguments).await;
+    assert_eq!(got["output"], json!([{"at": 0}]), "{got}");
     env.delete(&workflow).await;
 }
 

@@ -108,7 +108,7 @@ fn did_not_fail(execution: &Execution) -> ToolError {
         RunStatus::Completed => "completed; get_execution with view `summary` shows what it did",
         RunStatus::Canceled => "was canceled",
         RunStatus::Running | RunStatus::Waiting => "has not ended",
-        RunStatus::Failed => "failed",
+        RunStatus::Failed | RunStatus::Unknown => "failed",
     };
     ToolError::conflict(format!(
         "Execution {} did not fail: it {status}.",

@@ -1,7 +1,7 @@
 //! `get_execution`
 
 use super::find;
-use crate::run::Run;
+use crate::run::{OutputSelection, Run};
 use crate::tools::prelude::*;
 use crate::trace::{NodeFailure, NodeRow, NodeSelection, Trace, find_failure, node_rows};
 
@@ -23,8 +23,11 @@ pub(crate) struct GetExecution {
     /// Only these nodes.
     #[serde(default)]
     nodes: Vec<String>,
-    /// Items per node.
+    /// Items per node, or of the output.
     items: Option<Bounded<0, 1_000>>,
+    /// Only these members of the output's items.
+    #[serde(default)]
+    fields: Vec<String>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq, Eq, Deserialize, JsonSchema)]
@@ -77,6 +80,10 @@ impl Tool for GetExecution {
                 trace.names().join(", ")
             )));
         }
+        let output = OutputSelection {
+            items: self.items.map(Bounded::get),
+            fields: self.fields.clone(),
+        };
         let mut shown = ExecutionDetails {
             workflow_id: execution.workflow_id.as_ref().map(Id::to_string),
             started_at: execution.started_at.clone(),
@@ -84,7 +91,7 @@ impl Tool for GetExecution {
             nodes: Vec::new(),
             failed: None,
             cut: false,
-            run: Run::from_execution(execution).redacted(&n8n.redactor),
+            run: Run::from_execution(execution).shown(&n8n.redactor, &output),
         };
         let Some(trace) = trace else {
             return Ok(shown);
@@ -114,6 +121,7 @@ impl GetExecution {
             view: View::Preview,
             nodes: Vec::new(),
             items: None,
+            fields: Vec::new(),
         }
     }
 

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use super::find;
 use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Status};
-use crate::run::Run;
+use crate::run::{OutputSelection, Run};
 use crate::tools::prelude::*;
 
 /// Below the common limit of clients and servers for a call: 30 s.
@@ -47,11 +47,11 @@ impl Tool for RetryExecution {
             .retry(&failed.id, self.use_current_workflow, RETRY_TIMEOUT)
             .await;
         match retried {
-            Ok(execution) => Ok(Run::from_execution(execution).redacted(&n8n.redactor)),
+            Ok(execution) => Ok(Run::from_execution(execution).shown(&n8n.redactor, &OutputSelection::default())),
             Err(failure) if failure.is_conflict() => Err(not_retryable(&failed)),
             // It runs: look for it, and do not start it again.
             Err(failure) if failure.is_timeout() => Ok(match find_retry(n8n, &failed).await {
-                Some(execution) => Run::from_execution(execution).redacted(&n8n.redactor),
+                Some(execution) => Run::from_execution(execution).shown(&n8n.redactor, &OutputSelection::default()),
                 None => Run::running(None).with_note(
                     "The retry was started and has not ended; list_executions shows it.",
                 ),

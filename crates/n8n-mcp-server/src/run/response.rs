@@ -1,0 +1,54 @@
+//! The webhook's own answer, as its callers get it.
+
+use schemars::JsonSchema;
+use serde::Serialize;
+use serde_json::value::{RawValue, to_raw_value};
+use upstream::redact::Redactor;
+use upstream::text::head;
+
+use crate::production_url::UrlReply;
+
+/// Bytes of the body; about 1,000 tokens.
+const MAX_BODY: usize = 4 * 1024;
+
+/// The HTTP answer of a webhook.
+#[derive(Debug, Serialize, JsonSchema)]
+pub(super) struct WebhookResponse {
+    /// HTTP status.
+    status: u16,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    content_type: Option<String>,
+    /// JSON or text; absent if it is the same as `output`, or binary.
+    #[schemars(extend("not" = {"type": "null"}))]
+    #[serde(skip_serializing_if = "Option::is_none")]
+    body: Option<Box<RawValue>>,
+    /// Size of a binary body in bytes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    bytes: Option<usize>,
+}
+
+impl WebhookResponse {
+    pub(super) fn new(reply: &UrlReply, redactor: &Redactor) -> Self {
+        let text = std::str::from_utf8(&reply.body).ok();
+        let body = text.filter(|text| !text.is_empty()).and_then(|text| {
+            let json: Option<&RawValue> = serde_json::from_str(text).ok();
+            match json {
+                Some(json) if text.len() <= MAX_BODY => Some(redactor.raw_json(json.to_owned())),
+                _ => to_raw_value(&head(&redactor.text(text), MAX_BODY)).ok(),
+            }
+        });
+        Self {
+            status: reply.status.as_u16(),
+            content_type: reply.content_type.clone(),
+            body: body.filter(|body| body.get() != "null"),
+            bytes: text.is_none().then_some(reply.body.len()),
+        }
+    }
+
+    /// Leaves the body out if it is the same as `output`.
+    pub(super) fn without(mut self, output: Option<&RawValue>) -> Self {
+        let is_same = |body: &RawValue| output.is_some_and(|output| output.get() == body.get());
+        self.body = self.body.filter(|body| !is_same(body));
+        self
+    }
+}
