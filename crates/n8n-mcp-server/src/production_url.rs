@@ -272,7 +272,9 @@ impl UrlReply {
             message: String,
         }
         let failure = serde_json::from_slice::<Failure>(&self.body).ok();
-        failure.filter(|_| self.status.is_server_error()).map(|failure| failure.message)
+        failure
+            .filter(|_| self.status.is_server_error())
+            .map(|failure| failure.message)
     }
 
     /// The body, as a JSON string where it is not JSON.

@@ -24,8 +24,8 @@ const WARM_UP: Duration = Duration::from_secs(60);
 /// The time in which the server must reach its backends.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 
-/// A client's pause after a call: 100 clients load one processor, not the whole machine.
-const PAUSE: Duration = Duration::from_millis(50);
+/// The time between two calls of a client: 100 clients load one processor, not the whole machine.
+const CALL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// One call in this many is left, and one is of a tool that reports its progress.
 const EVERY: u64 = 10;
@@ -77,7 +77,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
             let mut client = Client::new(&options, number, counts);
             while Instant::now() < until {
                 client.step().await;
-                sleep(PAUSE).await;
+                sleep(CALL_INTERVAL).await;
             }
         });
     }
@@ -87,7 +87,7 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
         for at in [
             WARM_UP.min(duration / 4),
             duration / 2,
-            duration.saturating_sub(PAUSE),
+            duration.saturating_sub(CALL_INTERVAL),
         ] {
             sleep((started + at).saturating_duration_since(Instant::now())).await;
             samples.push(sample(options.pid, at)?);
@@ -192,7 +192,7 @@ impl<'a> Client<'a> {
         match self.calls % EVERY {
             0 => {
                 connection.send(&slow(50, 10), true).await?;
-                sleep(PAUSE).await;
+                sleep(CALL_INTERVAL).await;
                 // Half of the sessions say that they leave; the others only close the connection.
                 if matches!(self.era, Era::Legacy) && self.number.is_multiple_of(2) {
                     let mut other = Connection::again(self.options.port, &connection).await?;

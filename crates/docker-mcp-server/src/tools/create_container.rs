@@ -60,7 +60,9 @@ pub(super) struct CreateContainer {
     tmpfs: Option<Vec<String>>,
     /// As `ALL`.
     cap_drop: Option<Vec<String>>,
+    /// No setuid.
     no_new_privileges: Option<bool>,
+    /// Default: its id.
     hostname: Option<ContainerName>,
     /// Name servers.
     #[schemars(with = "Option<Vec<String>>")]
@@ -71,9 +73,11 @@ pub(super) struct CreateContainer {
     init: Option<bool>,
     /// Default: SIGTERM.
     stop_signal: Option<String>,
+    /// As `json-file`.
     log_driver: Option<String>,
     /// Rotates the log.
     log_max_mb: Option<Bounded<1, 100_000>>,
+    /// Rotated files to keep.
     log_max_files: Option<Bounded<1, 1000>>,
     /// User or uid to run as.
     user: Option<String>,
@@ -101,9 +105,13 @@ pub(super) struct CreateContainer {
 struct HealthcheckSpec {
     /// Program and arguments, one line for a shell, or `NONE`.
     command: Vec<String>,
+    /// Default 30.
     interval_seconds: Option<u32>,
+    /// Default 30.
     timeout_seconds: Option<u32>,
+    /// Default 3.
     retries: Option<u32>,
+    /// Failures at first do not count.
     start_period_seconds: Option<u32>,
 }
 

@@ -8,9 +8,9 @@ use crate::api::Workflow;
 /// keeps all unless its operator has changed that.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Kept {
-    /// Those that succeed.
+    /// Executions that succeed.
     pub(super) successes: bool,
-    /// Those that fail.
+    /// Executions that fail.
     pub(super) failures: bool,
     /// n8n lists executions that wait (n8n 2): then an execution that is in no list does not exist.
     pub(super) lists_waiting: bool,

@@ -173,9 +173,12 @@ impl Run {
     /// Adds the webhook's answer. The output of a node that only answers is the request itself, and
     /// is left out.
     pub(super) fn with_response(mut self, reply: &UrlReply, redactor: &Redactor) -> Self {
-        self.response = Some(WebhookResponse::new(reply, redactor));
-        let is_request = |item: &Box<RawValue>| item.get().contains(REQUEST_ID);
-        self.items = self.items.filter(|items| !items.iter().any(is_request));
+        let response = WebhookResponse::new(reply, redactor);
+        let is_request =
+            |items: &[Box<RawValue>]| items.iter().any(|item| item.get().contains(REQUEST_ID));
+        let is_shown = response.has_body();
+        self.items = self.items.filter(|items| !is_shown || !is_request(items));
+        self.response = Some(response);
         self
     }
 

@@ -45,6 +45,10 @@ impl WebhookResponse {
         }
     }
 
+    pub(super) fn has_body(&self) -> bool {
+        self.body.is_some()
+    }
+
     /// Leaves the body out if it is the same as `output`.
     pub(super) fn without(mut self, output: Option<&RawValue>) -> Self {
         let is_same = |body: &RawValue| output.is_some_and(|output| output.get() == body.get());

@@ -112,7 +112,8 @@ impl Search {
         };
         let page = self.api.executions::<Box<RawValue>>(&filter).await.ok()?;
         let message = serde_json::to_string(message).ok()?;
-        let is_it = |row: &RawValue| !row.get().contains(REQUEST_ID) && row.get().contains(&message);
+        let is_it =
+            |row: &RawValue| !row.get().contains(REQUEST_ID) && row.get().contains(&message);
         let rows = page.data.iter().filter(|row| is_it(row));
         let rows = rows.filter_map(|row| serde_json::from_str::<Execution>(row.get()).ok());
         let new: Vec<_> = rows.filter(|row| self.is_after(&row.id)).collect();

@@ -169,13 +169,11 @@ impl ExecutionWatch<'_> {
                         return Ok(None);
                     }
                 }
-                Ok(Ok(None)) if is_over => {
-                    match self.search.scan(self.deadline.started_at).await {
-                        ScanResult::Found(execution) => return Ok(Some(*execution)),
-                        ScanResult::Unclear if !self.deadline.remaining().is_zero() => {}
-                        ScanResult::Unclear | ScanResult::Nothing => return Ok(None),
-                    }
-                }
+                Ok(Ok(None)) if is_over => match self.search.scan(self.deadline.started_at).await {
+                    ScanResult::Found(execution) => return Ok(Some(*execution)),
+                    ScanResult::Unclear if !self.deadline.remaining().is_zero() => {}
+                    ScanResult::Unclear | ScanResult::Nothing => return Ok(None),
+                },
                 Ok(Err(failure)) if is_over => return Err(lost(failure)),
                 Err(_) if is_over => return Ok(None),
                 _ => {}

@@ -74,8 +74,7 @@ async fn cancelled_call_stops_its_run() {
 #[tokio::test]
 async fn runs_that_n8n_does_not_save_return_the_reply_at_once() {
     let Some(env) = Env::urls().await else { return };
-    let settings =
-        json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
+    let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
     let nodes = vec![webhook("lastNode"), echo()];
     let workflow = env.live_as(&unique("test"), nodes, settings).await;
     // The first waits for the activation.
@@ -132,7 +131,8 @@ async fn reply_of_something_in_front_of_n8n_is_no_success() {
 #[tokio::test]
 async fn output_of_many_items_is_short_and_can_be_chosen() {
     let Some(env) = Env::urls().await else { return };
-    let many = "return Array.from({length: 10000}, (_, at) => ({json: {at, text: 'x'.repeat(50)}}));";
+    let many =
+        "return Array.from({length: 10000}, (_, at) => ({json: {at, text: 'x'.repeat(50)}}));";
     let workflow = env.live(vec![webhook("onReceived"), code(many)]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_contains(&ran["note"], "of 10000 items");
