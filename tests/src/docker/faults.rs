@@ -184,7 +184,6 @@ async fn container_removed_during_a_call_is_not_found() {
 #[tokio::test]
 async fn invalid_options_prevent_the_start() {
     for (variable, value, expected) in [
-        ("DOCKER_HOST", "ssh://me@host", "forward the socket"),
         ("DOCKER_HOST", "/var/run/docker.sock", "unix:///path"),
         (
             "DOCKER_CONTEXT",

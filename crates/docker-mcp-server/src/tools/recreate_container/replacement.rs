@@ -1,7 +1,8 @@
 //! The replacement of a container, which ends as a whole: with the new container, or with the old one.
 //!
 //! The old one first gets another name, `NAME.before-ID`, which marks it. If this server is killed in
-//! between, its next start finds the mark and finishes what was begun.
+//! between, the next start of one finds the mark and finishes what was begun, after the time in which the
+//! first server would have: it may be another one, which is still at work.
 
 use bollard::models::{ContainerCreateBody, NetworkConnectRequest};
 use bollard::query_parameters::{
@@ -15,14 +16,18 @@ use super::request::Request;
 use crate::engine::{ContainerSummary, Engine, EngineError, LogQuery, Path};
 use crate::policy::CREATED;
 use crate::{exit_code, log};
+use upstream::time::Timestamp;
 
-/// The label of the new container: the id of the old one, and the timeout in seconds, if that ran.
+/// The label of the new container: the id of the old one, the timeout in seconds, if that ran, and the Unix
+/// time when the replacement is over.
 const REPLACES: &str = "docker-mcp-server.replaces";
 /// Before the id in the name of the old container.
 const MARK: &str = ".before-";
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
+/// The time for the steps of a replacement other than stopping and waiting.
+const STEPS_TIMEOUT: Duration = Duration::from_secs(10);
 /// The delay between two attempts to reach an engine that is down.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 /// Lines and bytes of the log of a new container that failed, and the timeout for reading them.
@@ -105,9 +110,11 @@ impl Replacement {
     async fn start(&self, request: Request, grace: u32) -> Result<(), ToolError> {
         let Request { mut body, networks } = request;
         let seconds = self.timeout.map_or(0, |timeout| timeout.as_secs());
+        let longest = Duration::from_secs(seconds + 2 * u64::from(grace)) + STEPS_TIMEOUT;
+        let until = unix_now() + longest.as_secs();
         let marks = [
             (CREATED, "true".to_owned()),
-            (REPLACES, format!("{} {seconds}", self.old)),
+            (REPLACES, format!("{} {seconds} {until}", self.old)),
         ];
         let labels = body.labels.get_or_insert_default();
         labels.extend(marks.map(|(name, value)| (name.to_owned(), value)));
@@ -320,14 +327,14 @@ pub(crate) async fn recover(engine: Engine) {
         if mark != short_id(old.as_str()) {
             continue;
         }
-        let new = engine.try_inspect(&name).await.ok();
-        let label = new.as_ref().and_then(|new| new.config.labels.get(REPLACES));
-        let seconds = match (&new, label.and_then(|label| label.split_once(' '))) {
-            // It was not created yet, so the old one was not stopped yet.
-            (None, _) => 0,
-            (_, Some((id, seconds))) if id == old.as_str() => seconds.parse().unwrap_or(0),
-            // Another container has the name.
-            _ => continue,
+        let Some((_, until)) = progress(&engine, &name, &old).await else {
+            continue;
+        };
+        tokio::time::sleep(Duration::from_secs(until.saturating_sub(unix_now()))).await;
+        let is_left = engine.try_inspect(&old).await;
+        let is_left = is_left.is_ok_and(|old| old.display_name() == container.display_name());
+        let Some((seconds, _)) = progress(&engine, &name, &old).await.filter(|_| is_left) else {
+            continue;
         };
         let replacement = Replacement {
             engine: engine.clone(),
@@ -346,4 +353,25 @@ pub(crate) async fn recover(engine: Engine) {
             }
         }
     }
+}
+
+/// The timeout of a replacement in seconds, and the Unix time when it is over; `None` if another container
+/// has the name.
+async fn progress(
+    engine: &Engine,
+    name: &ContainerName,
+    old: &ContainerName,
+) -> Option<(u64, u64)> {
+    let Ok(new) = engine.try_inspect(name).await else {
+        // It was not created yet, so the old one was not stopped yet.
+        return Some((0, unix_now() + STEPS_TIMEOUT.as_secs()));
+    };
+    let mut words = new.config.labels.get(REPLACES)?.split(' ');
+    let is_ours = words.next() == Some(old.as_str());
+    let mut number = || words.next()?.parse().ok();
+    is_ours.then_some((number().unwrap_or(0), number().unwrap_or(0)))
+}
+
+fn unix_now() -> u64 {
+    u64::try_from(Timestamp::now().as_second()).unwrap_or(0)
 }

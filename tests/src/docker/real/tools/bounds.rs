@@ -24,12 +24,14 @@ enum Use {
 }
 
 /// Tools that name no object; what they list is checked by [`lists_show_no_hidden_object`].
-const LISTS: [&str; 6] = [
+const LISTS: [&str; 8] = [
     "list_containers",
     "list_images",
     "list_events",
     "get_system_info",
     "list_compose_projects",
+    "diagnose_host",
+    "search_logs",
     "prune",
 ];
 /// Tools of compose projects, which have tests of their own.
@@ -115,6 +117,7 @@ fn rows() -> Vec<(&'static str, &'static str, Use, Value)> {
             Reads,
             from("ARG X=@\nFROM $X\nENTRYPOINT []"),
         ),
+        ("image", "push_image", Reads, json!({"image": "@"})),
         ("name", "pull_image", Loses, json!({"image": "@"})),
         (
             "name",
@@ -292,7 +295,9 @@ async fn lists_show_no_hidden_object() {
         let shown = succeed!(bounded, "prune", {"what": what, "all": true}).to_string();
         assert_lacks(&shown, name);
     }
-    for tool in LISTS[..5].iter().chain(&["list_networks", "list_volumes"]) {
+    let searched = succeed!(bounded, "search_logs", {"patterns": ["."]});
+    assert_lacks(&searched.to_string(), name);
+    for tool in LISTS[..6].iter().chain(&["list_networks", "list_volumes"]) {
         assert_lacks(&call(&bounded, tool, json!({})).await.to_string(), name);
     }
     for tool in ["get_compose_logs", "compose_down"] {

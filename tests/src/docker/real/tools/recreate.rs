@@ -167,7 +167,7 @@ async fn old_container_comes_back_if_the_new_one_fails() {
 
 /// A new container that gets unhealthy after some seconds.
 fn hopeless(web: &str) -> Value {
-    json!({"container": web, "confirm": web, "changes":
+    json!({"container": web, "confirm": web, "timeout_seconds": 8, "changes":
         {"healthcheck": {"command": ["false"], "interval_seconds": 1, "retries": 4}}})
 }
 
