@@ -92,9 +92,9 @@ mod tests {
         for time in 0..2_000 {
             history.record(&event("loop", "die", time));
         }
-        history.record(&event("web", "health_status: healthy", 1));
-        history.record(&event("web", "health_status: healthy", 2));
-        history.record(&event("web", "kill", 3));
+        history.record(&event("web", "health_status: healthy", 2_001));
+        history.record(&event("web", "health_status: healthy", 2_002));
+        history.record(&event("web", "kill", 2_003));
         let of = |id: &str| history.select(|event| event.id() == id);
         assert_eq!(of("loop").0.len(), MAX_EVENTS_OF_ONE);
         let (web, since) = of("web");
@@ -111,7 +111,7 @@ mod tests {
             (of("web").0.len(), history.select(|_| true).0.len()),
             (0, MAX_EVENTS)
         );
-        assert_eq!(of("web").1, Some(3_000_000_001));
+        assert_eq!(of("web").1, Some(2_003_000_000_001));
         history.record(&event("late", "die", 3_001 + MAX_AGE_SECONDS));
         assert_eq!(history.select(|_| true).0.len(), 1);
     }

@@ -122,7 +122,13 @@ fn addresses(line: &str) -> Vec<Address<'_>> {
             continue;
         }
         let before = at.checked_sub(1).map(|at| words[at].to_lowercase());
-        let is_named = before.is_some_and(|before| BEFORE_HOST.split('|').any(|cue| cue == before));
+        // Also as the last part of a name: `java.net.UnknownHostException:`.
+        let is_cue = |word: &str| {
+            let word = word.rsplit('.').next().unwrap_or(word);
+            BEFORE_HOST.split('|').any(|cue| cue == word)
+        };
+        // In `host name "db"` the name is the last word.
+        let is_named = before.is_some_and(|before| is_cue(&before)) && !is_cue(host);
         if port.is_some() && host != "127.0.0.11" {
             found.push((host, port));
         } else if is_named {

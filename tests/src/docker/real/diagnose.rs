@@ -85,7 +85,8 @@ async fn stopped_with_and_without_a_handler() {
 #[tokio::test]
 async fn application_error() {
     for mut lab in Lab::everywhere().await {
-        let script = "echo starting; sleep 0.2; echo 'FATAL: connection refused to db:5432' >&2; exit 3";
+        let script =
+            "echo starting; sleep 0.2; echo 'FATAL: connection refused to db:5432' >&2; exit 3";
         let name = lab.finish("app", &["sh", "-c", script], json!({})).await;
         let diagnosis = lab.diagnose(&name).await;
         // A phrase alone does not prove the cause.
