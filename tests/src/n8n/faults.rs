@@ -18,9 +18,11 @@ async fn server(url: &str) -> Server {
 fn workflow() -> Value {
     let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
     let parameters = json!({"path": "hook", "httpMethod": "POST", "responseMode": "lastNode"});
-    json!({"id": "w", "name": "W", "active": true, "connections": {}, "settings": settings, "nodes": [
+    let nodes = json!([
         {"name": "Webhook", "type": "n8n-nodes-base.webhook", "webhookId": "id", "parameters": parameters},
-    ]})
+    ]);
+    json!({"id": "w", "name": "W", "active": true, "connections": {}, "settings": settings,
+        "nodes": nodes, "activeVersion": {"nodes": nodes}})
 }
 
 /// An n8n without executions, whose webhook answers as `hook` says.

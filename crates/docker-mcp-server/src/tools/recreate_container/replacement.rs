@@ -211,6 +211,8 @@ impl Replacement {
             rollback: None,
         };
         let undo = async {
+            // First: without the old one, the new one is all that is left.
+            let old = self.engine.inspect(&self.old).await?;
             if let Ok(new) = self.engine.try_inspect(&self.name).await
                 && new.id != self.old.as_str()
                 && self.is_new(&new)
@@ -218,7 +220,6 @@ impl Replacement {
                 failure.log = self.last_lines(&new).await;
                 self.remove(&new.container_id()?).await?;
             }
-            let old = self.engine.inspect(&self.old).await?;
             if old.display_name() != self.name.as_str() {
                 self.rename(&self.old, self.name.as_str()).await?;
             }
