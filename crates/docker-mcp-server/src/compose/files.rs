@@ -191,6 +191,8 @@ fn inner_key(outer: Option<&'static str>, name: &str) -> Result<Option<&'static 
         }
         (Some(_), "env_file") => Some("env_file"),
         (Some(outer), "path" | "file") => Some(outer),
+        // Compose resolves it, and with it a path that is written elsewhere.
+        (Some(outer), "<<") => return Err(format!("{outer} must not have a merge key")),
         (Some(_), _) => None,
         (None, name) => known.into_iter().find(|key| *key == name),
     })

@@ -1,6 +1,7 @@
 //! Connections and sessions: negotiated facts, requests in flight, open questions to the client.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -18,8 +19,8 @@ use crate::revision::Revision;
 use crate::tool::{ClientCapabilities, LogLevel};
 
 /// One stdio connection, or one session over HTTP.
-#[derive(Default)]
 pub struct Connection {
+    id: u64,
     state: Mutex<ConnectionState>,
     next_question: AtomicU64,
     ended: CancellationToken,
@@ -54,7 +55,34 @@ pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
 /// questions that calls wait for come behind them.
 const MAX_IN_FLIGHT: usize = 512;
 
+impl Default for Connection {
+    /// A connection before its handshake, with an id of its own.
+    fn default() -> Self {
+        static NEXT_ID: AtomicU64 = AtomicU64::new(0);
+        Self {
+            id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            state: Mutex::default(),
+            next_question: AtomicU64::default(),
+            ended: CancellationToken::new(),
+        }
+    }
+}
+
 impl Connection {
+    /// The same connection with the id that every object of this session has. The objects of a session over
+    /// HTTP come and go with its requests.
+    pub fn of_session(self, session: &str) -> Self {
+        let mut hasher = DefaultHasher::new();
+        session.hash(&mut hasher);
+        let id = hasher.finish();
+        Self { id, ..self }
+    }
+
+    /// Distinguishes connections and sessions of this process, also after the object is gone.
+    pub fn id(&self) -> u64 {
+        self.id
+    }
+
     /// A connection after its handshake.
     pub fn from_negotiated(negotiated: Negotiated) -> Self {
         let connection = Self::default();

@@ -13,7 +13,6 @@ use crate::config::Isolation;
 #[derive(Clone)]
 pub(crate) struct Caller {
     pub(crate) id: CallerId,
-    /// Held, so that no other session gets the same number.
     connection: Option<Arc<Connection>>,
     /// Cancelled when its token is revoked; `None` if it has none.
     revoked: Option<CancellationToken>,
@@ -31,7 +30,7 @@ impl Caller {
         let connection =
             connection.filter(|_| principal.is_none() || isolation != Isolation::Principal);
         let id = match connection {
-            Some(connection) => CallerId::Number(Arc::as_ptr(connection).addr() as u64),
+            Some(connection) => CallerId::Number(connection.id()),
             None => CallerId::Name(Arc::clone(principal?)),
         };
         Some(Self {

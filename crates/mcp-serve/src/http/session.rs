@@ -153,7 +153,7 @@ impl Sessions {
 
 impl LiveSessions {
     fn add(&mut self, id: &str, connection: Connection) -> Arc<Connection> {
-        let connection = Arc::new(connection);
+        let connection = Arc::new(connection.of_session(id));
         self.next_serial += 1;
         let entry = (self.next_serial, Arc::clone(&connection));
         self.connections.insert(id.to_owned(), entry);
@@ -305,6 +305,17 @@ mod tests {
         }
         assert!(open[0].1.as_ref().unwrap().is_cancelled());
         assert_eq!(sessions.live.lock().connections.len(), MAX_LIVE_SESSIONS);
+    }
+
+    #[test]
+    fn connections_of_a_session_have_one_id() {
+        let sessions = sessions(1);
+        let ids = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
+        // Each object is dropped before the next one is made, so it may have the same address.
+        let open = |id: &str| sessions.open(id, "").unwrap().connection.id();
+        assert_eq!(open(&ids[0]), open(&ids[0]));
+        assert_ne!(open(&ids[0]), open(&ids[1]));
+        assert_ne!(Connection::default().id(), Connection::default().id());
     }
 
     #[test]

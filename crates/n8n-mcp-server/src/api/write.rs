@@ -46,7 +46,11 @@ impl Api {
             self.delete_workflow(&id).await?;
             return Err(ToolError::forbidden(NEW_IS_CLOSED));
         }
-        self.mark_for_review(&id).await?;
+        if let Err(error) = self.mark_for_review(&id).await {
+            // Without its tag it could be started without a review.
+            self.delete_workflow(&id).await?;
+            return Err(error);
+        }
         Ok(created)
     }
 
@@ -58,9 +62,9 @@ impl Api {
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         let path = ["workflows", id.as_str()];
-        let replaced = self.write(Method::PUT, &path, draft).await?;
+        // Before the change, so that nothing starts it in between.
         self.mark_for_review(id).await?;
-        Ok(replaced)
+        self.write(Method::PUT, &path, draft).await
     }
 
     /// Sends the draft, with fewer fields if this n8n does not know all of them.

@@ -51,7 +51,12 @@ pub(super) fn pack(
     let mut ignored = files.get(IGNORE_FILE).cloned();
     if let Some(directory) = directory {
         // If it cannot be read, the files that it excludes must not be sent.
-        let ignore = match fs::read(directory.join(IGNORE_FILE)) {
+        let path = directory.join(IGNORE_FILE);
+        if fs::symlink_metadata(&path).is_ok_and(|found| !found.is_file()) {
+            let text = "The .dockerignore of the directory is no file: it must not be a link.";
+            return Err(ToolError::invalid_argument(text));
+        }
+        let ignore = match fs::read(path) {
             Ok(text) => Some(String::from_utf8_lossy(&text).into_owned()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => None,
             Err(error) => return Err(unreadable(error)),

@@ -57,7 +57,7 @@ pub(super) struct Failure {
 
 impl Failure {
     pub(super) fn explain(self, name: &str, redactor: &Redactor) -> ToolError {
-        let cause = self.cause.message();
+        let cause = redactor.text(self.cause.message());
         let mut text = match &self.rollback {
             None => format!("`{name}` was not replaced; the old container is as it was. {cause}"),
             Some(error) => format!(
@@ -350,7 +350,8 @@ pub(crate) async fn recover(engine: Engine) {
                 cause, rollback, ..
             }) => {
                 let rollback = rollback.map(|error| error.message().to_owned());
-                tracing::warn!("{name} was not replaced: {}; {rollback:?}", cause.message());
+                let cause = Redactor::new(true).text(cause.message());
+                tracing::warn!("{name} was not replaced: {cause}; {rollback:?}");
             }
         }
     }

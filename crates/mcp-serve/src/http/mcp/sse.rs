@@ -3,6 +3,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::HeaderMap;
@@ -13,6 +14,7 @@ use mcp_core::error::Error;
 use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
 use parking_lot::Mutex;
 use tokio::sync::OwnedSemaphorePermit;
+use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::super::events::{EventStream, InFlightCall, MessageSender};
@@ -20,6 +22,9 @@ use super::super::reply::{self, Reply};
 use super::post::Post;
 use super::{Authenticated, McpEndpoint};
 use crate::key::random;
+
+/// The time for which an answer waits for a client that does not read its stream.
+const SEND_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The sessions, by id. Each has a stream, whose number is limited.
 #[derive(Default)]
@@ -133,9 +138,12 @@ impl SseSession {
                 caller,
             })
             .await;
-        drop(permit);
-        if let Some(line) = answer.into_line() {
-            self.sender.send(line).await;
+        // The permit is held until then: a client that does not read must not pile up answers.
+        if let Some(line) = answer.into_line()
+            && timeout(SEND_TIMEOUT, self.sender.send(line)).await.is_err()
+        {
+            self.client_gone.cancel();
         }
+        drop(permit);
     }
 }
