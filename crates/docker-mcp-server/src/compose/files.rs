@@ -245,6 +245,7 @@ mod tests {
         }
         for text in [
             "a: &a x\nenv_file: *a",
+            "x-a: &a {file: /etc/x}\nservices: {b: {extends: {<<: *a, service: y}}}",
             "? [a]\n: b",
             "include: [{path: x, project_directory: /}]",
             "a: [",
