@@ -70,4 +70,4 @@ async def connect(transport: str, era: str) -> AsyncIterator[Sdk]:
             yield Sdk(client)
 
 
-asyncio.run(run("python-mcp", connect, transports=["http", "stdio", "sse"]))
+asyncio.run(run("python-mcp", connect, transports=["sse", "http", "stdio"]))

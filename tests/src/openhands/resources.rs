@@ -101,19 +101,19 @@ pub(super) async fn subscriber(
 }
 
 pub(super) async fn subscribe(client: &Client, uris: &[String]) {
-    let mut filter = json!({});
-    match client.era() {
-        mcp_core::era::Era::Modern => filter = json!({"resourceSubscriptions": uris}),
-        _ => {
-            for uri in uris {
-                let params = json!({"uri": uri});
-                let subscribed = client.request("resources/subscribe", &params).await;
-                subscribed.unwrap();
-            }
-        }
-    }
+    let is_modern = client.era() == mcp_core::era::Era::Modern;
+    let filter = match is_modern {
+        true => json!({"resourceSubscriptions": uris}),
+        false => json!({}),
+    };
+    // First: what is announced without a stream is lost.
     let stream = client.listen(&filter).await.unwrap();
     tokio::spawn(stream.closed());
+    for uri in uris.iter().filter(|_| !is_modern) {
+        let params = json!({"uri": uri});
+        let subscribed = client.request("resources/subscribe", &params).await;
+        subscribed.unwrap();
+    }
 }
 
 /// Receives updates until all of `wanted` were updated.

@@ -2,7 +2,8 @@
 
 use serde_json::Value;
 
-use crate::api::Workflow;
+use crate::api::{Node, Workflow};
+use crate::workflow::check::last_part;
 
 /// Whether n8n may keep the executions of a workflow. Without a setting the instance decides, which
 /// keeps all unless its operator has changed that.
@@ -12,7 +13,7 @@ pub(super) struct Kept {
     pub(super) successes: bool,
     /// Executions that fail.
     pub(super) failures: bool,
-    /// n8n lists executions that wait (n8n 2): then an execution that is in no list does not exist.
+    /// An execution that is in no list does not exist: n8n lists those that wait (n8n 2), or none can wait.
     pub(super) lists_waiting: bool,
 }
 
@@ -25,7 +26,8 @@ impl Kept {
         Self {
             successes: keeps("saveDataSuccessExecution"),
             failures: keeps("saveDataErrorExecution"),
-            lists_waiting: workflow.has_versions(),
+            // The last n8n 1 has versions, too.
+            lists_waiting: workflow.has_versions() && !workflow.live_nodes().iter().any(may_wait),
         }
     }
 
@@ -37,4 +39,11 @@ impl Kept {
             Some(false) | None => self.successes || self.failures,
         }
     }
+}
+
+/// True for nodes that can suspend an execution: until a time, a request or the answer of a person.
+fn may_wait(node: &Node) -> bool {
+    let kinds = ["wait", "form", "executeWorkflow"];
+    let operation = node.parameters.get("operation").and_then(Value::as_str);
+    kinds.contains(&last_part(&node.kind)) || operation == Some("sendAndWait")
 }

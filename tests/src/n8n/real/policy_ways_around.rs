@@ -40,9 +40,9 @@ fn caller(kind: &str, parameters: Value) -> Value {
 #[tokio::test]
 async fn closed_workflow_is_not_started_by_a_written_one() {
     let Some(env) = Env::full().await else { return };
-    let closed = env.live(vec![called_by_another(), echo()]).await;
+    let closed = env.draft(vec![called_by_another(), echo()]).await;
     let open = env.draft(vec![webhook("lastNode")]).await;
-    let free = env.live(vec![called_by_another(), set("ok")]).await;
+    let free = env.draft(vec![called_by_another(), set("ok")]).await;
     let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
     let guarded = Env::with(&args).await.unwrap();
     let sub = "n8n-nodes-base.executeWorkflow";

@@ -39,6 +39,9 @@ const COMPOSE: [&str; 3] = ["compose_up", "compose_down", "get_compose_logs"];
 /// Arguments that name no object of the engine.
 const NO_OBJECTS: [&str; 2] = ["labels", "network of create_network"];
 
+const COPIES: &str = "FROM busybox:test\nCOPY --from=@ /etc/passwd /x";
+const EXPANDS: &str = "ARG X=@\nFROM $X\nENTRYPOINT []";
+
 /// Objects that another program has made, by all names that they have.
 struct Theirs {
     container: Vec<String>,
@@ -105,18 +108,8 @@ fn rows() -> Vec<(&'static str, &'static str, Use, Value)> {
             json!({"image": "@", "new_name": "mcp-test-never:2"}),
         ),
         ("image", "build_image", Reads, from("FROM @\nENTRYPOINT []")),
-        (
-            "image",
-            "build_image",
-            Reads,
-            from("FROM busybox:test\nCOPY --from=@ /etc/passwd /x"),
-        ),
-        (
-            "image",
-            "build_image",
-            Reads,
-            from("ARG X=@\nFROM $X\nENTRYPOINT []"),
-        ),
+        ("image", "build_image", Reads, from(COPIES)),
+        ("image", "build_image", Reads, from(EXPANDS)),
         ("image", "push_image", Reads, json!({"image": "@"})),
         ("name", "pull_image", Loses, json!({"image": "@"})),
         (
