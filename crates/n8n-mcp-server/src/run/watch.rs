@@ -175,7 +175,7 @@ impl ExecutionWatch<'_> {
                     ScanResult::Unclear | ScanResult::Nothing => return Ok(None),
                 },
                 Ok(Err(failure)) if is_over => return Err(lost(failure)),
-                Err(_) if is_over => return Ok(None),
+                Err(_) if is_over && self.deadline.remaining().is_zero() => return Ok(None),
                 _ => {}
             }
             if let Some(message) = run.reply().and_then(UrlReply::message)
