@@ -81,12 +81,8 @@ pub(crate) async fn diagnose(
         (Ok(details), _) => details,
         (Err(missing), Some(error)) if missing.kind() == ToolErrorKind::NotFound => {
             let findings = vec![start::explain(error, None)];
-            return Ok(Diagnosis::new(
-                container.as_str(),
-                "absent",
-                findings,
-                &redactor,
-            ));
+            let name = container.as_str();
+            return Ok(Diagnosis::new(name, "absent", findings, &redactor));
         }
         (Err(slow), _) if slow.kind() == ToolErrorKind::Timeout => {
             return stuck(docker, container).await.ok_or(slow);
@@ -111,19 +107,10 @@ async fn stuck(docker: &Docker, container: &ContainerName) -> Option<Diagnosis> 
     let is_it =
         |other: &&ContainerSummary| other.display_name() == name || other.id.starts_with(name);
     let found = listed.iter().find(is_it)?;
-    let (seconds, status) = (docker.engine.timeout.as_secs(), &found.status);
-    let summary = "It is stuck: the engine lists it, but does not answer about it, as if a start or stop of it never ended.";
-    let finding = Finding::high(Cause::Stuck, summary)
-        .because(format!("The engine listed all containers at once, and did not answer about this one within {seconds} s. It lists it as {} ({status}).", found.state))
-        .next("On the engine's host, look for what hangs: its runtime or shim process, a network file system that it mounts, its log server. Ending that process frees it.")
-        .next("If that does not help, restart the engine; with live-restore the other containers go on.");
-    let name = found.display_name();
-    Some(Diagnosis::new(
-        name,
-        &found.state,
-        vec![finding],
-        &docker.redactor(),
-    ))
+    let seconds = docker.engine.timeout.as_secs();
+    let finding = Finding::named("stuck", &[&seconds, &found.state, &found.status]);
+    let (name, redactor) = (found.display_name(), docker.redactor());
+    Some(Diagnosis::new(name, &found.state, vec![finding], &redactor))
 }
 
 /// All findings, the most important first. Never empty.
@@ -166,8 +153,8 @@ impl Diagnosis {
     fn new(name: &str, state: &str, findings: Vec<Finding>, redactor: &Redactor) -> Self {
         let text = |text: &str| shown(redactor, text);
         let mut findings = findings.into_iter();
-        let nothing = || Finding::new(Confidence::Low, Cause::Running, "Nothing was found.");
-        let first = findings.next().unwrap_or_else(nothing);
+        let first = findings.next();
+        let first = first.unwrap_or_else(|| Finding::named("nothing", &[]));
         let (mut evidence, mut next_steps) = (first.evidence, first.next_steps);
         let also = findings.map(|finding| {
             evidence.extend(finding.evidence);

@@ -47,8 +47,8 @@ use serde_json::Value;
 
 pub(crate) use action::{Action, ObjectKind};
 pub(crate) use container::{
-    ContainerDetails, ContainerState, ContainerSummary, Health, HostConfig, MountPoint,
-    PortBinding, PortSummary, is_anonymous,
+    ContainerDetails, ContainerState, ContainerSummary, EndpointSettings, Health, HostConfig,
+    MountPoint, PortBinding, PortSummary, is_anonymous,
 };
 pub(crate) use error::EngineError;
 pub(crate) use events::{Event, SHOWN_DETAILS};

@@ -1,6 +1,12 @@
 //! Findings: the possible problems of a container.
 
+use std::collections::HashMap;
+use std::fmt::Display;
+use std::sync::LazyLock;
+
 use schemars::JsonSchema;
+use serde::de::IntoDeserializer as _;
+use serde::de::value::StrDeserializer;
 use serde::{Deserialize, Serialize};
 
 /// Why a container is in the state that it is in.
@@ -58,7 +64,7 @@ pub(crate) enum Cause {
 }
 
 /// The confidence in a finding.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum Confidence {
     /// The engine itself says so.
@@ -83,30 +89,48 @@ pub(super) struct Finding {
 }
 
 impl Finding {
-    pub(super) fn new(confidence: Confidence, cause: Cause, summary: impl Into<String>) -> Self {
+    pub(super) fn new(cause: Cause, summary: impl Into<String>) -> Self {
         Self {
             cause,
-            confidence,
+            confidence: Confidence::High,
             summary: summary.into(),
             evidence: Vec::new(),
             next_steps: Vec::new(),
         }
     }
 
-    pub(super) fn high(cause: Cause, summary: impl Into<String>) -> Self {
-        Self::new(Confidence::High, cause, summary)
+    /// The finding with this name in `findings.txt`, with these values.
+    pub(super) fn named(name: &str, values: &[&dyn Display]) -> Self {
+        let text = text(name);
+        let finding = Self::new(
+            text.cause.unwrap_or(Cause::Running),
+            fill(text.summary, values),
+        );
+        finding.add(name, values)
     }
 
-    pub(super) fn medium(cause: Cause, summary: impl Into<String>) -> Self {
-        Self::new(Confidence::Medium, cause, summary)
+    /// Adds the evidence, the next steps and the confidence of the text with this name.
+    pub(super) fn add(mut self, name: &str, values: &[&dyn Display]) -> Self {
+        let text = text(name);
+        for (mark, line) in &text.lines {
+            let line = fill(line, values);
+            match mark {
+                '-' => self.evidence.push(line),
+                '<' => self.next_steps.insert(0, line),
+                _ => self.next_steps.push(line),
+            }
+        }
+        self.confidence = text.confidence.unwrap_or(self.confidence);
+        self
     }
 
     /// With high confidence if the evidence is `conclusive`, else with medium.
-    pub(super) fn high_if(conclusive: bool, cause: Cause, summary: impl Into<String>) -> Self {
-        match conclusive {
-            true => Self::high(cause, summary),
-            false => Self::medium(cause, summary),
-        }
+    pub(super) fn sure_if(mut self, conclusive: bool) -> Self {
+        self.confidence = match conclusive {
+            true => Confidence::High,
+            false => Confidence::Medium,
+        };
+        self
     }
 
     pub(super) fn because(mut self, fact: impl Into<String>) -> Self {
@@ -114,14 +138,105 @@ impl Finding {
         self
     }
 
-    /// Adds a step before the others.
-    pub(super) fn first(mut self, step: impl Into<String>) -> Self {
-        self.next_steps.insert(0, step.into());
-        self
-    }
-
     pub(super) fn next(mut self, step: impl Into<String>) -> Self {
         self.next_steps.push(step.into());
         self
+    }
+}
+
+/// A block of `findings.txt`.
+#[derive(Default)]
+struct Text {
+    cause: Option<Cause>,
+    confidence: Option<Confidence>,
+    summary: &'static str,
+    /// Lines with their marks.
+    lines: Vec<(char, &'static str)>,
+}
+
+static TEXTS: LazyLock<HashMap<&str, Text>> = LazyLock::new(|| {
+    let blocks = include_str!("findings.txt").split("\n\n");
+    blocks.filter_map(Text::parse).collect()
+});
+
+impl Text {
+    fn parse(block: &'static str) -> Option<(&'static str, Self)> {
+        let mut lines = block.trim_end().lines();
+        let mut head = lines.next()?.split(' ');
+        let (name, words) = (head.next()?, head);
+        let mut text = Self::default();
+        for word in words {
+            text.cause = text.cause.or(parsed(word));
+            text.confidence = text.confidence.or(parsed(word));
+        }
+        for line in lines {
+            match line.split_once(' ') {
+                Some(("-" | "<" | ">", rest)) => text.lines.push((line.chars().next()?, rest)),
+                _ => text.summary = line,
+            }
+        }
+        Some((name, text))
+    }
+}
+
+/// The text of a finding. A test checks that those of all names exist.
+fn text(name: &str) -> &'static Text {
+    static NONE: LazyLock<Text> = LazyLock::new(Text::default);
+    TEXTS.get(name).unwrap_or(&NONE)
+}
+
+/// The text with the values in place of `$1`, `$2` and so on.
+fn fill(text: &str, values: &[&dyn Display]) -> String {
+    let mut parts = text.split('$');
+    let mut filled = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let (number, rest) = part.split_at(1);
+        let number: usize = number.parse().unwrap_or(1);
+        if let Some(value) = values.get(number - 1) {
+            filled.push_str(&value.to_string());
+        }
+        filled.push_str(rest);
+    }
+    filled
+}
+
+/// The value that a word of a table stands for.
+pub(super) fn parsed<'a, T: Deserialize<'a>>(word: &'a str) -> Option<T> {
+    let word: StrDeserializer<'a, serde::de::value::Error> = word.into_deserializer();
+    T::deserialize(word).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_finding_has_a_text() {
+        let sources = [
+            include_str!("../diagnose.rs"),
+            include_str!("end.rs"),
+            include_str!("peer.rs"),
+            include_str!("refine.rs"),
+            include_str!("run.rs"),
+            include_str!("start.rs"),
+        ];
+        let source = sources.concat();
+        for (name, text) in &*TEXTS {
+            let is_used = *name == "#" || source.contains(&format!("\"{name}\""));
+            assert!(is_used, "{name}");
+            assert!(
+                text.summary.is_empty() == text.cause.is_none() || *name == "#",
+                "{name}"
+            );
+        }
+        for used in source
+            .split("Finding::named(\"")
+            .skip(1)
+            .chain(source.split(".add(\"").skip(1))
+        {
+            let name = used.split('"').next().unwrap();
+            assert!(TEXTS.contains_key(name), "{name}");
+        }
+        assert_eq!(fill("a $2 b $1.", &[&1, &"x$1"]), "a x$1 b 1.");
     }
 }

@@ -1,9 +1,11 @@
 //! The other container that a log line names: whether it runs, and whether it can be reached.
 
+use std::collections::BTreeMap;
+
 use super::facts::Facts;
-use super::finding::{Cause, Confidence, Finding};
+use super::finding::{Cause, Finding};
 use crate::compose;
-use crate::engine::ContainerSummary;
+use crate::engine::{ContainerSummary, EndpointSettings};
 
 /// Words before a host name in messages of libraries.
 const BEFORE_HOST: &str = "lookup|enotfound|eai_again|host|host:|name|unknownhostexception:|address|resolve|resolve:|to|at|upstream";
@@ -12,74 +14,53 @@ const BEFORE_HOST: &str = "lookup|enotfound|eai_again|host|host:|name|unknownhos
 type Address<'a> = (&'a str, Option<u16>);
 
 /// Adds what is known about the service that `line` could not reach, and advises accordingly.
-pub(super) fn explain(mut finding: Finding, line: &str, facts: &Facts) -> Finding {
+pub(super) fn explain(finding: Finding, line: &str, facts: &Facts) -> Finding {
     let addresses = addresses(line);
     let named = addresses
         .iter()
-        .find_map(|address| Some((address, find(address.0, facts)?)));
-    if let Some(((host, port), peer)) = named {
-        return with_peer(finding, host, *port, peer, facts);
+        .find_map(|address| Some((*address, find(address.0, facts)?)));
+    if let Some((address, peer)) = named {
+        return with_peer(finding, address, peer, facts);
     }
-    let Some((host, _)) = addresses.first() else {
-        return finding;
-    };
-    if matches!(*host, "localhost" | "127.0.0.1" | "::1" | "0.0.0.0") {
-        return finding
-            .because(format!("`{host}` is this container itself, not the host and not another container."))
-            .first("Use the name of the other container or service in its configuration, on a network that both share.");
+    let is_unknown_name = finding.cause == Cause::NameResolution;
+    match addresses.first() {
+        Some((host @ ("localhost" | "127.0.0.1" | "::1" | "0.0.0.0"), _)) => {
+            finding.add("peer_is_itself", &[host])
+        }
+        Some((host, _)) if is_unknown_name && !host.contains('.') => {
+            finding.add("peer_unknown", &[host])
+        }
+        _ => finding,
     }
-    let is_name = !host.contains('.');
-    if is_name && finding.cause == Cause::NameResolution {
-        finding.confidence = Confidence::High;
-        finding = finding
-            .because(format!("No visible container or compose service has the name `{host}`."))
-            .first(format!("Start the service `{host}` in a network of this container, or correct the name: list_containers with all shows what there is."));
-    }
-    finding
 }
 
 fn with_peer(
-    mut finding: Finding,
-    host: &str,
-    port: Option<u16>,
+    finding: Finding,
+    (host, port): Address<'_>,
     peer: &ContainerSummary,
     facts: &Facts,
 ) -> Finding {
-    let name = peer.display_name();
+    let (name, status) = (peer.display_name(), &peer.status);
     if peer.state != "running" {
-        finding.confidence = Confidence::High;
-        return finding
-            .because(format!("`{host}` is the container `{name}`, which does not run: {}.", peer.status))
-            .first(format!("Find out why `{name}` does not run: diagnose_container {{\"container\": \"{name}\"}}. Then start this one again."));
+        return finding.add("peer_down", &[&host, &name, status]);
     }
     let own = &facts.details.network_settings.networks;
     let theirs = &peer.network_settings.networks;
-    let mut shared = own.keys().filter(|network| theirs.contains_key(*network));
-    let list = |networks: Vec<&String>| match networks.as_slice() {
-        [] => "no network".to_owned(),
-        networks => networks
-            .iter()
-            .map(|name| format!("`{name}`"))
-            .collect::<Vec<_>>()
-            .join(", "),
+    let Some(shared) = own.keys().rfind(|network| theirs.contains_key(*network)) else {
+        let list = |networks: &BTreeMap<String, EndpointSettings>| {
+            let names = networks.keys().map(|name| format!("`{name}`"));
+            match names.collect::<Vec<_>>().join(", ") {
+                none if none.is_empty() => "no network".to_owned(),
+                names => names,
+            }
+        };
+        return finding.add("peer_elsewhere", &[&name, &list(theirs), &list(own)]);
     };
-    let Some(network) = shared.next_back() else {
-        finding.confidence = Confidence::High;
-        let (own, theirs) = (list(own.keys().collect()), list(theirs.keys().collect()));
-        return finding
-            .because(format!("`{name}` runs in {theirs}, this container in {own}."))
-            .first(format!("Put both into one network: connect_network with one of {theirs} and this container."));
-    };
-    if network == "bridge" && finding.cause == Cause::NameResolution {
-        finding.confidence = Confidence::High;
-        return finding
-            .because(format!("`{name}` runs, and both share only the default network, which has no DNS for names."))
-            .first("Create a network (create_network) and connect both to it (connect_network).");
+    if shared == "bridge" && finding.cause == Cause::NameResolution {
+        return finding.add("peer_without_dns", &[&name]);
     }
     let port = port.map_or_else(|| "the port".to_owned(), |port| format!("port {port}"));
-    finding
-        .because(format!("`{name}` runs ({}) and shares the network `{network}`.", peer.status))
-        .first(format!("Check that `{name}` listens on {port} and on 0.0.0.0, or was only not ready yet: get_container_logs {{\"container\": \"{name}\"}}."))
+    finding.add("peer_up", &[&name, status, shared, &port])
 }
 
 /// The container with this name, compose service or address; not the diagnosed one.
@@ -143,36 +124,30 @@ fn addresses(line: &str) -> Vec<Address<'_>> {
 mod tests {
     use super::*;
 
+    /// A message, and the host and port that it names.
+    const MESSAGES: &str = "\
+        FATAL: cannot connect to db:5432: connection refused -> db 5432
+        dial tcp: lookup db on 127.0.0.11:53: no such host -> db
+        getaddrinfo ENOTFOUND db -> db
+        wget: bad address 'db' -> db
+        psql: could not translate host name \"db\" to address: x -> db
+        curl: (6) Could not resolve host: db -> db
+        java.net.UnknownHostException: db -> db
+        connect to postgres://u:p@db:5432/x failed -> db 5432
+        connect ECONNREFUSED 127.0.0.1:6379 -> 127.0.0.1 6379
+        connection refused -> ";
+
     #[test]
     fn addresses_are_found_in_messages_of_many_libraries() {
-        for (line, expected) in [
-            (
-                "FATAL: cannot connect to db:5432: connection refused",
-                ("db", Some(5432)),
-            ),
-            (
-                "dial tcp: lookup db on 127.0.0.11:53: no such host",
-                ("db", None),
-            ),
-            ("getaddrinfo ENOTFOUND db", ("db", None)),
-            ("wget: bad address 'db'", ("db", None)),
-            (
-                "psql: could not translate host name \"db\" to address: x",
-                ("db", None),
-            ),
-            ("curl: (6) Could not resolve host: db", ("db", None)),
-            ("java.net.UnknownHostException: db", ("db", None)),
-            (
-                "connect to postgres://u:p@db:5432/x failed",
-                ("db", Some(5432)),
-            ),
-            (
-                "connect ECONNREFUSED 127.0.0.1:6379",
-                ("127.0.0.1", Some(6379)),
-            ),
-        ] {
-            assert_eq!(addresses(line).first(), Some(&expected), "{line}");
+        for row in MESSAGES.lines() {
+            let (line, expected) = row.split_once(" -> ").unwrap();
+            let found = addresses(line.trim())
+                .first()
+                .map(|(host, port)| match port {
+                    Some(port) => format!("{host} {port}"),
+                    None => (*host).to_owned(),
+                });
+            assert_eq!(found.unwrap_or_default(), expected, "{line}");
         }
-        assert!(addresses("connection refused").is_empty());
     }
 }

@@ -1,9 +1,11 @@
 //! Findings about containers that run, or try to.
 
+use std::fmt::Display;
+
 use super::facts::{Facts, LogTail, is_oom};
-use super::finding::{Cause, Confidence, Finding};
+use super::finding::{Confidence, Finding};
 use super::refine::refine;
-use crate::engine::{ContainerSummary, Health};
+use crate::engine::ContainerSummary;
 
 /// The period in which exits count as parts of one crash loop, in seconds.
 const LOOP_WINDOW_SECONDS: i64 = 600;
@@ -40,21 +42,14 @@ pub(super) fn crash_loop(facts: &Facts) -> Option<Finding> {
         None => "ends".to_owned(),
     };
     let sure = restarts >= 3 || facts.restarted_meanwhile;
-    let summary =
-        format!("It {ending} and is restarted, again and again: {restarts} restarts so far.");
-    let fact = format!("Restart policy `{policy}`, RestartCount {restarts}.");
-    let mut finding = Finding::high_if(sure, Cause::CrashLoop, summary).because(fact);
+    let mut finding = Finding::named("loop", &[&ending, &restarts, policy]).sure_if(sure);
     if exits > 1 {
-        let minutes = LOOP_WINDOW_SECONDS / 60;
-        finding = finding.because(format!("It ended {exits} times within {minutes} minutes."));
+        finding = finding.add("many_exits", &[&exits, &(LOOP_WINDOW_SECONDS / 60)]);
     }
     if facts.last_end().is_some_and(|end| end.code == 0) {
-        finding = finding.next(
-            "Its command is not a service: keep it in the foreground, or give it no restart \
-             policy.",
-        );
+        finding = finding.add("not_a_service", &[]);
     }
-    Some(finding.next("stop_container ends the loop until the cause is fixed."))
+    Some(finding.add("end_the_loop", &[]))
 }
 
 /// Detects a failing health check.
@@ -69,12 +64,7 @@ pub(super) fn unhealthy(facts: &Facts) -> Option<Finding> {
     let words = words.map(String::as_str);
     let check = words.filter(|word| !matches!(*word, "CMD" | "CMD-SHELL"));
     let check = check.collect::<Vec<_>>().join(" ");
-    let summary = format!(
-        "It runs, and its health check has failed {} times in a row.",
-        health.failing_streak
-    );
-    let mut finding =
-        Finding::high(Cause::Unhealthy, summary).because(format!("The check: {check}"));
+    let mut finding = Finding::named("unhealthy", &[&health.failing_streak, &check]);
     let from = health.log.len().saturating_sub(MAX_PROBES);
     for probe in &health.log[from..] {
         let output = match probe.output.trim() {
@@ -84,32 +74,23 @@ pub(super) fn unhealthy(facts: &Facts) -> Option<Finding> {
         let code = probe.exit_code;
         finding = finding.because(format!("Probe with exit code {code}: {output}"));
     }
-    Some(finding.next(check_advice(health)))
-}
-
-fn check_advice(health: &Health) -> &'static str {
     let Some(last) = health.log.last() else {
-        return "Read its log: get_container_logs.";
+        return Some(finding.next("Read its log: get_container_logs."));
     };
     let output = last.output.to_lowercase();
-    if last.exit_code == 127 || output.contains("not found") {
-        "The check itself cannot run: its program is not in the image. Use one that is."
+    Some(if last.exit_code == 127 || output.contains("not found") {
+        finding.add("check_missing", &[])
     } else if output.contains("exceeded timeout") {
-        "The check takes longer than its timeout: the application hangs, or the timeout is too short."
+        finding.add("check_slow", &[])
     } else {
-        "The application does not do what the check asks for: read its log with get_container_logs."
-    }
+        finding.add("check_fails", &[])
+    })
 }
 
 /// Detects a log that cannot be read back.
 pub(super) fn no_logs(facts: &Facts) -> Option<Finding> {
     let driver = &facts.details.host_config.log_config.driver;
-    let summary = "It has no log that could be read: its log driver keeps nothing.";
-    matches!(facts.log, LogTail::NotKept).then(|| {
-        Finding::high(Cause::NoLogs, summary)
-            .because(format!("Log driver `{driver}`."))
-            .next("Recreate it with the log driver `json-file` or `local`.")
-    })
+    matches!(facts.log, LogTail::NotKept).then(|| Finding::named("no_logs", &[driver]))
 }
 
 /// Detects that the container whose network it uses does not run.
@@ -117,25 +98,14 @@ pub(super) fn network_owner_gone(facts: &Facts) -> Option<Finding> {
     let owner = facts.network_owner()?;
     let is_owner =
         |other: &&ContainerSummary| other.id.starts_with(owner) || other.display_name() == owner;
-    let known = facts.others.iter().find(is_owner);
-    if known.is_some_and(|owner| owner.state == "running") {
-        return None;
+    match facts.others.iter().find(is_owner) {
+        Some(owner) if owner.state == "running" => None,
+        Some(known) => {
+            let values: [&dyn Display; 2] = [&known.display_name(), &known.status];
+            Some(Finding::named("owner_down", &values))
+        }
+        None => Some(Finding::named("owner_gone", &[&owner])),
     }
-    let confidence = if known.is_some() {
-        Confidence::High
-    } else {
-        Confidence::Medium
-    };
-    let summary = "It uses the network of another container, which does not run.";
-    let finding = Finding::new(confidence, Cause::NetworkOwnerGone, summary);
-    Some(match known.map(|owner| (owner.display_name(), &owner.status)) {
-        Some((name, status)) => finding
-            .because(format!("Its network is that of `{name}`, whose status is: {status}."))
-            .next(format!("Start `{name}` first, then restart this container; if `{name}` was recreated, recreate this one, too.")),
-        None => finding
-            .because(format!("Its network is that of the container {owner}, which does not exist any more or is not visible."))
-            .next("Recreate it with the network of an existing container."),
-    })
 }
 
 /// Detects processes in a running container that its limits ended or prevented.
@@ -143,36 +113,20 @@ pub(super) fn limits_reached(facts: &Facts) -> Option<Finding> {
     if !facts.state().runs() {
         return None;
     }
-    let (kills, refused) = facts
-        .local
-        .as_ref()
-        .map_or((0, 0), |local| (local.oom_kills, local.refused_forks));
-    let events = facts
-        .last_run()
-        .iter()
-        .filter(|event| is_oom(event))
-        .count();
-    let limit = facts.details.host_config.memory >> 20;
+    let local = facts.local.as_ref();
+    let (kills, refused) = local.map_or((0, 0), |local| (local.oom_kills, local.refused_forks));
+    let run = facts.last_run().iter();
+    let events = run.filter(|event| is_oom(event)).count();
+    let host_config = &facts.details.host_config;
+    let limit = host_config.memory >> 20;
     let said_killed = limit > 0 && facts.log_text().lines().any(|line| line.trim() == "Killed");
-    if kills > 0 || events > 0 || said_killed {
-        let summary =
-            "It runs, and the kernel killed one of its processes because it ran out of memory.";
-        let finding = Finding::high_if(kills > 0 || events > 0, Cause::OomKilled, summary);
-        return Some(
-            finding
-                .because(format!("Since its start: {} processes killed, {events} events `oom`; its memory limit is {limit} MiB (0: none).", kills.max(u64::from(said_killed))))
-                .next("Raise its memory limit (update_container), or have its processes use less: get_container_stats with seconds shows the peak."),
-        );
+    let is_sure = kills > 0 || events > 0;
+    if is_sure || said_killed {
+        let killed = kills.max(u64::from(said_killed));
+        let finding = Finding::named("child_out_of_memory", &[&killed, &events, &limit]);
+        return Some(finding.sure_if(is_sure));
     }
-    let summary = "It runs, and could not start more processes: it reached its limit.";
-    (refused > 0).then(|| {
-        let limit = facts.details.host_config.pids_limit;
-        Finding::high(Cause::PidsLimit, summary)
-            .because(format!(
-                "The kernel refused {refused} processes; its limit is {limit}."
-            ))
-            .next("Raise pids_limit (update_container), or find what starts so many processes.")
-    })
+    (refused > 0).then(|| Finding::named("forks_refused", &[&refused, &host_config.pids_limit]))
 }
 
 /// Detects a published port on which nothing listens, or only the container's own loopback interface.
@@ -180,99 +134,57 @@ pub(super) fn not_listening(facts: &Facts) -> Option<Finding> {
     let local = facts.local.as_ref()?;
     let ports = facts.details.network_settings.ports.iter();
     let published = ports.filter(|(_, bindings)| !bindings.is_empty());
-    let tcp = published.filter_map(|(port, _)| port.strip_suffix("/tcp")?.parse().ok());
-    let (port, on) = tcp
-        .map(|port| (port, local.listens(port)))
-        .find(|(_, on)| *on != Some(false))?;
-    if on == Some(true) {
-        let summary = format!(
-            "It publishes port {port}, and listens on it only on 127.0.0.1, where nobody outside of it arrives."
-        );
-        return Some(
-            Finding::high(Cause::NotListening, summary)
-                .because(format!("Its socket of port {port} is bound to the loopback interface."))
-                .next("Let the application listen on 0.0.0.0: its bind address or host is an argument or a variable."),
-        );
+    let mut tcp = published.filter_map(|(port, _)| port.strip_suffix("/tcp")?.parse().ok());
+    let port: u16 = tcp.find(|port| local.listens(*port) != Some(false))?;
+    if local.listens(port) == Some(true) {
+        return Some(Finding::named("only_loopback", &[&port]));
     }
-    let others: Vec<_> = local
-        .listening
-        .iter()
-        .map(|(port, _)| port.to_string())
-        .collect();
-    let others = if others.is_empty() {
-        "no port".to_owned()
-    } else {
-        others.join(", ")
+    let others = local.listening.iter().map(|(port, _)| port.to_string());
+    let others = match others.collect::<Vec<_>>().join(", ") {
+        none if none.is_empty() => "no port".to_owned(),
+        others => others,
     };
-    let settled = facts.uptime() >= Some(STEADY_AFTER_SECONDS);
-    let confidence = if settled {
-        Confidence::Medium
-    } else {
-        Confidence::Low
-    };
-    let summary = format!("It publishes port {port}, and nothing in it listens there.");
-    Some(
-        Finding::new(confidence, Cause::NotListening, summary)
-            .because(format!("It listens on {others}."))
-            .next("If it is still starting, ask again. Otherwise publish the port that it listens on, or correct the application's port."),
-    )
+    let mut finding = Finding::named("not_listening", &[&port, &others]);
+    if facts.uptime() < Some(STEADY_AFTER_SECONDS) {
+        finding.confidence = Confidence::Low;
+    }
+    Some(finding)
 }
 
 /// Detects a missing mount, the usual reason if the engine did not note why a start failed.
 pub(super) fn missing_bind(facts: &Facts) -> Option<Finding> {
     let missing = facts.missing_binds.join("`, `");
-    let summary = format!("A path of the host that it mounts does not exist: `{missing}`.");
-    (!missing.is_empty()).then(|| {
-        Finding::medium(Cause::BindSourceMissing, summary)
-            .because("The engine is on this machine, and the path is not.")
-            .next("Create the path, or recreate the container with the right one.")
-    })
+    (!missing.is_empty()).then(|| Finding::named("bind_missing", &[&missing]))
 }
 
 /// The finding if no problem was detected.
 pub(super) fn no_problem(facts: &Facts) -> Finding {
-    let state = facts.state();
-    match &*state.status {
-        "created" => Finding::high(Cause::NeverStarted, "It was created and never started.")
-            .because("State `created`, without an error of the engine.")
-            .next("start_container starts it and says why if that fails."),
-        "paused" => Finding::high(Cause::Paused, "It is paused: its processes are frozen.")
-            .because("State `paused`.")
-            .next("Unpause it."),
+    match &*facts.state().status {
+        "created" => Finding::named("never_started", &[]),
+        "paused" => Finding::named("paused", &[]),
         "running" => running(facts),
-        other => Finding::medium(
-            Cause::StartFailed,
-            format!("The engine has it in the state `{other}`."),
-        )
-        .next("Remove it by force and recreate it if it stays so."),
+        other => Finding::named("odd_state", &[&other]),
     }
 }
 
 fn running(facts: &Facts) -> Finding {
     let health = facts.state().health.as_ref();
-    let finding = Finding::high(Cause::Running, "It runs, and nothing seems wrong.");
-    let finding = match health.map(|health| &*health.status) {
-        Some("healthy") => finding.because("Its health check succeeds."),
-        Some("starting") => finding
-            .because("Its health check has no result yet.")
-            .next("Check again when its health check has a result."),
-        _ => finding.because("It has no health check, so it is only known that it runs."),
+    let mut finding = Finding::named("running", &[]);
+    finding = match health.map(|health| &*health.status) {
+        Some("healthy") => finding.add("healthy", &[]),
+        Some("starting") => finding.add("health_unknown", &[]),
+        _ => finding.add("no_health_check", &[]),
     };
     let since = facts.now - RECENT_SECONDS;
-    let finding = match facts.exits().filter(|event| event.time >= since).count() {
-        0 => finding,
-        some => finding.because(format!("It ended {some} times within the last hour.")),
-    };
+    let exits = facts.exits().filter(|event| event.time >= since).count();
+    if exits > 0 {
+        finding = finding.add("ended_recently", &[&exits]);
+    }
     match facts.telling_line() {
-        Some(telling) if let Some(sign) = telling.sign => refine(
-            Finding {
-                confidence: Confidence::Medium,
-                summary: format!("It runs, and its log says that it {}.", sign.text),
-                ..finding
-            },
-            telling,
-            facts,
-        ),
+        Some(telling) if let Some(sign) = telling.sign => {
+            finding.summary = format!("It runs, and its log says that it {}.", sign.text);
+            refine(finding.sure_if(false), telling, facts)
+        }
         _ => finding,
     }
 }

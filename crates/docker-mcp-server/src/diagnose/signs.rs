@@ -53,69 +53,19 @@ pub(super) fn telling_line(log: &str) -> Option<TellingLine<'_>> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::finding::Cause::*;
+    use super::super::finding::parsed;
     use super::*;
 
     #[test]
     fn telling_line_is_found_among_others() {
         let frames = "    at a.b.C.d(C.java:1)\n".repeat(30);
-        let java = format!(
-            "Starting\nException in thread \"main\" java.lang.RuntimeException: x\n{frames}\
-            Caused by: java.net.UnknownHostException: db\n{frames}    ... 12 more\n"
-        );
-        let node = format!(
-            "node:net:1\nError: listen EADDRINUSE: address already in use :::3000\n{frames}{{\n  code: 'EADDRINUSE'\n}}\n\nNode.js v20\n"
-        );
-        for (log, cause, part) in [
-            (&*java, Some(NameResolution), "Caused by"),
-            (&*node, Some(PortTaken), "Error: listen"),
-            (
-                "WARNING: deprecated option\nFATAL: cannot connect to db:5432: connection refused\nbye",
-                Some(PeerUnreachable),
-                "FATAL",
-            ),
-            (
-                "FATAL: connection refused\nWARN: unused key\n",
-                Some(PeerUnreachable),
-                "FATAL",
-            ),
-            (
-                "WARN cache: connection refused, going on\nerror: frobnication went wrong",
-                None,
-                "frob",
-            ),
-            (
-                "dd: error writing '/t/x': No space left on device\n1+0 records in\n0+0 records out",
-                Some(DiskFull),
-                "dd:",
-            ),
-            ("one\ntwo\n\n", None, "two"),
-            (
-                "psycopg2.OperationalError: connection to server at \"db\" failed: FATAL:  password authentication failed for user \"x\"",
-                Some(AuthenticationFailed),
-                "",
-            ),
-            (
-                "./app: error while loading shared libraries: libpq.so.5: cannot open shared object file: No such file or directory",
-                Some(MissingLibrary),
-                "",
-            ),
-        ] {
-            let telling = telling_line(log).unwrap();
-            assert_eq!(telling.sign.map(|sign| sign.cause), cause, "{log}");
+        for row in include_str!("signs_cases.txt").lines() {
+            let [cause, part, log] = row.splitn(3, " | ").collect::<Vec<_>>().try_into().unwrap();
+            let log = log.replace("\\n", "\n").replace("FRAMES\n", &frames);
+            let telling = telling_line(&log).unwrap();
+            let found = telling.sign.map(|sign| sign.cause);
+            assert_eq!(found, parsed(cause), "{log}");
             assert!(telling.line.contains(part), "{}", telling.line);
-        }
-        for line in [
-            "Temporary failure in name resolution",
-            "EAI_AGAIN db",
-            "UnknownHostException: db",
-            "wget: bad address 'db'",
-            "dial tcp: lookup db on 127.0.0.11:53: no such host",
-            "ENOTFOUND db",
-            "curl: (6) Could not resolve host: db",
-        ] {
-            let sign = telling_line(line).unwrap().sign;
-            assert_eq!(sign.map(|sign| sign.cause), Some(NameResolution), "{line}");
         }
         assert!(telling_line(" \n").is_none());
     }

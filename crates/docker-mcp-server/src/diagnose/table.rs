@@ -1,10 +1,6 @@
 //! Tables of phrases, each with the problem that it means: `signs.txt` and `messages.txt`.
 
-use serde::Deserialize as _;
-use serde::de::IntoDeserializer as _;
-use serde::de::value::{Error, StrDeserializer};
-
-use super::finding::Cause;
+use super::finding::{Cause, parsed};
 
 /// A row: a cause and the phrases that mean it.
 pub(super) struct Row {
@@ -21,9 +17,8 @@ impl Row {
         let blocks = table.split("\n\n").filter(|block| !block.starts_with('#'));
         let row = |block: &'static str| {
             let mut lines = block.lines();
-            let cause: StrDeserializer<'_, Error> = lines.next()?.into_deserializer();
             Some(Self {
-                cause: Cause::deserialize(cause).ok()?,
+                cause: parsed(lines.next()?)?,
                 phrases: lines.next()?,
                 text: lines.next()?,
                 next: lines.next()?,

@@ -28,7 +28,7 @@ use tokio_rustls::TlsConnector;
 
 use super::error::{ConnectProblem, EngineError};
 use super::path::Path;
-use super::ssh::{Opening, SshDialer};
+use super::ssh::{Opening, SshDialer, SshProcess};
 use super::target::Target;
 
 /// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
@@ -166,12 +166,7 @@ impl Connector {
                 *login = HeaderValue::try_from(text).map_err(EngineError::unreadable)?;
             }
         }
-        let (stream, opening) = self.open().await?;
-        let connection = Connection {
-            stream,
-            left: limit,
-            limit,
-        };
+        let (connection, opening) = self.open(limit).await?;
         let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
         // It ends with the reply, whose reader gets its errors.
         tokio::spawn(connection.with_upgrades());
@@ -193,7 +188,9 @@ impl Connector {
         Ok(sender.send_request(request).await?)
     }
 
-    async fn open(&self) -> Result<(Box<dyn Duplex>, Option<Opening>), EngineError> {
+    /// Opens a connection that reads at most `limit` bytes.
+    async fn open(&self, limit: u64) -> Result<(Connection, Option<Opening>), EngineError> {
+        let (mut ssh, mut opening) = (None, None);
         let stream: Box<dyn Duplex> = match &self.0.target {
             #[cfg(unix)]
             Target::Unix(path) => {
@@ -203,8 +200,9 @@ impl Connector {
             #[cfg(windows)]
             Target::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
             Target::Ssh(address) => {
-                let (stream, opening) = self.0.ssh.dial(address).await?;
-                return Ok((Box::new(stream), Some(opening)));
+                let (stream, process, begun) = self.0.ssh.dial(address).await?;
+                (ssh, opening) = (Some(process), Some(begun));
+                Box::new(stream)
             }
             Target::Tcp(address) => Box::new(tcp(address).await?),
             Target::Tls(address, certificates) => {
@@ -230,7 +228,13 @@ impl Connector {
             #[cfg(not(windows))]
             Target::Pipe(path) => return Err(unsupported(path)),
         };
-        Ok((stream, None))
+        let connection = Connection {
+            stream,
+            left: limit,
+            limit,
+            _ssh: ssh,
+        };
+        Ok((connection, opening))
     }
 }
 
@@ -268,6 +272,7 @@ struct Connection {
     stream: Box<dyn Duplex>,
     left: u64,
     limit: u64,
+    _ssh: Option<SshProcess>,
 }
 
 impl AsyncRead for Connection {

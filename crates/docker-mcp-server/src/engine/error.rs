@@ -6,7 +6,10 @@ use std::io;
 use std::time::Duration;
 
 use bollard::errors::Error;
-use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_core::tool::ToolError;
+use mcp_core::tool::ToolErrorKind::{
+    Conflict, NotFound, Timeout, Unauthorized, Unavailable, Upstream,
+};
 use upstream::redact::redacted;
 use upstream::text::truncate;
 
@@ -75,53 +78,58 @@ impl EngineError {
     /// The tool error. For a change (`action`), a timeout or a broken connection leaves open whether
     /// it happens. `Engine::explain_about` handles objects that do not exist.
     pub(super) fn explain(self, target: &Target, action: Option<&Action<'_>>) -> ToolError {
-        match self {
-            Self::Unreachable(problem, source) => {
-                let kind = match problem {
-                    ConnectProblem::Permission => ToolErrorKind::Unauthorized,
-                    _ => ToolErrorKind::Unavailable,
-                };
-                let mut text = problem.advice(target);
+        let (kind, text, source) = match (self, action) {
+            (Self::Unreachable(problem, source), _) => {
+                let mut text = problem.advice().replace("TARGET", &target.to_string());
                 if problem == ConnectProblem::Ssh {
-                    text = format!(
-                        "{text} ssh said: {}",
-                        truncate(&source.to_string(), MAX_MESSAGE)
-                    );
+                    let said = truncate(&source.to_string(), MAX_MESSAGE);
+                    text = format!("{text} ssh said: {said}");
                 }
-                ToolError::new(kind, text).caused_by(source)
+                let kind = match problem {
+                    ConnectProblem::Permission => Unauthorized,
+                    _ => Unavailable,
+                };
+                (kind, text, Some(source))
             }
-            Self::Refused { status, message } => refusal(status, &message),
-            Self::Timeout(limit) => {
+            (Self::Refused { status, message }, _) => return refusal(status, &message),
+            (Self::Timeout(limit), None) => {
                 let seconds = limit.as_secs();
-                let text = match action {
-                    None => format!(
-                        "The Docker Engine at {target} did not answer within {seconds} s. It may \
-                         be busy: try again later."
-                    ),
-                    Some(Action { verb, name, .. }) => format!(
-                        "The Docker Engine did not confirm within {seconds} s the request to \
-                         {verb} `{name}`. {UNCERTAIN}"
-                    ),
-                };
-                ToolError::new(ToolErrorKind::Timeout, text)
+                let text = format!(
+                    "The Docker Engine at {target} did not answer within {seconds} s. It may be busy: try again later."
+                );
+                (Timeout, text, None)
             }
-            Self::Unreadable(source) => {
-                let text = match action {
-                    None => format!(
-                        "The reply from {target} was incomplete, or it is not a Docker Engine. \
-                         Check DOCKER_HOST, or try again."
-                    ),
-                    Some(Action { verb, name, .. }) => format!(
-                        "The connection broke while the Docker Engine was asked to {verb} \
-                         `{name}`. {UNCERTAIN}"
-                    ),
-                };
-                ToolError::upstream(text).caused_by(source)
+            (Self::Timeout(limit), Some(Action { verb, name, .. })) => {
+                let seconds = limit.as_secs();
+                let text = format!(
+                    "The Docker Engine did not confirm within {seconds} s the request to {verb} `{name}`. {UNCERTAIN}"
+                );
+                (Timeout, text, None)
             }
-            Self::TooLarge(limit) => ToolError::upstream(format!(
-                "The Docker Engine's answer has more than {} MiB, which is the limit.",
-                limit >> 20
-            )),
+            (Self::Unreadable(source), None) => {
+                let text = format!(
+                    "The reply from {target} was incomplete, or it is not a Docker Engine. Check DOCKER_HOST, or try again."
+                );
+                (Upstream, text, Some(source))
+            }
+            (Self::Unreadable(source), Some(Action { verb, name, .. })) => {
+                let text = format!(
+                    "The connection broke while the Docker Engine was asked to {verb} `{name}`. {UNCERTAIN}"
+                );
+                (Upstream, text, Some(source))
+            }
+            (Self::TooLarge(limit), _) => {
+                let most = limit >> 20;
+                let text = format!(
+                    "The Docker Engine's answer has more than {most} MiB, which is the limit."
+                );
+                (Upstream, text, None)
+            }
+        };
+        let error = ToolError::new(kind, text);
+        match source {
+            Some(source) => error.caused_by(source),
+            None => error,
         }
     }
 
@@ -150,7 +158,6 @@ fn refusal(status: u16, message: &str) -> ToolError {
             "The Docker Engine expects TLS: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH.",
         );
     }
-    use ToolErrorKind::{Conflict, NotFound, Unauthorized, Upstream};
     let (kind, text) = match status {
         401 | 403 => (Unauthorized, "The Docker Engine does not allow this"),
         404 => (NotFound, "The Docker Engine does not know this"),
@@ -166,32 +173,27 @@ fn refusal(status: u16, message: &str) -> ToolError {
 }
 
 impl ConnectProblem {
-    fn advice(self, target: &Target) -> String {
+    /// What is wrong, with `TARGET` for the address, and what helps.
+    fn advice(self) -> &'static str {
         match self {
-            Self::NoSocket => format!(
-                "There is no Docker Engine at {target}: the socket does not exist. Start the \
-                 engine, or set DOCKER_HOST to its address."
-            ),
-            Self::Permission => format!(
-                "This server may not open the Docker socket {target}: permission denied. Add its \
-                 user to the `docker` group and start it again."
-            ),
-            Self::Refused => format!(
-                "No Docker Engine listens at {target}. Start the engine, or set DOCKER_HOST to \
-                 its address."
-            ),
-            Self::Tls => format!(
-                "The TLS connection to the Docker Engine at {target} failed. Check ca.pem, \
-                 cert.pem and key.pem in DOCKER_CERT_PATH, and that the engine uses TLS."
-            ),
-            Self::Ssh => format!(
-                "There is no connection to the Docker Engine at {target}. Check that `ssh` logs in \
-                 there without a question, and that `docker` is installed and allowed there."
-            ),
-            Self::Other => format!(
-                "The Docker Engine at {target} cannot be reached. Is it running, and is \
-                 DOCKER_HOST right?"
-            ),
+            Self::NoSocket => {
+                "There is no Docker Engine at TARGET: the socket does not exist. Start the engine, or set DOCKER_HOST to its address."
+            }
+            Self::Permission => {
+                "This server may not open the Docker socket TARGET: permission denied. Add its user to the `docker` group and start it again."
+            }
+            Self::Refused => {
+                "No Docker Engine listens at TARGET. Start the engine, or set DOCKER_HOST to its address."
+            }
+            Self::Tls => {
+                "The TLS connection to the Docker Engine at TARGET failed. Check ca.pem, cert.pem and key.pem in DOCKER_CERT_PATH, and that the engine uses TLS."
+            }
+            Self::Ssh => {
+                "There is no connection to the Docker Engine at TARGET. Check that `ssh` logs in there without a question, and that `docker` is installed and allowed there."
+            }
+            Self::Other => {
+                "The Docker Engine at TARGET cannot be reached. Is it running, and is DOCKER_HOST right?"
+            }
         }
     }
 }
@@ -264,6 +266,8 @@ fn inside(word: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
+    use mcp_core::tool::ToolErrorKind::InvalidArgument;
+
     use super::super::action::ObjectKind;
     use super::*;
 
@@ -285,11 +289,11 @@ mod tests {
     #[test]
     fn http_statuses_become_error_kinds() {
         let error = refused(409, "cannot start a paused container, try unpause instead");
-        assert_eq!(error.kind(), ToolErrorKind::Conflict);
+        assert_eq!(error.kind(), Conflict);
         assert!(error.message().contains("try unpause instead"));
-        assert_eq!(refused(500, "boom").kind(), ToolErrorKind::Upstream);
+        assert_eq!(refused(500, "boom").kind(), Upstream);
         let error = refused(500, "Multiple IDs found with provided prefix: a");
-        assert_eq!(error.kind(), ToolErrorKind::InvalidArgument);
+        assert_eq!(error.kind(), InvalidArgument);
     }
 
     #[test]
@@ -307,7 +311,7 @@ mod tests {
         let target = Target::Tcp("h:1".into());
         let action = Action::new("stop", ObjectKind::Container, "web");
         let error = EngineError::Timeout(Duration::from_secs(20)).explain(&target, Some(&action));
-        assert_eq!(error.kind(), ToolErrorKind::Timeout);
+        assert_eq!(error.kind(), Timeout);
         assert!(error.message().contains("may still happen"));
     }
 }

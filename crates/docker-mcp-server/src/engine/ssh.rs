@@ -2,13 +2,11 @@
 //! the other machine joins its standard input and output with the engine's socket.
 
 use std::io;
-use std::pin::Pin;
 use std::process::Stdio;
 use std::sync::Arc;
-use std::task::{Context, Poll};
 use std::time::Duration;
 
-use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncReadExt as _, Join, join};
 use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use upstream::redact::redacted;
@@ -25,6 +23,11 @@ const MAX_CONNECTING: usize = 6;
 /// Bytes of what ssh wrote about a failure, and the timeout for reading them once the connection is lost.
 const MAX_STDERR_BYTES: u64 = 2_000;
 const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The standard input and output of ssh.
+pub(super) type SshStream = Join<ChildStdout, ChildStdin>;
+/// Ends ssh when it is dropped.
+pub(super) type SshProcess = (Child, OwnedSemaphorePermit);
 
 /// Starts ssh, for a limited number of connections.
 pub(super) struct SshDialer {
@@ -45,7 +48,7 @@ impl SshDialer {
     pub(super) async fn dial(
         &self,
         address: &SshAddress,
-    ) -> Result<(SshStream, Opening), EngineError> {
+    ) -> Result<(SshStream, SshProcess, Opening), EngineError> {
         let closed = EngineError::unreadable;
         let open = Arc::clone(&self.connections).acquire_owned().await;
         let turn = Arc::clone(&self.connecting).acquire_owned().await;
@@ -55,24 +58,18 @@ impl SshDialer {
             EngineError::Unreachable(ConnectProblem::Other, text.into())
         };
         let mut ssh = command("ssh");
-        ssh.args(address.arguments());
+        ssh.args(&address.arguments);
         ssh.stdin(Stdio::piped()).stdout(Stdio::piped());
         let mut child = ssh.stderr(Stdio::piped()).spawn().map_err(failed)?;
         let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
         let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
             return Err(failed(io::ErrorKind::BrokenPipe.into()));
         };
-        let stream = SshStream {
-            stdin,
-            stdout,
-            _child: child,
-            _open: open,
-        };
         let opening = Opening {
             stderr,
             _turn: turn,
         };
-        Ok((stream, opening))
+        Ok((join(stdout, stdin), (child, open), opening))
     }
 }
 
@@ -104,41 +101,5 @@ impl Opening {
             false => text.into(),
         };
         EngineError::Unreachable(ConnectProblem::Ssh, source)
-    }
-}
-
-/// The standard input and output of ssh, which ends with them.
-pub(super) struct SshStream {
-    stdin: ChildStdin,
-    stdout: ChildStdout,
-    _child: Child,
-    _open: OwnedSemaphorePermit,
-}
-
-impl AsyncRead for SshStream {
-    fn poll_read(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        buffer: &mut ReadBuf<'_>,
-    ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdout).poll_read(cx, buffer)
-    }
-}
-
-impl AsyncWrite for SshStream {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stdin).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdin).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stdin).poll_shutdown(cx)
     }
 }

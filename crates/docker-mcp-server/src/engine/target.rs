@@ -110,7 +110,7 @@ impl fmt::Display for Target {
             Self::Unix(path) => write!(f, "unix://{path}"),
             Self::Pipe(path) => write!(f, "npipe://{path}"),
             Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
-            Self::Ssh(address) => address.fmt(f),
+            Self::Ssh(address) => write!(f, "ssh://{}", address.text),
         }
     }
 }

@@ -14,135 +14,70 @@ use crate::tools::{
     ListImages,
 };
 
-const JSON: &str = "application/json";
 /// The template of a container's URI.
 pub(super) const CONTAINER_TEMPLATE: &str = "docker://containers/{id}";
 
-/// All containers, stopped ones too: state, health, ports, compose project.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct ContainersResource {}
+/// Declares a resource: its type, name and URI, the variables of the URI in brackets, the tool call that it
+/// holds the answer of, and the function that completes its variable.
+macro_rules! resource {
+    (
+        $(#[$documentation:meta])*
+        $type:ident, $name:literal, $uri:expr,
+        [$($variable:ident: $syntax:ty)?] => $tool:expr $(, $completions:ident)?
+    ) => {
+        $(#[$documentation])*
+        #[derive(Deserialize, JsonSchema)]
+        pub(super) struct $type {
+            $($variable: $syntax)?
+        }
 
-impl Resource for ContainersResource {
-    const URI: &'static str = uri::CONTAINERS;
-    const NAME: &'static str = "Containers";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
+        impl Resource for $type {
+            const URI: &'static str = $uri;
+            const NAME: &'static str = $name;
+            const MIME_TYPE: &'static str = "application/json";
+            type Service = Docker;
 
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(ListContainers::all(), docker, call).await
-    }
+            async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
+                $(let $variable = self.$variable;)?
+                from_tool($tool, docker, call).await
+            }
+
+            $(async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
+                $completions(docker, value).await
+            })?
+        }
+    };
 }
 
-/// One container, by name or id: state, health, configuration, mounts, networks.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct ContainerResource {
-    id: ContainerName,
+resource! {
+    /// All containers, stopped ones too: state, health, ports, compose project.
+    ContainersResource, "Containers", uri::CONTAINERS, [] => ListContainers::all()
 }
-
-impl Resource for ContainerResource {
-    const URI: &'static str = CONTAINER_TEMPLATE;
-    const NAME: &'static str = "Container";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
-
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(GetContainer::new(self.id), docker, call).await
-    }
-
-    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
-        container_names(docker, value).await
-    }
+resource! {
+    /// One container, by name or id: state, health, configuration, mounts, networks.
+    ContainerResource, "Container", CONTAINER_TEMPLATE,
+    [id: ContainerName] => GetContainer::new(id), container_names
 }
-
-/// The newest lines of a container's log.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct LogsResource {
-    id: ContainerName,
+resource! {
+    /// The newest lines of a container's log.
+    LogsResource, "Container log", "docker://containers/{id}/logs",
+    [id: ContainerName] => GetContainerLogs::new(id), container_names
 }
-
-impl Resource for LogsResource {
-    const URI: &'static str = "docker://containers/{id}/logs";
-    const NAME: &'static str = "Container log";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
-
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(GetContainerLogs::new(self.id), docker, call).await
-    }
-
-    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
-        container_names(docker, value).await
-    }
+resource! {
+    /// CPU, memory, network and disk usage of a running container.
+    StatsResource, "Container statistics", "docker://containers/{id}/stats",
+    [id: ContainerName] => GetContainerStats::new(id), container_names
 }
-
-/// CPU, memory, network and disk usage of a running container.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct StatsResource {
-    id: ContainerName,
+resource! {
+    /// The images of the engine: tags, size, age.
+    ImagesResource, "Images", uri::IMAGES, [] => ListImages::default()
 }
-
-impl Resource for StatsResource {
-    const URI: &'static str = "docker://containers/{id}/stats";
-    const NAME: &'static str = "Container statistics";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
-
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(GetContainerStats::new(self.id), docker, call).await
-    }
-
-    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
-        container_names(docker, value).await
-    }
+resource! {
+    /// The compose projects with the state and health of their services.
+    ProjectsResource, "Compose projects", uri::COMPOSE, [] => ListComposeProjects::new(None)
 }
-
-/// The images of the engine: tags, size, age.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct ImagesResource {}
-
-impl Resource for ImagesResource {
-    const URI: &'static str = uri::IMAGES;
-    const NAME: &'static str = "Images";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
-
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(ListImages::default(), docker, call).await
-    }
-}
-
-/// The compose projects with the state and health of their services.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct ProjectsResource {}
-
-impl Resource for ProjectsResource {
-    const URI: &'static str = uri::COMPOSE;
-    const NAME: &'static str = "Compose projects";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
-
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(ListComposeProjects::new(None), docker, call).await
-    }
-}
-
-/// One compose project: state, health and ports of its services.
-#[derive(Deserialize, JsonSchema)]
-pub(super) struct ProjectResource {
-    project: ObjectName,
-}
-
-impl Resource for ProjectResource {
-    const URI: &'static str = "docker://compose/{project}";
-    const NAME: &'static str = "Compose project";
-    const MIME_TYPE: &'static str = JSON;
-    type Service = Docker;
-
-    async fn read(self, docker: &Docker, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(ListComposeProjects::new(Some(self.project)), docker, call).await
-    }
-
-    async fn complete(docker: &Docker, _: &str, value: &str) -> Vec<String> {
-        project_names(docker, value).await
-    }
+resource! {
+    /// One compose project: state, health and ports of its services.
+    ProjectResource, "Compose project", "docker://compose/{project}",
+    [project: ObjectName] => ListComposeProjects::new(Some(project)), project_names
 }
