@@ -31,7 +31,6 @@ mod path;
 pub(crate) mod self_container;
 mod ssh;
 mod ssh_address;
-mod suggest;
 mod target;
 mod tls;
 

@@ -19,8 +19,10 @@ pub(crate) struct History(Mutex<Recorded>);
 #[derive(Default)]
 struct Recorded {
     events: VecDeque<Event>,
-    /// Unix nanoseconds; nothing is missing since then.
+    /// Unix nanoseconds; nothing is missing since then, except older events of `full` objects.
     complete_since: Option<i64>,
+    /// The last event that was dropped of each object that had too many.
+    full: Vec<Event>,
 }
 
 impl History {
@@ -38,7 +40,10 @@ impl History {
     pub(crate) fn select(&self, wanted: impl Fn(&Event) -> bool) -> (Vec<Event>, Option<i64>) {
         self.with(|recorded| {
             let events = recorded.events.iter().filter(|event| wanted(event));
-            (events.cloned().collect(), recorded.complete_since)
+            let dropped = recorded.full.iter().filter(|event| wanted(event));
+            let complete_since = dropped.map(|event| event.nanos() + 1).max();
+            let complete_since = recorded.complete_since.max(complete_since);
+            (events.cloned().collect(), complete_since)
         })
     }
 
@@ -57,9 +62,12 @@ impl Recorded {
                 return;
             }
         }
-        if self.events.iter().filter(same).count() >= MAX_EVENTS_OF_ONE {
-            let oldest = self.events.iter().position(|other| same(&other));
-            oldest.map(|at| self.events.remove(at));
+        let oldest = self.events.iter().position(|other| same(&other));
+        if self.events.iter().filter(same).count() >= MAX_EVENTS_OF_ONE
+            && let Some(dropped) = oldest.and_then(|at| self.events.remove(at))
+        {
+            self.full.retain(|other| !same(&other));
+            self.full.push(dropped);
         }
         let too_old = event.time - MAX_AGE_SECONDS;
         self.events.push_back(event);
@@ -69,6 +77,8 @@ impl Recorded {
             self.complete_since = self.complete_since.max(Some(first.nanos() + 1));
             self.events.pop_front();
         }
+        let known = self.complete_since;
+        self.full.retain(|dropped| Some(dropped.nanos()) >= known);
     }
 }
 
@@ -78,41 +88,53 @@ mod tests {
 
     use super::*;
 
-    fn event(id: &str, action: &str, time: i64) -> Event {
-        let labels = json!({"name": id, "exitCode": "3", "secret.label": "canary"});
-        let event = json!({"Type": "container", "Action": action, "time": time,
-            "timeNano": time * 1_000_000_000, "Actor": {"ID": id, "Attributes": labels}});
-        serde_json::from_value(event).unwrap()
+    const SECOND: i64 = 1_000_000_000;
+
+    fn history(events: impl IntoIterator<Item = (String, &'static str, i64)>) -> History {
+        let history = History::default();
+        history.begin(5);
+        for (id, action, time) in events {
+            let labels = json!({"name": id, "exitCode": "3", "secret.label": "canary"});
+            let event = json!({"Type": "container", "Action": action, "time": time,
+                "timeNano": time * SECOND, "Actor": {"ID": id, "Attributes": labels}});
+            history.record(&serde_json::from_value(event).unwrap());
+        }
+        history
     }
 
     #[test]
     fn history_is_bounded_and_says_from_when_on_it_is_complete() {
-        let history = History::default();
-        history.begin(5);
-        for time in 0..2_000 {
-            history.record(&event("loop", "die", time));
-        }
-        history.record(&event("web", "health_status: healthy", 2_001));
-        history.record(&event("web", "health_status: healthy", 2_002));
-        history.record(&event("web", "kill", 2_003));
-        let of = |id: &str| history.select(|event| event.id() == id);
-        assert_eq!(of("loop").0.len(), MAX_EVENTS_OF_ONE);
-        let (web, since) = of("web");
-        let actions: Vec<_> = web.iter().map(|event| &*event.action).collect();
+        let of = |history: &History, id: &str| history.select(|event| event.id() == id);
+        let loops = (0..2_000).map(|time| ("loop".to_owned(), "die", time));
+        let web = ["health_status: healthy", "health_status: healthy", "kill"];
+        let web = web.into_iter().zip(2_001..);
+        let web = web.map(|(action, time)| ("web".to_owned(), action, time));
+        let one_loops = history(loops.clone().chain(web.clone()));
+        let (events, since) = of(&one_loops, "loop");
+        let first_known = 2_000 - MAX_EVENTS_OF_ONE as i64;
         assert_eq!(
-            (actions, since),
-            (vec!["health_status: healthy", "kill"], Some(5))
+            (events.len(), events[0].time),
+            (MAX_EVENTS_OF_ONE, first_known)
         );
-        assert_eq!(web[1].attributes().len(), 2, "labels are not kept");
-        for number in 0..MAX_EVENTS {
-            history.record(&event(&number.to_string(), "die", 3_000));
-        }
         assert_eq!(
-            (of("web").0.len(), history.select(|_| true).0.len()),
-            (0, MAX_EVENTS)
+            since,
+            Some((first_known - 1) * SECOND + 1),
+            "older ones were dropped"
         );
-        assert_eq!(of("web").1, Some(2_003_000_000_001));
-        history.record(&event("late", "die", 3_001 + MAX_AGE_SECONDS));
-        assert_eq!(history.select(|_| true).0.len(), 1);
+        let (events, since) = of(&one_loops, "web");
+        let actions: Vec<_> = events.iter().map(|event| &*event.action).collect();
+        assert_eq!(actions, ["health_status: healthy", "kill"]);
+        assert_eq!(since, Some(5), "none of this one was dropped");
+        assert_eq!(events[1].attributes().len(), 2, "labels are not kept");
+
+        let many = (0..MAX_EVENTS).map(|number| (number.to_string(), "die", 3_000));
+        let many = loops.chain(web).chain(many).collect::<Vec<_>>();
+        let full = history(many.clone());
+        let all = full.select(|_| true).0.len();
+        assert_eq!((of(&full, "web").0.len(), all), (0, MAX_EVENTS));
+        assert_eq!(of(&full, "loop").1, Some(2_003 * SECOND + 1));
+        let late = ("late".to_owned(), "die", 3_001 + MAX_AGE_SECONDS);
+        let late = history(many.into_iter().chain([late]));
+        assert_eq!(late.select(|_| true).0.len(), 1);
     }
 }

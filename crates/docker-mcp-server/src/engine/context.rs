@@ -10,14 +10,6 @@ use serde_json::Value;
 
 use super::tls::Certificates;
 
-/// The engine of a context.
-pub(super) struct ContextEndpoint {
-    /// In the form of `DOCKER_HOST`.
-    pub(super) host: String,
-    /// Present if the context has TLS files.
-    pub(super) certificates: Option<Certificates>,
-}
-
 /// The name of the current context in the docker configuration at `config`, if it has one.
 pub(super) fn current(config: &Path) -> anyhow::Result<Option<String>> {
     let file = config.join("config.json");
@@ -34,8 +26,11 @@ pub(super) fn current(config: &Path) -> anyhow::Result<Option<String>> {
     Ok((!name.is_empty()).then(|| name.to_owned()))
 }
 
-/// The endpoint of the context `name`.
-pub(super) fn endpoint(config: &Path, name: &str) -> anyhow::Result<ContextEndpoint> {
+/// The address of the engine of the context `name`, in the form of `DOCKER_HOST`, and its TLS files.
+pub(super) fn endpoint(
+    config: &Path,
+    name: &str,
+) -> anyhow::Result<(String, Option<Certificates>)> {
     let contexts = config.join("contexts");
     // The directories are named by hashes of the contexts' names. Reading all of the few files needs
     // no hash function.
@@ -53,15 +48,17 @@ pub(super) fn endpoint(config: &Path, name: &str) -> anyhow::Result<ContextEndpo
     bail!("there is no docker context {name:?}; `docker context ls` shows them, or set DOCKER_HOST")
 }
 
-fn docker_endpoint(name: &str, endpoint: &Value, tls: &Path) -> anyhow::Result<ContextEndpoint> {
+fn docker_endpoint(
+    name: &str,
+    endpoint: &Value,
+    tls: &Path,
+) -> anyhow::Result<(String, Option<Certificates>)> {
     let Some(host) = endpoint["Host"].as_str() else {
         bail!("the docker context {name:?} has no docker endpoint");
     };
     if endpoint["SkipTLSVerify"] == true {
         bail!("the docker context {name:?} skips TLS verification, which is not supported");
     }
-    Ok(ContextEndpoint {
-        host: host.to_owned(),
-        certificates: tls.is_dir().then(|| Certificates::in_dir(tls)),
-    })
+    let certificates = tls.is_dir().then(|| Certificates::in_dir(tls));
+    Ok((host.to_owned(), certificates))
 }

@@ -8,7 +8,7 @@ use serde_json::Value;
 use super::action::{Action, ObjectKind};
 use super::error::EngineError;
 use super::path::Path;
-use super::{Engine, suggest, within};
+use super::{Engine, within};
 
 /// The timeout of the names of existing objects, which are read to suggest one in an error.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -68,7 +68,7 @@ impl Engine {
             ),
             missing if kind.is_missing(missing) => {
                 let known = within(SUGGESTION_TIMEOUT, self.names(kind)).await;
-                let near = suggest::nearest(name, &known.unwrap_or_default());
+                let near = nearest(name, &known.unwrap_or_default());
                 let suggestion = match near.as_slice() {
                     [] => kind.hint().to_owned(),
                     near => format!("Did you mean {}?", near.join(" or ")),
@@ -97,5 +97,38 @@ impl Engine {
         });
         let names = names.map(|name| name.trim_start_matches('/').to_owned());
         Ok(names.filter(|name| !name.is_empty()).collect())
+    }
+}
+
+/// Up to three of `names` that are most similar to `name`, in backticks, best first.
+fn nearest(name: &str, names: &[String]) -> Vec<String> {
+    let wanted = name.to_ascii_lowercase();
+    let mut scored: Vec<(f64, &String)> = names
+        .iter()
+        .map(|known| {
+            let lower = known.to_ascii_lowercase();
+            // People often type only the service's name of `project-service-1`.
+            let contained = lower.contains(&wanted) || wanted.contains(&lower);
+            let bonus = if contained { 1.0 } else { 0.0 };
+            (bonus + strsim::jaro_winkler(&wanted, &lower), known)
+        })
+        .filter(|(score, _)| *score > 0.75)
+        .collect();
+    scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then(left.cmp(right)));
+    let near = scored.into_iter().take(3);
+    near.map(|(_, known)| format!("`{known}`")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_are_suggested() {
+        let names = ["shop-web-1", "shop-db-1", "redis", "a-very-different-one"].map(String::from);
+        assert_eq!(nearest("web", &names), ["`shop-web-1`"]);
+        assert_eq!(nearest("rediss", &names), ["`redis`"]);
+        assert_eq!(nearest("shop-db", &names)[0], "`shop-db-1`");
+        assert!(nearest("zzz", &names).is_empty());
     }
 }

@@ -54,9 +54,8 @@ impl Target {
         let Some(name) = context.filter(|name| name != "default") else {
             return Self::parse(DEFAULT_HOST, None);
         };
-        let endpoint = context::endpoint(&config, &name)?;
-        Self::parse(&endpoint.host, endpoint.certificates)
-            .with_context(|| format!("docker context {name:?}"))
+        let (host, certificates) = context::endpoint(&config, &name)?;
+        Self::parse(&host, certificates).with_context(|| format!("docker context {name:?}"))
     }
 
     /// Whether the engine is on this machine.
@@ -122,13 +121,12 @@ fn tcp_address(address: &str, port: u16) -> anyhow::Result<String> {
     if address.is_empty() || !address.chars().all(legal) {
         bail!("the address after :// must be host:port and nothing else");
     }
-    let has_port = address
+    let given = address
         .rsplit_once(':')
-        .is_some_and(|(_, port)| port.parse::<u16>().is_ok());
-    Ok(if has_port {
-        address.to_owned()
-    } else {
-        format!("{address}:{port}")
+        .map(|(_, port)| port.parse::<u16>());
+    Ok(match given {
+        Some(Ok(_)) => address.to_owned(),
+        _ => format!("{address}:{port}"),
     })
 }
 

@@ -96,14 +96,13 @@ impl Tool for DiagnoseHost {
             engine.get::<Value>(Path::to("/info")),
         );
         let (seen, redactor) = (seen?, docker.redactor());
-        let checked = CHECKS
-            .iter()
-            .filter_map(|check| Problem::find(*check, &seen, &redactor));
-        let mut problems: Vec<Problem> = checked.collect();
+        let checks = CHECKS.iter();
+        let mut problems: Vec<Problem> = checks
+            .filter_map(|check| Problem::find(*check, &seen, &redactor))
+            .collect();
         let mut not_checked = Vec::new();
-        let total = info.unwrap_or_default()["MemTotal"]
-            .as_u64()
-            .unwrap_or_default();
+        let info = info.unwrap_or_default();
+        let total = info["MemTotal"].as_u64().unwrap_or_default();
         match available_memory(docker) {
             None => not_checked.push("memory of the host, log files: the engine is elsewhere"),
             Some(free) if free >= total / 100 * LOW_MEMORY_PERCENT => {}
@@ -118,46 +117,37 @@ impl Tool for DiagnoseHost {
             not_checked.push("disk usage: the engine did not add it up in time");
         }
         let disk = disk.unwrap_or_default();
-        let untagged = images
-            .iter()
-            .flatten()
-            .filter(|image| image.tags().next().is_none());
+        let images = images.iter().flatten();
+        let untagged = images.filter(|image| image.tags().next().is_none());
         let untagged = untagged.map(|image| image.size).sum();
-        let named = disk.images.reclaimable_bytes;
-        let (cache, volumes) = (
-            disk.build_cache.reclaimable_bytes,
-            disk.volumes.reclaimable_bytes,
-        );
+        let [unused, cache, volumes, stopped] =
+            [disk.images, disk.build_cache, disk.volumes, disk.containers]
+                .map(|share| share.reclaimable_bytes);
         for (bytes, min, what, arguments) in [
+            (untagged, 1, "images without a name", r#"{"what":"images"}"#),
             (
-                untagged,
-                1,
-                "images without a name",
-                json!({"what": "images"}),
-            ),
-            (
-                named,
+                unused,
                 MUCH_DISK,
                 "unused images",
-                json!({"what": "images", "all": true}),
+                r#"{"all":true,"what":"images"}"#,
             ),
             (
                 cache,
                 MUCH_DISK,
                 "unused build cache",
-                json!({"what": "build_cache"}),
+                r#"{"what":"build_cache"}"#,
             ),
             (
                 volumes,
                 MUCH_DISK,
                 "unused volumes",
-                json!({"what": "volumes", "all": true}),
+                r#"{"all":true,"what":"volumes"}"#,
             ),
             (
-                disk.containers.reclaimable_bytes,
+                stopped,
                 MUCH_DISK,
                 "stopped containers",
-                json!({"what": "containers"}),
+                r#"{"what":"containers"}"#,
             ),
         ] {
             if bytes >= min {
@@ -168,12 +158,10 @@ impl Tool for DiagnoseHost {
         }
         problems.sort_by_key(|problem| problem.severity);
         let (problems, omitted) = fit(problems, MAX_BYTES);
+        let running = seen.iter().filter(|one| one.summary.state == "running");
         Ok(HostDiagnosis {
             containers: seen.len(),
-            running: seen
-                .iter()
-                .filter(|one| one.summary.state == "running")
-                .count(),
+            running: running.count(),
             problems,
             omitted,
             not_checked: not_checked.into_iter().map(str::to_owned).collect(),
@@ -197,14 +185,12 @@ impl Problem {
         seen: &[Seen],
         redactor: &Redactor,
     ) -> Option<Self> {
-        let affected = seen
-            .iter()
-            .filter_map(|one| Some((one.summary.display_name(), check(one)?)));
+        let seen = seen.iter();
+        let affected = seen.filter_map(|one| Some((one.summary.display_name(), check(one)?)));
         let affected: Vec<_> = affected.collect();
         let first = redactor.text(affected.first()?.0);
-        let named = affected
-            .iter()
-            .map(|(name, detail)| redactor.text(&format!("{name}: {detail}")));
+        let named = affected.iter();
+        let named = named.map(|(name, detail)| redactor.text(&format!("{name}: {detail}")));
         let containers = truncate_list(named, MAX_NAMED);
         let summary = format!("{} container(s) {what}.", affected.len());
         let next = format!("{tool} {}", json!({"container": first}));

@@ -1,7 +1,7 @@
 //! `search_logs`.
 
 use futures_util::stream;
-use tokio::time::Instant;
+use tokio::time::{Instant, timeout_at};
 use upstream::time::{Since, Timestamp, parse_timestamp};
 
 use super::get_container_logs::line_filter;
@@ -106,7 +106,13 @@ impl Tool for SearchLogs {
         let (since, until) = self.period();
         let part = ((until - since) / BUCKETS).max(1);
         let deadline = Instant::now() + SEARCH_TIMEOUT;
-        let mut wanted = docker.containers(true).await?;
+        let listed = timeout_at(deadline, docker.containers(true)).await;
+        let mut wanted = listed.map_err(|_| {
+            ToolError::new(
+                ToolErrorKind::Timeout,
+                "The Docker Engine did not list its containers in time: try again later.",
+            )
+        })??;
         wanted.retain(|container| self.wants(container));
         let this = &self;
         let searched: Vec<_> = stream::iter(wanted)
@@ -211,7 +217,11 @@ impl SearchLogs {
         deadline: Instant,
     ) -> Option<(log::Log, Matches)> {
         let (id, engine) = (ContainerName::new(&container.id).ok()?, &docker.engine);
-        let details = engine.try_inspect(&id).await.ok()?;
+        deadline.checked_duration_since(Instant::now())?;
+        let details = timeout_at(deadline, engine.try_inspect(&id))
+            .await
+            .ok()?
+            .ok()?;
         let (tty, redactor) = (details.config.tty, docker.redactor_of(&details));
         let limit = deadline.checked_duration_since(Instant::now())?;
         let query = LogQuery {
