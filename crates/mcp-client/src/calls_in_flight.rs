@@ -3,7 +3,7 @@
 //!
 //! Such a message belongs to a call only if that is certain: all calls in flight are for one caller.
 //! A call that was abandoned (cancelled, timed out, broken off) counts as well, until the server has
-//! answered it or for ten minutes, since servers may go on with a cancelled call.
+//! answered it or for a minute, since servers may go on with a cancelled call.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -15,8 +15,10 @@ use crate::response_routes::ResponseRoutes;
 use crate::sync::lock;
 use crate::{CallerId, Unattributed};
 
-/// Time for which an abandoned call counts as in flight: the longest timeout of a call in the gateway.
-const ABANDONED_TIMEOUT: Duration = Duration::from_secs(600);
+/// Time for which an abandoned call counts as in flight. Most servers do not answer a cancelled call, so
+/// its end cannot be seen: twice the usual timeout of a call (30 s) is left for it. Longer would let one
+/// client that keeps leaving calls stop the questions of all others for long.
+const ABANDONED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Limit of abandoned calls that are remembered one by one.
 const MAX_ABANDONED_CALLS: usize = 1024;
 
@@ -74,6 +76,13 @@ impl CallsInFlight {
         if table.waiting.remove(&id).is_none() {
             table.abandoned.retain(|call| call.id != id);
         }
+    }
+
+    /// Forgets the abandoned calls: the server has lost its session, and they with it.
+    pub(crate) fn session_lost(&self) {
+        let table = &mut *lock(&self.0);
+        table.abandoned.clear();
+        table.crowded_until = None;
     }
 
     /// The receiver of a message that names no request: the newest call of the only caller.
@@ -204,7 +213,7 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn abandoned_call_counts_until_its_answer_or_ten_minutes() {
+    async fn abandoned_call_counts_until_its_answer_or_for_a_minute() {
         let calls = CallsInFlight::default();
         let waiting = calls.enter(9, &routes(2));
         for id in 1..=2 {
@@ -212,7 +221,7 @@ mod tests {
         }
         assert_eq!(recipient(&calls), "several");
         calls.answered(1);
-        tokio::time::advance(ABANDONED_TIMEOUT - Duration::from_millis(1)).await;
+        tokio::time::advance(Duration::from_secs(60) - Duration::from_millis(1)).await;
         assert_eq!(recipient(&calls), "several");
         tokio::time::advance(Duration::from_millis(1)).await;
         assert_eq!(recipient(&calls), "2");
@@ -222,6 +231,19 @@ mod tests {
         assert_eq!(recipient(&calls), "2");
         waiting.answered();
         assert_eq!(recipient(&calls), "client");
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn lost_session_takes_its_abandoned_calls_along() {
+        let calls = CallsInFlight::default();
+        for id in 0..2 * MAX_ABANDONED_CALLS as u64 {
+            drop(calls.enter(id, &routes(1)));
+        }
+        let waiting = calls.enter(u64::MAX, &routes(2));
+        assert_eq!(recipient(&calls), "several");
+        calls.session_lost();
+        assert_eq!(recipient(&calls), "2");
+        waiting.answered();
     }
 
     #[tokio::test(start_paused = true)]

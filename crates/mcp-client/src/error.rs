@@ -146,6 +146,25 @@ impl Error {
         )
     }
 
+    /// Returns true if the server has answered the request or did not accept it. After any other error it may
+    /// still work on it: a proxy that has waited long enough answers in its place, with 502 or 504.
+    pub(crate) fn ends_the_request(&self) -> bool {
+        match self {
+            Self::Invalid(_)
+            | Self::Unreachable { .. }
+            | Self::Busy { .. }
+            | Self::SessionLost { .. }
+            | Self::Rpc(_)
+            | Self::InvalidAnswer { .. } => true,
+            Self::Timeout { .. } | Self::Protocol { .. } | Self::Closed { .. } => false,
+            Self::Http { status: 408, .. } => false,
+            Self::Http {
+                status: 500, error, ..
+            } => error.is_some(),
+            Self::Http { status, .. } => *status < 500,
+        }
+    }
+
     /// Returns true if the connection or the server failed, rather than this request: for circuit
     /// breakers. A JSON-RPC error is a response, with any HTTP status.
     pub fn is_transport_failure(&self) -> bool {
@@ -179,6 +198,7 @@ impl fmt::Display for Error {
                     300..400 => {
                         f.write_str(", a redirect, which is not followed: set its final URL")
                     }
+                    404 | 405 => f.write_str(": check the path of its URL"),
                     _ => Ok(()),
                 }
             }
@@ -205,5 +225,59 @@ impl std::error::Error for Error {
 impl fmt::Display for RpcError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "the server answered with JSON-RPC error {}", self.code)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn answer_of_a_proxy_does_not_end_the_request() {
+        let peer: Arc<str> = "p".into();
+        let http = |status, has_error: bool| Error::Http {
+            peer: peer.clone(),
+            status,
+            retry_after: None,
+            error: has_error.then(|| RpcError::new(-32603, "Internal error")),
+        };
+        for (error, ends) in [
+            (http(307, false), true),
+            (http(400, true), true),
+            (http(401, false), true),
+            (http(404, false), true),
+            (http(408, false), false),
+            (http(429, false), true),
+            (http(499, false), true),
+            (http(500, false), false),
+            (http(500, true), true),
+            (http(502, false), false),
+            (http(503, true), false),
+            (http(504, true), false),
+            (Error::Rpc(RpcError::new(-1, "")), true),
+            (Error::invalid_answer(&peer, "invalid JSON"), true),
+            (Error::Busy { peer: peer.clone() }, true),
+            (Error::SessionLost { peer: peer.clone() }, true),
+            (Error::protocol(&peer, "not JSON"), false),
+            (Error::closed(&peer, "it has exited"), false),
+        ] {
+            assert_eq!(error.ends_the_request(), ends, "{error}");
+        }
+    }
+
+    #[test]
+    fn wrong_path_is_named() {
+        for status in [404, 405] {
+            let error = Error::Http {
+                peer: "p".into(),
+                status,
+                retry_after: None,
+                error: None,
+            };
+            assert_eq!(
+                error.to_string(),
+                format!("p answered with HTTP {status}: check the path of its URL")
+            );
+        }
     }
 }

@@ -111,8 +111,7 @@ impl Client {
         let in_flight = self.0.inbound.calls.enter(request.id, &routes);
         let answer = self.0.transport.exchange(request, routes).await;
         cancel.id = None;
-        // After any other error the server may still work on the request.
-        if !matches!(&answer, Err(Error::Closed { .. } | Error::Protocol { .. })) {
+        if answer.as_ref().err().is_none_or(Error::ends_the_request) {
             in_flight.answered();
         }
         answer

@@ -34,6 +34,8 @@ pub struct Hints<'a> {
     pub negotiated: Option<Revision>,
     /// True over HTTP, where the modern era repeats the envelope in headers.
     pub has_headers: bool,
+    /// True over HTTP+SSE, the transport of 2024-11-05, on which requests of the modern era are refused.
+    pub is_old_transport: bool,
 }
 
 impl Era {

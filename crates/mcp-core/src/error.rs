@@ -71,7 +71,12 @@ pub enum Error {
     /// The body is larger than this many bytes.
     TooLarge(usize),
     /// The requested version is not supported (2026-07-28).
-    UnsupportedVersion(String),
+    UnsupportedVersion {
+        /// The version that the request names.
+        requested: String,
+        /// True if the transport is an older one, which has no modern era.
+        is_old_transport: bool,
+    },
     /// A header and the body differ (2026-07-28).
     HeaderMismatch(String),
 }
@@ -112,7 +117,7 @@ impl Error {
             Self::RateLimited(_) => "rate_limited",
             Self::TooManyInFlight(_) => "too_many_in_flight",
             Self::TooLarge(_) => "too_large",
-            Self::UnsupportedVersion(_) => "unsupported_version",
+            Self::UnsupportedVersion { .. } => "unsupported_version",
             Self::HeaderMismatch(_) => "header_mismatch",
         }
     }
@@ -180,8 +185,16 @@ impl Error {
                 "Request too large",
                 Some(format!("the limit is {limit} bytes")),
             ),
-            Self::UnsupportedVersion(requested) => {
-                ("Unsupported protocol version", Some(requested.clone()))
+            Self::UnsupportedVersion {
+                requested,
+                is_old_transport,
+            } => {
+                let advice = " on the transport of 2024-11-05: send initialize, or POST to /mcp";
+                let advice = if *is_old_transport { advice } else { "" };
+                (
+                    "Unsupported protocol version",
+                    Some(format!("{requested}{advice}")),
+                )
             }
             Self::HeaderMismatch(detail) => ("Header mismatch", Some(detail.clone())),
         }
@@ -218,9 +231,14 @@ impl Error {
             }
             Self::Unauthorized => data["reason"] = json!("Invalid or missing API key"),
             Self::TooManyInFlight(limit) | Self::TooLarge(limit) => data["limit"] = json!(limit),
-            Self::UnsupportedVersion(requested) => {
+            Self::UnsupportedVersion {
+                requested,
+                is_old_transport,
+            } => {
+                let mut supported = supported_versions();
+                supported.retain(|version| !is_old_transport || *version != MODERN);
                 data["requested"] = json!(requested);
-                data["supported"] = json!(supported_versions());
+                data["supported"] = json!(supported);
             }
             Self::ResourceNotFound(uri) => data["uri"] = json!(uri),
             Self::PromptNotFound(name) => data["promptName"] = json!(name),

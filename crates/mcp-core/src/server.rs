@@ -51,7 +51,7 @@ use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use connection::{Connection, Negotiated};
 pub use features::{ServerFeatures, ServerItems, WhyMissing};
-pub use original_request::{OriginalRequest, PreviousRounds};
+pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
 use tasks::Tasks;
 

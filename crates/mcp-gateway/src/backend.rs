@@ -63,12 +63,11 @@ pub(crate) struct Backend {
     status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
     fingerprints: Mutex<Fingerprints>,
-    breaker: CircuitBreaker,
+    /// That of the shared process.
+    breaker: Arc<CircuitBreaker>,
     permits: Semaphore,
     /// The callers' own processes or sessions.
     instances: Instances,
-    /// True while it is probed after a timeout.
-    probing: AtomicBool,
     /// Number of requests to it.
     requests: AtomicU64,
     /// Notified by a request that comes while it is stopped after `idle_timeout`.
@@ -99,9 +98,8 @@ impl Backend {
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
             fingerprints: Mutex::default(),
-            breaker: CircuitBreaker::default(),
+            breaker: Arc::default(),
             instances: Instances::default(),
-            probing: AtomicBool::new(false),
             requests: AtomicU64::new(0),
             wake: Notify::new(),
             restart: Notify::new(),

@@ -22,6 +22,7 @@ use std::sync::Arc;
 
 use mcp_core::jsonrpc::{Json, Members};
 use mcp_core::method::MethodFuture;
+use mcp_core::server::{ExistenceCheck, OriginalRequest};
 use mcp_core::tool::{Call, ToolError};
 use serde_json::value::RawValue;
 use upstream::redact::redacted;
@@ -80,13 +81,20 @@ impl RelayedItem {
     ) -> Result<Members, ToolError> {
         let mut client = ClientRequest::new(call);
         client.params.set(name, json);
+        let check = call.extension::<ExistenceCheck>();
         let event = FinishedRequest {
-            method: Some(method.into()),
+            method: Some(check.map_or(method, |check| check.method).into()),
             item: redacted(item).into(),
             request_bytes: json.len(),
             ..FinishedRequest::default()
         };
-        let mut record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
+        // A subscription is recorded by the audit, when it is accepted or refused.
+        let is_audited = check.is_some_and(|check| check.method == "resources/subscribe");
+        if is_audited && let Some(origin) = call.extension::<OriginalRequest>() {
+            origin.notes.set_target(self.backend.key.shared());
+        }
+        let mut record = (!is_audited)
+            .then(|| RequestRecord::new(&self.relay.log, &self.backend, &client, event));
         let request = RelayedRequest {
             relay: &self.relay,
             backend: &self.backend,
@@ -96,7 +104,9 @@ impl RelayedItem {
             client,
         };
         let result = request.run().await;
-        record.finish(&result);
+        if let Some(record) = &mut record {
+            record.finish(&result);
+        }
         let mut result = result?;
         result.remove("resultType");
         Ok(result)

@@ -64,6 +64,7 @@ impl Reader {
         let frame = Frame::decode(line).map_err(|error| {
             if let Some((id, fault)) = invalid_answer::find(line, &error.fault) {
                 let failed = Err(Error::invalid_answer(&self.peer, fault));
+                self.inbound.calls.answered(id);
                 self.pending.resolve(id, failed);
             }
             error.fault

@@ -59,7 +59,7 @@ impl Error {
             (Self::RateLimited(_) | Self::TooManyInFlight(_), Codefluss) => -32000,
             (Self::RateLimited(_) | Self::TooManyInFlight(_), Extended) => -32011,
             (Self::TooLarge(_), _) => app::TOO_LARGE,
-            (Self::UnsupportedVersion(_), _) => -32022,
+            (Self::UnsupportedVersion { .. }, _) => -32022,
             (Self::HeaderMismatch(_), _) => -32020,
         }
     }
@@ -73,7 +73,7 @@ impl Error {
             | Self::InvalidRequest { .. }
             | Self::Malformed(_)
             | Self::MissingCapability(_)
-            | Self::UnsupportedVersion(_)
+            | Self::UnsupportedVersion { .. }
             | Self::HeaderMismatch(_) => 400,
             Self::Relayed(error) => relayed_status(error),
             _ => 200,

@@ -29,7 +29,7 @@ pub struct AuditedRequest<'a> {
     pub method: &'a str,
     /// The name or URI that the client sent, if it is readable. It may name nothing.
     pub item: Option<Cow<'a, str>>,
-    /// The name of the caller, if it is known.
+    /// The name of the caller's bearer token, if it has one.
     pub caller: Option<&'a Arc<str>>,
     /// W3C `traceparent` of its headers.
     pub traceparent: Option<&'a str>,
@@ -155,7 +155,7 @@ impl Drop for AuditRecord<'_> {
         self.audit.ended(&AuditedRequest {
             method: &self.request.method,
             item: self.item(),
-            caller: self.caller.name(),
+            caller: self.caller.principal(),
             traceparent: self.traceparent,
             target: self.notes.target.get(),
             took: self.server.uptime().saturating_sub(self.started),

@@ -81,6 +81,12 @@ impl Caller {
         self.info.name.as_ref()
     }
 
+    /// The name of its bearer token; `None` if it has none. Its name may then be the id of a session, which is
+    /// a secret.
+    pub(super) fn principal(&self) -> Option<&Arc<str>> {
+        self.name().filter(|_| self.revoked.is_some())
+    }
+
     /// Completes when the caller has disconnected.
     pub(super) async fn disconnected(&self) {
         match &self.disconnected {

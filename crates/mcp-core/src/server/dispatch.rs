@@ -228,6 +228,7 @@ impl Server {
                 era,
                 timeout: self.settings.call_timeout,
                 connection: source.connection.cloned(),
+                principal: source.caller.principal().cloned(),
                 revoked: source.caller.revocation().cloned(),
                 notes: Arc::clone(&control.notes),
             }));

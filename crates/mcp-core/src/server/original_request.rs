@@ -23,10 +23,20 @@ pub struct OriginalRequest {
     pub timeout: Duration,
     /// Its connection or session, if it has one.
     pub connection: Option<Arc<Connection>>,
+    /// The name of the bearer token of its caller; `None` if it has none.
+    pub principal: Option<Arc<str>>,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
     pub revoked: Option<CancellationToken>,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
+}
+
+/// The request for which a resource is only read to see whether it exists, before a subscription to it; an
+/// extension of the calls of such reads.
+#[derive(Clone, Copy, Debug)]
+pub struct ExistenceCheck {
+    /// `resources/subscribe`, which the audit records, or `subscriptions/listen`.
+    pub method: &'static str,
 }
 
 /// The state of earlier rounds of a call (2026-07-28, "Multi Round-Trip Requests"); an extension of

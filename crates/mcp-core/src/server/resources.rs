@@ -1,16 +1,23 @@
 //! `resources/read`, `resources/subscribe` and `resources/unsubscribe`.
 
+use std::sync::Arc;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use serde_json::json;
 
+use super::ExistenceCheck;
 use super::context::Context;
 use super::outcome::{CallEnd, Outcome};
 use super::params::wrong;
 use super::{Server, relayed};
+use crate::era::Era;
 use crate::error::Error;
 use crate::resource::ResourceContents;
 use crate::tool::ToolErrorKind;
+
+/// Limit for the resources of templates in one request for subscriptions: each is read, one after the other.
+const MAX_CHECKED_RESOURCES: usize = 100;
 
 impl Server {
     pub(super) async fn read_resource(&self, context: &Context<'_>) -> Result<Outcome, Error> {
@@ -70,22 +77,35 @@ impl Server {
     /// service knows them. A resource that cannot be read at the moment passes.
     ///
     /// # Errors
-    /// `ResourceNotFound` for the first that is missing.
+    /// `ResourceNotFound` for the first that is missing; `InvalidParams` for more resources of templates than
+    /// are read.
     pub(super) async fn check_resources(
         &self,
         uris: impl IntoIterator<Item = &str>,
         context: &Context<'_>,
     ) -> Result<(), Error> {
         let catalog = self.catalog();
+        let method = match context.era {
+            Era::Modern => "subscriptions/listen",
+            Era::Legacy(_) | Era::Unversioned => "resources/subscribe",
+        };
+        let call = context.call.clone();
+        let call = call.with_extension(Arc::new(ExistenceCheck { method }));
         let mut of_templates = Vec::new();
         for uri in uris {
             let reading = catalog.resources.iter().find_map(|(definition, resource)| {
-                let reading = resource.read(uri, &context.call)?;
+                let reading = resource.read(uri, &call)?;
                 Some((definition.is_template(), reading))
             });
             let unknown = || Error::ResourceNotFound(uri.to_owned());
             let (is_template, reading) = reading.ok_or_else(unknown)?;
             of_templates.extend(is_template.then_some((uri, reading)));
+        }
+        if of_templates.len() > MAX_CHECKED_RESOURCES {
+            let reason = format!(
+                "has more than {MAX_CHECKED_RESOURCES} resources of templates; use another stream for the others"
+            );
+            return Err(wrong("notifications.resourceSubscriptions", &reason));
         }
         let reading = async {
             for (uri, reading) in of_templates {

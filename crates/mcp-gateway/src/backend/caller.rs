@@ -23,9 +23,7 @@ impl Caller {
     /// `isolation = "principal"`. `None` if it has neither.
     pub(crate) fn new(call: &Call, isolation: Isolation) -> Option<Self> {
         let origin = call.extension::<OriginalRequest>()?;
-        // Without a token the name is that of a session.
-        let principal = call.client().name.as_ref();
-        let principal = principal.filter(|_| origin.revoked.is_some());
+        let principal = origin.principal.as_ref();
         let connection = origin.connection.as_ref();
         let connection =
             connection.filter(|_| principal.is_none() || isolation != Isolation::Principal);
@@ -38,6 +36,14 @@ impl Caller {
             connection: connection.cloned(),
             revoked: origin.revoked.clone(),
         })
+    }
+
+    /// Returns the caller to whom questions and log messages that name no call are attributed. In a process
+    /// that all share, only calls of one session are certainly of one client: two clients may use one token.
+    /// `None` makes each call one of a caller of its own.
+    pub(super) fn attributed(&self, isolation: Isolation) -> Option<CallerId> {
+        let is_certain = isolation != Isolation::Shared || self.connection.is_some();
+        is_certain.then(|| self.id.clone())
     }
 
     /// Completes when its session has ended or its token is revoked.
@@ -55,5 +61,59 @@ async fn cancelled(token: Option<&CancellationToken>) {
     match token {
         Some(token) => token.cancelled().await,
         None => std::future::pending().await,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mcp_core::era::Era;
+    use mcp_core::jsonrpc::Members;
+
+    use super::*;
+
+    fn call(principal: Option<&str>, connection: Option<&Arc<Connection>>) -> Call {
+        Call::default().with_extension(Arc::new(OriginalRequest {
+            params: Members::default(),
+            traceparent: None,
+            era: Era::Modern,
+            timeout: Duration::ZERO,
+            connection: connection.cloned(),
+            principal: principal.map(Arc::from),
+            revoked: principal.map(|_| CancellationToken::new()),
+            notes: Arc::default(),
+        }))
+    }
+
+    #[test]
+    fn caller_is_attributed_only_if_it_is_certain() {
+        use Isolation::{Principal, Session, Shared};
+        let connection = Arc::new(Connection::default());
+        let session = || Some(CallerId::Number(connection.id()));
+        let ada = || Some(CallerId::Name("ada".into()));
+        // The caller's instance, and the caller that is asked.
+        for (principal, has_session, isolation, id, attributed) in [
+            (None, false, Shared, None, None),
+            (None, false, Principal, None, None),
+            (None, true, Shared, session(), session()),
+            (None, true, Principal, session(), session()),
+            (Some("ada"), false, Shared, ada(), None),
+            (Some("ada"), false, Session, ada(), ada()),
+            (Some("ada"), false, Principal, ada(), ada()),
+            (Some("ada"), true, Shared, session(), session()),
+            (Some("ada"), true, Session, session(), session()),
+            (Some("ada"), true, Principal, ada(), ada()),
+        ] {
+            let connection = has_session.then_some(&connection);
+            let caller = Caller::new(&call(principal, connection), isolation);
+            let found = caller.as_ref().map(|caller| caller.id.clone());
+            assert_eq!(found, id, "{principal:?} {has_session} {isolation:?}");
+            let found = caller.and_then(|caller| caller.attributed(isolation));
+            assert_eq!(
+                found, attributed,
+                "{principal:?} {has_session} {isolation:?}"
+            );
+        }
     }
 }

@@ -1,5 +1,7 @@
-//! A circuit breaker: a backend that does not answer gets no requests for a while.
+//! A circuit breaker: a backend that does not answer gets no requests for a while. Each process or session
+//! of a backend has its own, so that one caller's does not cut off the others.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use parking_lot::Mutex;
@@ -14,7 +16,11 @@ const OPEN_TIME: Duration = Duration::from_secs(30);
 ///
 /// Only transport failures count: an error that the backend has answered with is an answer.
 #[derive(Default)]
-pub(crate) struct CircuitBreaker(Mutex<BreakerState>);
+pub(crate) struct CircuitBreaker {
+    state: Mutex<BreakerState>,
+    /// True while a probe runs after a timeout.
+    is_probed: AtomicBool,
+}
 
 #[derive(Default)]
 struct BreakerState {
@@ -27,7 +33,7 @@ impl CircuitBreaker {
     /// Lets a call pass, or returns the time until the next try. Then one call passes, and the others
     /// are rejected until it has ended.
     pub(crate) fn enter(&self) -> Result<(), Duration> {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         let Some(until) = state.open_until else {
             return Ok(());
         };
@@ -41,12 +47,12 @@ impl CircuitBreaker {
 
     /// Closes the circuit: the backend has answered.
     pub(crate) fn succeeded(&self) {
-        *self.0.lock() = BreakerState::default();
+        *self.state.lock() = BreakerState::default();
     }
 
     /// Counts a transport failure. Returns true if that has opened the circuit.
     pub(crate) fn failed(&self) -> bool {
-        let mut state = self.0.lock();
+        let mut state = self.state.lock();
         state.failures += 1;
         if state.failures < MAX_FAILURES {
             return false;
@@ -56,9 +62,19 @@ impl CircuitBreaker {
         was_closed
     }
 
+    /// Begins a probe. Returns false if one runs.
+    pub(crate) fn begin_probe(&self) -> bool {
+        !self.is_probed.swap(true, Ordering::Relaxed)
+    }
+
+    /// Ends the probe.
+    pub(crate) fn end_probe(&self) {
+        self.is_probed.store(false, Ordering::Relaxed);
+    }
+
     /// The time until the next try; `None` while closed.
     pub(crate) fn open_for(&self) -> Option<Duration> {
-        let until = self.0.lock().open_until?;
+        let until = self.state.lock().open_until?;
         Some(until.saturating_duration_since(Instant::now()))
     }
 }

@@ -16,6 +16,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 use upstream::redact::redacted;
 
+use super::circuit_breaker::CircuitBreaker;
 use super::supervise::{STREAM_RETRY_INTERVAL, STREAM_TIMEOUT, enable_all_log_levels};
 use super::{Backend, Caller, connect};
 
@@ -35,6 +36,7 @@ pub(super) struct Instances {
 struct Instance {
     /// The client once it is started, or the reason why it did not start.
     client: watch::Sender<Option<Result<Client, String>>>,
+    breaker: Arc<CircuitBreaker>,
     /// Number of requests that use it.
     users: AtomicUsize,
     last_used: Mutex<Instant>,
@@ -90,6 +92,7 @@ impl Instances {
         }
         let instance = Arc::new(Instance {
             client: watch::Sender::default(),
+            breaker: Arc::default(),
             users: AtomicUsize::default(),
             last_used: Mutex::new(Instant::now()),
             end: CancellationToken::new(),
@@ -156,6 +159,16 @@ impl Lease {
     fn new(instance: &Arc<Instance>) -> Self {
         instance.users.fetch_add(1, Ordering::Relaxed);
         Self(Arc::clone(instance))
+    }
+
+    /// The circuit breaker of the instance.
+    pub(super) fn breaker(&self) -> &Arc<CircuitBreaker> {
+        &self.0.breaker
+    }
+
+    /// The client of the instance, if it is started.
+    pub(super) fn started(&self) -> Option<Client> {
+        self.0.client()
     }
 
     /// Waits until the instance is started.

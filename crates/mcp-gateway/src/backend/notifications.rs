@@ -40,7 +40,9 @@ impl Handler for Notifications {
         }
     }
 
-    /// Outside of a call there is no client to ask; the gateway itself has no roots.
+    /// Outside of a call there is no client to ask; the gateway itself has no roots. During calls of several
+    /// clients, `roots/list` is refused like any question: an empty list would be a statement about clients
+    /// that nobody has asked, and a server may take it for "no limits".
     fn request(&self, method: &str, _: Option<&RawValue>) -> Reply {
         let answer = if method == "roots/list" {
             RawValue::from_string(r#"{"roots":[]}"#.to_owned())
@@ -91,15 +93,16 @@ impl Backend {
         let advice = match self.config.isolation {
             Isolation::Shared => format!(
                 "`isolation = \"session\"` or `isolation = \"principal\"` in [backends.{key}] gives \
-                 each client its own process or session"
+                 each client its own process or session; clients of 2026-07-28 need a token for that \
+                 (`--token-file`)"
             ),
             _ => "these clients have neither a token nor a session, so they share a process or session; \
                   set up tokens (`--token-file`)"
                 .to_owned(),
         };
         format!(
-            "Several clients use the backend {key}, or left a call of it in the last 10 minutes, so the \
-             client to ask is not certain: {advice}."
+            "Several calls of the backend {key} are in progress, or were left in the last minute, so the \
+             client to ask is not certain: {advice}. `gateway_restart` ends calls that were left."
         )
     }
 

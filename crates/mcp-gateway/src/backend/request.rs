@@ -13,6 +13,7 @@ use serde_json::value::RawValue;
 use tokio::time::Instant;
 use upstream::redact::redacted;
 
+use super::circuit_breaker::CircuitBreaker;
 use super::instances::Lease;
 use super::{Backend, BackendState, BackendStatus, Caller};
 use crate::config::Isolation;
@@ -80,6 +81,7 @@ impl RequestError {
 /// The client for one request.
 struct Route {
     client: Client,
+    breaker: Arc<CircuitBreaker>,
     /// The generation of the shared process.
     generation: u64,
     /// The caller's own instance.
@@ -101,9 +103,11 @@ impl Backend {
             let text = "is busy with other calls; try again in a few seconds";
             return Err(self.unavailable(text));
         };
-        let options = options.caller(caller.map(|caller| caller.id.clone()));
+        let isolation = self.config.isolation;
+        let options = options.caller(caller.and_then(|caller| caller.attributed(isolation)));
         let route = self.route(caller, None).await?;
-        let error = match self.send(&route.client, method, params, &options).await {
+        let sent = self.send(&route.client, &route.breaker, method, params, &options);
+        let error = match sent.await {
             Ok(result) => return Ok(result),
             Err(error) => error,
         };
@@ -114,7 +118,7 @@ impl Backend {
         // The client of a child that has exited stays closed; the restarted child has another one.
         let exited = self.config.is_child().then_some(&route);
         let route = self.route(caller, exited).await?;
-        self.send(&route.client, method, params, &options)
+        self.send(&route.client, &route.breaker, method, params, &options)
             .await
             .map_err(|error| match error {
                 error if error.was_not_sent() => self.unavailable("cannot be reached"),
@@ -129,65 +133,82 @@ impl Backend {
         caller: Option<&Caller>,
         exited: Option<&Route>,
     ) -> Result<Route, RequestError> {
-        if let Err(wait) = self.breaker.enter() {
-            let wait = wait.as_secs() + 1;
-            let text = format!("does not answer; the next try is in {wait} s at the earliest");
-            return Err(self.unavailable(&text));
-        }
         let is_shared = self.config.isolation == Isolation::Shared;
         if let Some(caller) = caller.filter(|_| !is_shared) {
             let exited = exited.and_then(|route| route.lease.as_ref());
             let leased = self.lease(caller, exited).await;
             let (lease, client) = leased.map_err(|reason| self.unavailable(&reason))?;
+            self.enter(lease.breaker())?;
             return Ok(Route {
                 client,
+                breaker: Arc::clone(lease.breaker()),
                 generation: 0,
                 lease: Some(lease),
             });
         }
+        self.enter(&self.breaker)?;
         if exited.is_none() {
             self.requests.fetch_add(1, Ordering::Relaxed);
         }
         let (client, generation) = self.client(exited.map(|route| route.generation)).await?;
         Ok(Route {
             client,
+            breaker: Arc::clone(&self.breaker),
             generation,
             lease: None,
         })
     }
 
-    /// Probes the backend after the timeout of a call, which a slow tool or a hanging backend can
-    /// cause: sends pings until one is answered or the circuit breaker opens.
-    pub(crate) fn probe_after_timeout(self: &Arc<Self>) {
-        if self.probing.swap(true, Ordering::Relaxed) {
+    /// Lets a request pass the circuit breaker.
+    fn enter(&self, breaker: &CircuitBreaker) -> Result<(), RequestError> {
+        breaker.enter().map_err(|wait| {
+            let wait = wait.as_secs() + 1;
+            let text = format!("does not answer; the next try is in {wait} s at the earliest");
+            self.unavailable(&text)
+        })
+    }
+
+    /// Probes the process or session of a caller after the timeout of a call, which a slow tool or a hanging
+    /// backend can cause: sends pings until one is answered or its circuit breaker opens.
+    pub(crate) fn probe_after_timeout(self: &Arc<Self>, caller: Option<&Caller>) {
+        let instance = self.keep_instance(caller);
+        let breaker = match &instance {
+            Some(lease) => Arc::clone(lease.breaker()),
+            None => Arc::clone(&self.breaker),
+        };
+        if !breaker.begin_probe() {
             return;
         }
         let backend = Arc::clone(self);
         tokio::spawn(async move {
-            while backend.breaker.open_for().is_none() {
-                let Some(client) = backend.status().client else {
-                    break;
+            while breaker.open_for().is_none() {
+                let client = match &instance {
+                    Some(lease) => lease.started(),
+                    None => backend.status().client,
                 };
+                let Some(client) = client else { break };
                 let method = match client.era() {
                     Era::Modern => "server/discover",
                     Era::Legacy(_) | Era::Unversioned => "ping",
                 };
                 let (params, options) = (Members::default(), Options::default());
                 let options = options.timeout(PROBE_TIMEOUT);
-                match backend.send(&client, method, &params, &options).await {
+                let sent = backend.send(&client, &breaker, method, &params, &options);
+                match sent.await {
                     Err(error) if error.is_transport_failure() => {}
                     // An error of the backend is an answer as well.
                     _ => break,
                 }
                 tokio::time::sleep(PROBE_TIMEOUT / 10).await;
             }
-            backend.probing.store(false, Ordering::Relaxed);
+            breaker.end_probe();
         });
     }
 
     async fn send(
         &self,
         client: &Client,
+        breaker: &CircuitBreaker,
         method: &str,
         params: &Members,
         options: &Options,
@@ -197,11 +218,11 @@ impl Backend {
             // Not counted for a child: its supervisor restarts it with a backoff.
             Err(Error::Closed { .. } | Error::Unreachable { .. }) if self.config.is_child() => {}
             Err(error) if error.is_transport_failure() => {
-                if self.breaker.failed() {
+                if breaker.failed() {
                     tracing::warn!(backend = %self.key, %error, "does not answer; circuit breaker open");
                 }
             }
-            _ => self.breaker.succeeded(),
+            _ => breaker.succeeded(),
         }
         answer
     }

@@ -30,7 +30,8 @@ pub(crate) struct Snapshot {
 
 impl Snapshot {
     /// Reads the lists that the backend has declared; all of them if it declares nothing, since it has no
-    /// handshake. A list whose method it does not know is empty.
+    /// handshake. A list whose method it does not know is empty; of the tools only if it says so itself, since
+    /// whatever else answers at a wrong URL would look like a server without tools.
     pub(super) async fn read(client: &Client) -> Result<Self, Error> {
         let server = client.server();
         let declared =
@@ -45,7 +46,7 @@ impl Snapshot {
         if has("tools") {
             let tools = list(client, "tools/list", "tools", "name").await;
             snapshot.tools = match tools {
-                Err(error) if declares_nothing && is_unknown_method(&error) => Vec::new(),
+                Err(error) if declares_nothing && says_unknown_method(&error) => Vec::new(),
                 tools => tools?,
             };
         }
@@ -151,7 +152,6 @@ fn optional(
 
 /// Returns true if the backend does not know the method. Some servers say so with an HTTP status only.
 fn is_unknown_method(error: &Error) -> bool {
-    let code = error.rpc().map(|error| error.code);
     let is_status = matches!(
         error,
         Error::Http {
@@ -159,5 +159,11 @@ fn is_unknown_method(error: &Error) -> bool {
             ..
         }
     );
-    is_status || code == Some(METHOD_NOT_FOUND.into())
+    is_status || says_unknown_method(error)
+}
+
+/// Returns true if the backend says in JSON-RPC that it does not know the method.
+fn says_unknown_method(error: &Error) -> bool {
+    let error = error.rpc();
+    error.is_some_and(|error| error.code == i64::from(METHOD_NOT_FOUND))
 }

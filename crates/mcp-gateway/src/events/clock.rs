@@ -4,22 +4,27 @@ use std::time::Instant;
 
 use upstream::time::Timestamp;
 
+/// No event is older: 2000-01-01, in seconds.
+const EARLIEST_TIME_S: i64 = 946_684_800;
+
 /// The time by which events are removed for their age.
 ///
 /// A wrong clock, for example years ahead after a start without a battery, would otherwise remove all
-/// events at once. This one starts at the time of the newest event and advances at most at twice the
-/// speed of the monotonic clock: an hour with a wrong clock costs two hours of the oldest events, and
-/// the time after a long pause is caught up.
+/// events at once. This one starts where it was when the store was used last, or at the time of the newest
+/// event, and advances at most at twice the speed of the monotonic clock: an hour with a wrong clock costs two
+/// hours of the oldest events, and the time after a long pause is caught up. The time of the newest event
+/// alone would not do: after a start with a wrong clock it is wrong, too.
 pub(super) struct RetentionClock {
     time: Timestamp,
     read_at: Instant,
 }
 
 impl RetentionClock {
-    /// Starts the clock; `newest` is the time of the newest event.
-    pub(super) fn new(system: Timestamp, newest: Option<Timestamp>, now: Instant) -> Self {
+    /// Starts the clock; `before` is its time in the store, or that of the newest event.
+    pub(super) fn new(system: Timestamp, before: Option<Timestamp>, now: Instant) -> Self {
+        let before = before.filter(is_plausible);
         Self {
-            time: newest.map_or(system, |newest| newest.min(system)),
+            time: before.map_or(system, |before| before.min(system)),
             read_at: now,
         }
     }
@@ -27,11 +32,18 @@ impl RetentionClock {
     /// Returns the time; `system` is that of the system's clock.
     pub(super) fn read(&mut self, system: Timestamp, now: Instant) -> Timestamp {
         let passed = now.saturating_duration_since(self.read_at);
-        let limit = self.time.checked_add(passed * 2);
+        let time = Some(self.time).filter(is_plausible);
+        let limit = time.and_then(|time| time.checked_add(passed * 2).ok());
         self.time = limit.map_or(system, |limit| limit.min(system));
         self.read_at = now;
         self.time
     }
+}
+
+/// Returns false for the time of a clock that was never set, such as 1970: waiting for it to catch up would
+/// end the retention.
+fn is_plausible(time: &Timestamp) -> bool {
+    time.as_second() >= EARLIEST_TIME_S
 }
 
 #[cfg(test)]
@@ -62,5 +74,16 @@ mod tests {
         assert_eq!(later.read(at(1_100), hour), at(700), "after a pause");
         let mut wrong = RetentionClock::new(at(0), Some(at(9_000)), start);
         assert_eq!(wrong.read(at(0), start), at(0), "an event of the future");
+    }
+
+    #[test]
+    fn clock_that_was_never_set_is_not_waited_for() {
+        let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
+        let (start, today) = (Instant::now(), at(1_000_000_000));
+        let mut clock = RetentionClock::new(at(7), None, start);
+        assert_eq!(clock.read(at(8), start), at(8));
+        assert_eq!(clock.read(today, start), today);
+        let mut stored = RetentionClock::new(today, Some(at(7)), start);
+        assert_eq!(stored.read(today, start), today);
     }
 }

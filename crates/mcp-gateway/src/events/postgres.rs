@@ -98,6 +98,10 @@ impl Store for Postgres {
         within(&self.runtime, find::find(&self.client, query))
     }
 
+    fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        within(&self.runtime, retain::clock(&self.client))
+    }
+
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
         let (client, size) = (&mut self.client, &mut self.size);
         let removing = retain::remove_excess(client, size, retention, now);

@@ -107,9 +107,16 @@ impl Store for Sqlite {
         find::find(&self.connection, query)
     }
 
+    fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(retain::clock(&self.connection)?)
+    }
+
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
         self.verify()?;
-        self.remove_excess(retention, now)
+        let has_more = self.remove_excess(retention, now)?;
+        // After the removal, which makes room on a full disk.
+        retain::set_clock(&self.connection, now)?;
+        Ok(has_more)
     }
 }
 

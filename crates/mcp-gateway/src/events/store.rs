@@ -31,7 +31,16 @@ pub(crate) trait Store {
     /// When they cannot be read.
     fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError>;
 
-    /// Removes some of the oldest events beyond the limits. Returns true if there may be more of them.
+    /// Returns the latest time for which events were removed; `None` in a new store.
+    ///
+    /// # Errors
+    /// When it cannot be read.
+    fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
+        Ok(None)
+    }
+
+    /// Removes some of the oldest events beyond the limits, and stores `now` for [`Store::clock`].
+    /// Returns true if there may be more of them.
     ///
     /// # Errors
     /// When they cannot be removed.

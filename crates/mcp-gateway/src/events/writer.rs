@@ -26,6 +26,9 @@ const CHECK_INTERVAL: Duration = Duration::from_secs(2);
 const MIN_RETRY_DELAY: Duration = Duration::from_millis(100);
 const MAX_RETRY_DELAY: Duration = Duration::from_secs(5);
 
+/// After this time without a replacement of the store the next one is followed at once again.
+const REPLACEMENT_INTERVAL: Duration = Duration::from_secs(10);
+
 pub(super) struct Writer<L> {
     queue: Arc<Queue>,
     location: L,
@@ -37,6 +40,9 @@ pub(super) struct Writer<L> {
     reported_drops: u64,
     /// The reason why the store was replaced, until an event reports it.
     replaced: Option<String>,
+    /// The time of the last replacement, and the delay after the next one.
+    last_replaced: Option<Instant>,
+    replacement_delay: Duration,
     last_check: Instant,
     /// Started when the store is opened for the first time.
     clock: Option<RetentionClock>,
@@ -60,6 +66,8 @@ impl<L: OpenStore> Writer<L> {
             batch: Vec::new(),
             reported_drops: 0,
             replaced: None,
+            last_replaced: None,
+            replacement_delay: Duration::ZERO,
             last_check: Instant::now(),
             clock: None,
             last_retain: Instant::now(),
@@ -150,7 +158,10 @@ impl<L: OpenStore> Writer<L> {
         let take = room.min(state.events.len());
         let events: Vec<Event> = state.events.drain(..take).collect();
         drop(state);
-        if let Some(reason) = self.replaced.take() {
+        let is_reported = |record: &Record| record.event_type == kind::EVENTS_REPLACED;
+        if let Some(reason) = self.replaced.take()
+            && !self.batch.iter().any(is_reported)
+        {
             let facts = json!({"reason": reason});
             let event = Event::new(kind::EVENTS_REPLACED, EventStatus::Failure, facts);
             self.batch.insert(0, event.into());
@@ -246,7 +257,7 @@ impl<L: OpenStore> Writer<L> {
         self.store = None;
         if error.fault == StoreFault::Replaced {
             tracing::warn!(reason, "the store of the event log is created again");
-            self.retry_at = Instant::now();
+            self.retry_at = Instant::now() + self.next_replacement_delay();
             let noticed = format!("{}: {reason}", Timestamp::now().strftime("%FT%TZ"));
             self.queue.lock().health.replaced = Some(noticed);
             self.replaced = Some(reason);
@@ -267,6 +278,18 @@ impl<L: OpenStore> Writer<L> {
         }
     }
 
+    /// Returns no delay for the first replacement, and longer ones while the store keeps being replaced.
+    fn next_replacement_delay(&mut self) -> Duration {
+        let last = self.last_replaced.replace(Instant::now());
+        if last.is_none_or(|last| last.elapsed() > REPLACEMENT_INTERVAL) {
+            self.replacement_delay = MIN_RETRY_DELAY;
+            return Duration::ZERO;
+        }
+        let delay = self.replacement_delay;
+        self.replacement_delay = (delay * 2).min(MAX_RETRY_DELAY);
+        delay
+    }
+
     fn count_lost(&mut self) {
         let mut state = self.queue.lock();
         let lost = (state.events.len() + self.batch.len()) as u64;
@@ -278,16 +301,15 @@ impl<L: OpenStore> Writer<L> {
     }
 }
 
-/// Starts the clock of the retention at the newest event.
+/// Starts the clock of the retention where it was, or at the newest event.
 fn start_clock(store: &mut dyn Store) -> RetentionClock {
     let newest = Query {
         limit: 1,
         ..Query::default()
     };
-    let newest = store
-        .find(&newest)
-        .ok()
-        .and_then(|found| found.into_iter().next());
-    let newest = newest.map(|record| record.timestamp);
-    RetentionClock::new(Timestamp::now(), newest, Instant::now())
+    let before = store.clock().ok().flatten().or_else(|| {
+        let found = store.find(&newest).ok()?;
+        found.into_iter().next().map(|record| record.timestamp)
+    });
+    RetentionClock::new(Timestamp::now(), before, Instant::now())
 }

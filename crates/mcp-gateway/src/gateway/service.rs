@@ -29,7 +29,8 @@ impl mcp_serve::Service for Gateway {
     const LOGS: bool = true;
     const RELAYS: bool = true;
 
-    /// The gateway is degraded while a backend is down; `gateway_status` has the details.
+    /// The gateway is degraded while a backend is down. The reasons are only in `gateway_status`: this text is
+    /// in `/readyz`, which needs no token.
     async fn probe(&self) -> Result<(), ToolError> {
         let mut down: Vec<String> = self
             .backends()
@@ -39,12 +40,12 @@ impl mcp_serve::Service for Gateway {
             .collect();
         let config = self.config();
         let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
-        down.extend(unusable.map(|(key, reason)| format!("{key} ({reason})")));
+        down.extend(unusable.map(|(key, _)| key.to_string()));
         if down.is_empty() {
             return Ok(());
         }
         Err(ToolError::unavailable(format!(
-            "backends that are not running: {}",
+            "backends that are not running: {}; gateway_status has the reasons",
             down.join(", ")
         )))
     }

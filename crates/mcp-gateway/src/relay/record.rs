@@ -32,7 +32,8 @@ impl RequestRecord {
         client: &ClientRequest<'_>,
         event: FinishedRequest,
     ) -> Self {
-        if let Some(origin) = client.call.extension::<OriginalRequest>() {
+        let origin = client.call.extension::<OriginalRequest>();
+        if let Some(origin) = origin {
             origin.notes.take_over();
         }
         Self {
@@ -41,7 +42,7 @@ impl RequestRecord {
             trace: client.trace,
             started: Instant::now(),
             event: Some(FinishedRequest {
-                principal: client.call.client().name.clone(),
+                principal: origin.and_then(|origin| origin.principal.clone()),
                 backend: Some(backend.key.shared()),
                 ..event
             }),

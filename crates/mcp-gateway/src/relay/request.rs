@@ -178,7 +178,8 @@ impl RelayedRequest<'_> {
                 return Err(ToolError::new(ToolErrorKind::Cancelled, text));
             }
             after = &mut timeout => {
-                self.backend.probe_after_timeout();
+                let caller = Caller::new(self.client.call, self.backend.config.isolation);
+                self.backend.probe_after_timeout(caller.as_ref());
                 let text = format!(
                     "The backend {key} did not answer within {} s; the call was cancelled there but \
                      may still take effect.",

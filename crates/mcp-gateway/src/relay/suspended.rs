@@ -30,6 +30,24 @@ pub(super) struct SentRequest {
     pub(super) guard: DropGuard,
 }
 
+impl SentRequest {
+    /// Reads the response also while nobody waits for it: a backend may end the call without an answer to its
+    /// question, and the call is over then.
+    fn run_in_background(&mut self) {
+        let over = Box::pin(std::future::ready(Err(RequestError::Unavailable(
+            "The call has ended.".to_owned(),
+        ))));
+        let pending = std::mem::replace(&mut self.pending, over);
+        let running = AbortOnDropHandle::new(tokio::spawn(pending));
+        self.pending = Box::pin(async move {
+            running.await.unwrap_or_else(|error| {
+                tracing::error!(%error, "a request to a backend has failed");
+                Err(RequestError::Unavailable("The call has failed.".to_owned()))
+            })
+        });
+    }
+}
+
 /// A request whose backend waits for the answer to its question (2024-11-05 to 2025-11-25).
 pub(super) struct SuspendedRequest {
     pub(super) request: SentRequest,
@@ -60,9 +78,10 @@ impl SuspendedRequests {
     /// cancelled in time: other callers of its backend cannot be asked meanwhile.
     pub(super) fn add(
         self: &Arc<Self>,
-        suspended: SuspendedRequest,
+        mut suspended: SuspendedRequest,
         owner: Owner,
     ) -> Option<String> {
+        suspended.request.run_in_background();
         let name = Uuid::new_v4().simple().to_string();
         let (all, expired) = (Arc::downgrade(self), name.clone());
         let expiry = tokio::spawn(async move {

@@ -159,6 +159,6 @@ impl McpEndpoint {
     }
 
     fn session(&self, headers: &HeaderMap, client: &Authenticated) -> Option<Session> {
-        session_id(headers).and_then(|id| self.sessions.open(id, client.name()))
+        session_id(headers).and_then(|id| self.sessions.open(id, client.name(), || client.share()))
     }
 }

@@ -24,7 +24,8 @@ use crate::key::random;
 const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Limit by which the clock of a replica may be ahead, and by which ours may step back.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
-/// Sessions in memory at the same time; the oldest are removed.
+/// Sessions in memory at the same time. Beyond that, the oldest of the client with the most sessions is removed:
+/// a client that opens many ends its own and no other's.
 const MAX_LIVE_SESSIONS: usize = 10_000;
 /// Ended sessions that are remembered until they would have expired; the oldest are removed.
 const MAX_REVOKED_SESSIONS: usize = 100_000;
@@ -36,11 +37,19 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct LiveSessions {
-    /// By session id, each with a serial number.
-    connections: HashMap<String, (u64, Arc<Connection>)>,
+    /// By session id.
+    connections: HashMap<String, LiveSession>,
     next_serial: u64,
     revoked: HashMap<String, ()>,
     revoked_order: VecDeque<String>,
+}
+
+struct LiveSession {
+    /// Ascending with the time at which it was opened.
+    serial: u64,
+    /// The client that its place counts for: its token, or its address where no token is required.
+    client: String,
+    connection: Arc<Connection>,
 }
 
 /// The session of a request. When dropped, an idle session is removed from memory.
@@ -92,16 +101,21 @@ impl Sessions {
     }
 
     /// Opens the session with this id if it belongs to `principal` and has not ended. Unknown, foreign
-    /// and ended ids are indistinguishable.
-    pub(super) fn open(self: &Arc<Self>, id: &str, principal: &str) -> Option<Session> {
+    /// and ended ids are indistinguishable. `client` names the one that its place in memory counts for.
+    pub(super) fn open(
+        self: &Arc<Self>,
+        id: &str,
+        principal: &str,
+        client: impl FnOnce() -> String,
+    ) -> Option<Session> {
         let negotiated = self.read(id, principal)?;
         let mut live = self.live.lock();
         if live.revoked.contains_key(id) {
             return None;
         }
         let connection = match live.connections.get(id) {
-            Some((_, connection)) => Arc::clone(connection),
-            None => live.add(id, Connection::from_negotiated(negotiated)),
+            Some(live) => Arc::clone(&live.connection),
+            None => live.add(id, client(), Connection::from_negotiated(negotiated)),
         };
         drop(live);
         Some(Session {
@@ -117,8 +131,8 @@ impl Sessions {
             return false;
         }
         let mut live = self.live.lock();
-        if let Some((_, connection)) = live.connections.remove(id) {
-            connection.end();
+        if let Some(ended) = live.connections.remove(id) {
+            ended.connection.end();
         }
         if live.revoked.insert(id.to_owned(), ()).is_some() {
             return false;
@@ -152,24 +166,37 @@ impl Sessions {
 }
 
 impl LiveSessions {
-    fn add(&mut self, id: &str, connection: Connection) -> Arc<Connection> {
+    fn add(&mut self, id: &str, client: String, connection: Connection) -> Arc<Connection> {
         let connection = Arc::new(connection.of_session(id));
         self.next_serial += 1;
-        let entry = (self.next_serial, Arc::clone(&connection));
-        self.connections.insert(id.to_owned(), entry);
-        if self.connections.len() > MAX_LIVE_SESSIONS {
-            let oldest = self
-                .connections
-                .iter()
-                .min_by_key(|(_, (serial, _))| *serial);
-            if let Some(oldest) = oldest.map(|(id, _)| id.clone())
-                && let Some((_, removed)) = self.connections.remove(&oldest)
-            {
-                // Otherwise its stream would stay open after the end of the session.
-                removed.end();
-            }
+        let session = LiveSession {
+            serial: self.next_serial,
+            client,
+            connection: Arc::clone(&connection),
+        };
+        self.connections.insert(id.to_owned(), session);
+        if self.connections.len() > MAX_LIVE_SESSIONS
+            && let Some(oldest) = self.oldest_of_the_largest_client()
+            && let Some(removed) = self.connections.remove(&oldest)
+        {
+            // Otherwise its stream would stay open after the end of the session.
+            removed.connection.end();
         }
         connection
+    }
+
+    fn oldest_of_the_largest_client(&self) -> Option<String> {
+        let mut counts: HashMap<&str, usize> = HashMap::new();
+        for session in self.connections.values() {
+            *counts.entry(&session.client).or_default() += 1;
+        }
+        let (largest, _) = counts.into_iter().max_by_key(|(_, count)| *count)?;
+        let of_client = self
+            .connections
+            .iter()
+            .filter(|(_, session)| session.client == largest);
+        let (oldest, _) = of_client.min_by_key(|(_, session)| session.serial)?;
+        Some(oldest.clone())
     }
 }
 
@@ -211,162 +238,4 @@ fn age(issued: u64, now: u64) -> Option<Duration> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    const NEGOTIATED: Negotiated = Negotiated {
-        revision: Revision::V2025_06_18,
-        capabilities: ClientCapabilities {
-            elicitation: true,
-            url_elicitation: true,
-            sampling: false,
-            roots: true,
-        },
-    };
-
-    fn sessions(key: u8) -> Arc<Sessions> {
-        Arc::new(Sessions::new(Signer::new([key; 32])))
-    }
-
-    #[test]
-    fn session_survives_a_restart_and_belongs_to_its_principal() {
-        let id = sessions(1).create_id(NEGOTIATED, "alice").unwrap();
-        assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
-        let replica = sessions(1);
-        let session = replica.open(&id, "alice").unwrap();
-        assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
-        assert_eq!(session.id(), id);
-        assert!(replica.open(&id, "bob").is_none());
-        assert!(!replica.end(&id, "bob"));
-        assert!(sessions(2).open(&id, "alice").is_none());
-        assert!(replica.open(&id, "alice").is_some());
-    }
-
-    #[test]
-    fn result_of_the_negotiation_is_part_of_the_id() {
-        let sessions = sessions(1);
-        for (revision, polls) in Revision::ALL.into_iter().zip([false, false, false, true]) {
-            for flags in 0..16 {
-                let has = |bit| flags & bit != 0;
-                let capabilities = ClientCapabilities {
-                    elicitation: has(1),
-                    url_elicitation: has(2),
-                    sampling: has(4),
-                    roots: has(8),
-                };
-                let negotiated = Negotiated {
-                    revision,
-                    capabilities,
-                };
-                let id = sessions.create_id(negotiated, "").unwrap();
-                let session = sessions.open(&id, "").unwrap();
-                assert_eq!(session.connection.negotiated(), Some(negotiated));
-                let policy = session.replay_policy(Duration::from_secs(7));
-                assert_eq!((policy.session, policy.polls), (id, polls), "{revision:?}");
-                assert_eq!(policy.keep_alive, Duration::from_secs(7));
-            }
-        }
-    }
-
-    #[test]
-    fn clocks_may_differ_by_five_minutes() {
-        let now = 1_000_000;
-        assert_eq!(age(now, now), Some(Duration::ZERO));
-        assert_eq!(age(now + 300, now), Some(Duration::ZERO));
-        assert_eq!(age(now + 301, now), None);
-        assert_eq!(age(now - 300, now), Some(Duration::from_secs(300)));
-        assert_eq!(age(u64::MAX, now), None);
-    }
-
-    #[test]
-    fn session_lasts_a_week() {
-        let (sessions, week) = (sessions(1), Duration::from_secs(604_800));
-        let minute = Duration::from_secs(60);
-        for (issued, is_valid) in [
-            (unix_time() - week + minute, true),
-            (unix_time() - week - minute, false),
-            (unix_time() + 4 * minute, true),
-            (unix_time() + 6 * minute, false),
-        ] {
-            let id = sessions.create_id_at(NEGOTIATED, "", issued).unwrap();
-            assert_eq!(sessions.open(&id, "").is_some(), is_valid, "{issued:?}");
-        }
-    }
-
-    #[test]
-    fn oldest_session_loses_its_stream_if_there_are_too_many() {
-        let sessions = sessions(1);
-        let mut open = Vec::new();
-        for _ in 0..=MAX_LIVE_SESSIONS {
-            let id = sessions.create_id(NEGOTIATED, "").unwrap();
-            let session = sessions.open(&id, "").unwrap();
-            let stream = open.is_empty().then(|| session.connection.replace_stream());
-            open.push((session, stream));
-        }
-        assert!(open[0].1.as_ref().unwrap().is_cancelled());
-        assert_eq!(sessions.live.lock().connections.len(), MAX_LIVE_SESSIONS);
-    }
-
-    #[test]
-    fn connections_of_a_session_have_one_id() {
-        let sessions = sessions(1);
-        let ids = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
-        // Each object is dropped before the next one is made, so it may have the same address.
-        let open = |id: &str| sessions.open(id, "").unwrap().connection.id();
-        assert_eq!(open(&ids[0]), open(&ids[0]));
-        assert_ne!(open(&ids[0]), open(&ids[1]));
-        assert_ne!(Connection::default().id(), Connection::default().id());
-    }
-
-    #[test]
-    fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
-        let sessions = sessions(1);
-        let id = sessions.create_id(NEGOTIATED, "").unwrap();
-        let session = sessions.open(&id, "").unwrap();
-        let same = sessions.open(&id, "").unwrap();
-        assert!(Arc::ptr_eq(&session.connection, &same.connection));
-        drop(session);
-        // Another request of the session is under way.
-        assert_eq!(sessions.live.lock().connections.len(), 1);
-        drop(same);
-        assert!(sessions.live.lock().connections.is_empty());
-        assert!(sessions.end(&id, ""));
-        assert!(!sessions.end(&id, ""));
-        assert!(sessions.open(&id, "").is_none());
-    }
-
-    #[test]
-    fn table_of_live_sessions_drops_the_oldest() {
-        let mut live = LiveSessions::default();
-        for number in 0..=MAX_LIVE_SESSIONS {
-            assert!(number < MAX_LIVE_SESSIONS || live.connections.contains_key("0"));
-            live.add(&number.to_string(), Connection::from_negotiated(NEGOTIATED));
-        }
-        assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
-        assert!(!live.connections.contains_key("0"));
-    }
-
-    #[test]
-    fn table_of_ended_sessions_drops_the_oldest() {
-        let sessions = sessions(1);
-        let [first, second] = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
-        assert!(sessions.end(&first, ""));
-        let ended = |count| {
-            let others = (1..count).map(|number| number.to_string());
-            let mut live = sessions.live.lock();
-            for id in others {
-                live.revoked_order.push_back(id.clone());
-                live.revoked.insert(id, ());
-            }
-        };
-        ended(MAX_REVOKED_SESSIONS - 1);
-        assert!(sessions.end(&second, ""));
-        assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
-        assert!(sessions.open(&first, "").is_none());
-        let third = sessions.create_id(NEGOTIATED, "").unwrap();
-        assert!(sessions.end(&third, ""));
-        assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
-        assert!(sessions.open(&second, "").is_none());
-        assert!(sessions.open(&first, "").is_some());
-    }
-}
+mod tests;

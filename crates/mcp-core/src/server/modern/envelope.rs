@@ -14,6 +14,13 @@ const VERSION: &str = "_meta[\"io.modelcontextprotocol/protocolVersion\"]";
 const CAPABILITIES: &str = "_meta[\"io.modelcontextprotocol/clientCapabilities\"]";
 const LOG_LEVEL: &str = "_meta[\"io.modelcontextprotocol/logLevel\"]";
 
+fn unsupported(version: impl Into<String>, hints: &Hints<'_>) -> Error {
+    Error::UnsupportedVersion {
+        requested: version.into(),
+        is_old_transport: hints.is_old_transport,
+    }
+}
+
 fn malformed(field: &str, reason: &str) -> Error {
     Error::Malformed(ArgumentError::new(field, reason))
 }
@@ -24,10 +31,7 @@ pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'
     let meta = params.modern_meta()?.ok_or_else(|| {
         // A client of an unknown version may have no such `_meta`: the list of versions helps more.
         let unknown = hints.protocol_version.filter(|version| *version != MODERN);
-        unknown.map_or_else(
-            || missing("_meta"),
-            |version| Error::UnsupportedVersion(version.to_owned()),
-        )
+        unknown.map_or_else(|| missing("_meta"), |version| unsupported(version, hints))
     })?;
     let version = meta.version.ok_or_else(|| missing(VERSION))?;
     let version: String =
@@ -38,9 +42,9 @@ pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'
             "MCP-Protocol-Version is {header:?} but the body says {version:?}"
         )));
     }
-    match version == MODERN {
+    match version == MODERN && !hints.is_old_transport {
         true => Ok(meta),
-        false => Err(Error::UnsupportedVersion(version)),
+        false => Err(unsupported(version, hints)),
     }
 }
 

@@ -54,6 +54,23 @@ impl TableSize {
     }
 }
 
+/// Stores the time of a removal, unless a later one is stored.
+const SET_CLOCK: &str = "
+    insert into mcp_events_clock (id, time) values (1, $1)
+    on conflict (id) do update set time = greatest(mcp_events_clock.time, excluded.time)
+";
+
+/// Returns the time of the last removal; `None` if there was none.
+pub(super) async fn clock(client: &Client) -> Result<Option<Timestamp>, StoreError> {
+    let rows = client
+        .query_typed("select time from mcp_events_clock", &[])
+        .await?;
+    let Some(row) = rows.first() else {
+        return Ok(None);
+    };
+    Ok(Timestamp::from_microsecond(row.try_get(0)?).ok())
+}
+
 pub(super) async fn remove_excess(
     client: &mut Client,
     size: &mut Option<TableSize>,
@@ -94,6 +111,8 @@ pub(super) async fn remove_excess(
         let left = TableSize::count(&work).await?;
         *size = Some(left);
     }
+    work.execute_typed(SET_CLOCK, &[(&now.as_microsecond(), Type::INT8)])
+        .await?;
     work.commit().await?;
     let more = size.as_ref().is_some_and(|left| left.excess(retention) > 0);
     Ok(removed > 0 && (more || removed >= MAX_REMOVED_ROWS.unsigned_abs()))

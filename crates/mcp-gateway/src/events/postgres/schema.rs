@@ -1,4 +1,4 @@
-//! The table and the settings of the connection.
+//! The tables and the settings of the connection.
 
 /// Without waiting for the disk: the newest events can be lost if the database server crashes.
 pub(super) const CONNECTION: &str = "
@@ -7,7 +7,7 @@ pub(super) const CONNECTION: &str = "
     set lock_timeout = '2s';
 ";
 
-/// One transaction with a lock, so that gateways that start together do not create the table twice.
+/// `mcp_events_clock` has the time of the last removal. One transaction with a lock, so that gateways that start together do not create the table twice.
 pub(super) const TABLE: &str = "
     begin;
     select pg_advisory_xact_lock(7881696731013112436);
@@ -19,6 +19,10 @@ pub(super) const TABLE: &str = "
         status smallint not null,
         source text not null,
         metadata text not null
+    );
+    create table if not exists mcp_events_clock (
+        id integer primary key check (id = 1),
+        time bigint not null
     );
     create index if not exists mcp_events_by_time on mcp_events (timestamp, id);
     create index if not exists mcp_events_by_trace on mcp_events (trace_id);

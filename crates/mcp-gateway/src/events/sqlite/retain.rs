@@ -17,11 +17,40 @@ const MAX_FREED_PAGES: u64 = 500;
 /// Limit for the write-ahead log, which is a file of its own.
 const MAX_WAL_BYTES: u64 = 8 << 20;
 
+/// The time of the last removal. Created when it is needed, since files of earlier versions do not have it.
+const CLOCK_TABLE: &str = "
+    create table if not exists clock (
+        id integer primary key check (id = 1),
+        time integer not null
+    ) strict;
+";
+
 /// The rows are counted again after this time, since other processes may write.
 const RECOUNT_INTERVAL: Duration = Duration::from_secs(300);
 
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<u64> {
     number(connection, "select count(*) from events")
+}
+
+/// Returns the time of the last removal; `None` in a file without one, also of an earlier version.
+pub(super) fn clock(connection: &Connection) -> rusqlite::Result<Option<Timestamp>> {
+    let exists = "select count(*) from sqlite_schema where name = 'clock'";
+    if number(connection, exists)? == 0 {
+        return Ok(None);
+    }
+    let time: Option<i64> = connection
+        .query_row("select time from clock", [], |row| row.get(0))
+        .optional()?;
+    Ok(time.and_then(|time| Timestamp::from_microsecond(time).ok()))
+}
+
+/// Stores the time of a removal, unless a later one is stored.
+pub(super) fn set_clock(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
+    connection.execute_batch(CLOCK_TABLE)?;
+    let set = "insert into clock (id, time) values (1, ?1)
+        on conflict (id) do update set time = max(time, excluded.time)";
+    let mut set = connection.prepare_cached(set)?;
+    set.execute([now.as_microsecond()]).map(drop)
 }
 
 impl Sqlite {

@@ -171,3 +171,20 @@ async fn query_of_a_failing_store_returns_its_error() {
     log.close();
     assert_eq!(log.health().dropped, 1);
 }
+
+#[test]
+fn store_that_keeps_being_replaced_is_opened_less_and_less_often() {
+    let store = FakeStore::default();
+    store.fail(Some(StoreFault::Replaced));
+    let start = Instant::now();
+    let log = store.log();
+    log.record(event(0));
+    let opened = || store.0.lock().unwrap().opened;
+    until("four tries", || opened() >= 4);
+    // At once after the first, then after 100 and 200 ms.
+    assert!(start.elapsed() >= Duration::from_millis(300));
+    store.fail(None);
+    until("written", || {
+        log.health().waiting == 0 && store.count() == 2
+    });
+}

@@ -180,6 +180,32 @@ fn clock_that_jumps_does_not_erase_the_log() {
     assert_eq!(written(&scratch.file()), (5..20).collect::<Vec<_>>());
 }
 
+/// The newest event was written with the wrong clock: so is a log at the second start with it.
+#[test]
+fn second_start_with_a_wrong_clock_does_not_erase_the_log() {
+    let scratch = Scratch::new();
+    let mut store = StoreLocation::File(scratch.file()).open().unwrap();
+    let right = upstream::time::before(Timestamp::now(), Duration::from_secs(4_000 * 86_400));
+    let mut records: Vec<Record> = (0..10).map(|n| event(n).into()).collect();
+    records[..9]
+        .iter_mut()
+        .for_each(|record| record.timestamp = right);
+    store.append(&records).unwrap();
+    let retention = Retention {
+        age: Duration::from_secs(30 * 86_400),
+        rows: 15,
+        ..PLENTY
+    };
+    store.retain(&retention, right).unwrap();
+    drop(store);
+    let log = EventLog::start(StoreLocation::File(scratch.file()), retention).unwrap();
+    (10..20).for_each(|n| log.record(event(n)));
+    // Shows that old events were removed.
+    until("written", || log.health().written == 10);
+    until("15 events", || written(&scratch.file()).len() <= 15);
+    assert_eq!(written(&scratch.file()), (5..20).collect::<Vec<_>>());
+}
+
 #[test]
 fn file_of_another_application_is_not_changed() {
     let scratch = Scratch::new();

@@ -90,6 +90,7 @@ fn accepts_any_time(open: Open<'_>) {
 
 fn keeps_the_newest(open: Open<'_>) {
     let mut store = open();
+    assert_eq!(store.clock().unwrap(), None);
     let now = Timestamp::now();
     let minutes =
         |count: u64| upstream::time::before(now, Duration::from_secs(60 * count)).as_microsecond();
@@ -112,6 +113,9 @@ fn keeps_the_newest(open: Open<'_>) {
     let young = Retention { age, ..PLENTY };
     assert_eq!(retain(young), (2_900..3_000).collect::<Vec<_>>());
     assert_eq!(retain(rows(0)), [0; 0]);
+    // The latest time counts, also after the clock was set back.
+    store.retain(&PLENTY, time(minutes(1))).unwrap();
+    assert_eq!(store.clock().unwrap(), Some(time(now.as_microsecond())));
 }
 
 fn keeps_the_limit_of_bytes(open: Open<'_>) {

@@ -53,6 +53,9 @@ struct PendingReply<'a> {
     replay: Option<ReplayPolicy>,
     /// True if the client only listens from now on (2026-07-28, "subscriptions/listen").
     is_subscription: bool,
+    /// The permit of a subscription until it is accepted: its resources are checked before. Then it only
+    /// waits, and the limit of streams applies.
+    _accepting: Option<OwnedSemaphorePermit>,
     call: InFlightCall,
 }
 
@@ -152,7 +155,8 @@ impl<'a> Post<'a> {
         let Some(id) = session_id(&self.headers) else {
             return Ok(None);
         };
-        let session = self.endpoint.sessions.open(id, self.client.name());
+        let sessions = &self.endpoint.sessions;
+        let session = sessions.open(id, self.client.name(), || self.client.share());
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
@@ -189,8 +193,10 @@ impl<'a> Post<'a> {
             .with_disconnect(client_gone.clone())
             .with_revocation(revoked);
         let is_subscription = era == Era::Modern && is_subscription(&headers);
-        // A subscription takes no permit: it only waits, and the limit of connections applies.
-        let permit = (!is_subscription).then_some(permit);
+        let (permit, accepting) = match is_subscription {
+            true => (None, Some(permit)),
+            false => (Some(permit), None),
+        };
         let server = Arc::clone(&endpoint.server);
         let answer = async move {
             let connection = session
@@ -223,6 +229,7 @@ impl<'a> Post<'a> {
             accepts,
             replay,
             is_subscription,
+            _accepting: accepting,
             call: InFlightCall::new(answer, client_gone),
         };
         (reply, messages)

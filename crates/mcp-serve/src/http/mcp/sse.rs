@@ -1,5 +1,6 @@
 //! HTTP+SSE, the transport of 2024-11-05: `GET /sse` opens a session and its stream, `POST /messages` sends a
-//! message. Answers come on the stream, and the session ends with it.
+//! message. Answers come on the stream, and the session ends with it. The modern era, whose streams are
+//! requests without an end, is refused here.
 
 use std::collections::HashMap;
 use std::sync::Arc;
@@ -38,6 +39,8 @@ pub(super) struct SseSession {
     caller: Arc<str>,
     connection: Arc<Connection>,
     sender: MessageSender,
+    /// Cancelled when its token is removed; `None` where no token is required.
+    revoked: Option<CancellationToken>,
     /// Cancelled when the stream has ended.
     client_gone: CancellationToken,
 }
@@ -63,15 +66,14 @@ impl McpEndpoint {
         };
         let (sessions, id) = (Arc::clone(sessions), format!("{id:032x}"));
         let (sender, messages) = MessageSender::new();
-        let name = client
-            .principal
-            .as_ref()
-            .map(|owner| Arc::clone(&owner.name));
+        let owner = client.principal.as_ref();
+        let name = owner.map(|owner| Arc::clone(&owner.name));
         let session = SseSession {
             principal: client.name().to_owned(),
             caller: name.unwrap_or_else(|| id.as_str().into()),
             connection: Arc::default(),
             sender,
+            revoked: owner.map(|owner| owner.revoked.clone()),
             client_gone: CancellationToken::new(),
         };
         sessions.0.lock().insert(id.clone(), session.clone());
@@ -129,11 +131,15 @@ impl SseSession {
         let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
         let caller = Caller::new(Some(self.caller), Some(peer))
             .with_cancellation(self.client_gone.child_token())
-            .with_disconnect(self.client_gone.clone());
+            .with_disconnect(self.client_gone.clone())
+            .with_revocation(self.revoked);
         let answer = server
             .handle(IncomingFrame {
                 frame: &message,
-                hints: Hints::default(),
+                hints: Hints {
+                    is_old_transport: true,
+                    ..Hints::default()
+                },
                 connection: Some(self.connection),
                 caller,
             })

@@ -1,0 +1,182 @@
+//! Tests of sessions.
+
+use super::*;
+
+const NEGOTIATED: Negotiated = Negotiated {
+    revision: Revision::V2025_06_18,
+    capabilities: ClientCapabilities {
+        elicitation: true,
+        url_elicitation: true,
+        sampling: false,
+        roots: true,
+    },
+};
+
+fn client() -> String {
+    "::1".to_owned()
+}
+
+fn sessions(key: u8) -> Arc<Sessions> {
+    Arc::new(Sessions::new(Signer::new([key; 32])))
+}
+
+#[test]
+fn session_survives_a_restart_and_belongs_to_its_principal() {
+    let id = sessions(1).create_id(NEGOTIATED, "alice").unwrap();
+    assert!(id.bytes().all(|byte| (0x21..=0x7e).contains(&byte)));
+    let replica = sessions(1);
+    let session = replica.open(&id, "alice", client).unwrap();
+    assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
+    assert_eq!(session.id(), id);
+    assert!(replica.open(&id, "bob", client).is_none());
+    assert!(!replica.end(&id, "bob"));
+    assert!(sessions(2).open(&id, "alice", client).is_none());
+    assert!(replica.open(&id, "alice", client).is_some());
+}
+
+#[test]
+fn result_of_the_negotiation_is_part_of_the_id() {
+    let sessions = sessions(1);
+    for (revision, polls) in Revision::ALL.into_iter().zip([false, false, false, true]) {
+        for flags in 0..16 {
+            let has = |bit| flags & bit != 0;
+            let capabilities = ClientCapabilities {
+                elicitation: has(1),
+                url_elicitation: has(2),
+                sampling: has(4),
+                roots: has(8),
+            };
+            let negotiated = Negotiated {
+                revision,
+                capabilities,
+            };
+            let id = sessions.create_id(negotiated, "").unwrap();
+            let session = sessions.open(&id, "", client).unwrap();
+            assert_eq!(session.connection.negotiated(), Some(negotiated));
+            let policy = session.replay_policy(Duration::from_secs(7));
+            assert_eq!((policy.session, policy.polls), (id, polls), "{revision:?}");
+            assert_eq!(policy.keep_alive, Duration::from_secs(7));
+        }
+    }
+}
+
+#[test]
+fn clocks_may_differ_by_five_minutes() {
+    let now = 1_000_000;
+    assert_eq!(age(now, now), Some(Duration::ZERO));
+    assert_eq!(age(now + 300, now), Some(Duration::ZERO));
+    assert_eq!(age(now + 301, now), None);
+    assert_eq!(age(now - 300, now), Some(Duration::from_secs(300)));
+    assert_eq!(age(u64::MAX, now), None);
+}
+
+#[test]
+fn session_lasts_a_week() {
+    let (sessions, week) = (sessions(1), Duration::from_secs(604_800));
+    let minute = Duration::from_secs(60);
+    for (issued, is_valid) in [
+        (unix_time() - week + minute, true),
+        (unix_time() - week - minute, false),
+        (unix_time() + 4 * minute, true),
+        (unix_time() + 6 * minute, false),
+    ] {
+        let id = sessions.create_id_at(NEGOTIATED, "", issued).unwrap();
+        assert_eq!(
+            sessions.open(&id, "", client).is_some(),
+            is_valid,
+            "{issued:?}"
+        );
+    }
+}
+
+#[test]
+fn oldest_session_loses_its_stream_if_there_are_too_many() {
+    let sessions = sessions(1);
+    let mut open = Vec::new();
+    for _ in 0..=MAX_LIVE_SESSIONS {
+        let id = sessions.create_id(NEGOTIATED, "").unwrap();
+        let session = sessions.open(&id, "", client).unwrap();
+        let stream = open.is_empty().then(|| session.connection.replace_stream());
+        open.push((session, stream));
+    }
+    assert!(open[0].1.as_ref().unwrap().is_cancelled());
+    assert_eq!(sessions.live.lock().connections.len(), MAX_LIVE_SESSIONS);
+}
+
+#[test]
+fn connections_of_a_session_have_one_id() {
+    let sessions = sessions(1);
+    let ids = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
+    // Each object is dropped before the next one is made, so it may have the same address.
+    let open = |id: &str| sessions.open(id, "", client).unwrap().connection.id();
+    assert_eq!(open(&ids[0]), open(&ids[0]));
+    assert_ne!(open(&ids[0]), open(&ids[1]));
+    assert_ne!(Connection::default().id(), Connection::default().id());
+}
+
+#[test]
+fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
+    let sessions = sessions(1);
+    let id = sessions.create_id(NEGOTIATED, "").unwrap();
+    let session = sessions.open(&id, "", client).unwrap();
+    let same = sessions.open(&id, "", client).unwrap();
+    assert!(Arc::ptr_eq(&session.connection, &same.connection));
+    drop(session);
+    // Another request of the session is under way.
+    assert_eq!(sessions.live.lock().connections.len(), 1);
+    drop(same);
+    assert!(sessions.live.lock().connections.is_empty());
+    assert!(sessions.end(&id, ""));
+    assert!(!sessions.end(&id, ""));
+    assert!(sessions.open(&id, "", client).is_none());
+}
+
+/// Whoever opens many sessions ends only sessions of its own.
+#[test]
+fn sessions_of_others_stay_when_a_client_opens_too_many() {
+    let mut live = LiveSessions::default();
+    let connection = || Connection::from_negotiated(NEGOTIATED);
+    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), connection()));
+    for number in 0..MAX_LIVE_SESSIONS + 10 {
+        live.add(&number.to_string(), client(), connection());
+    }
+    assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
+    assert!(others.iter().all(|other| !other.ended().is_cancelled()));
+    assert!(!live.connections.contains_key("12") && live.connections.contains_key("13"));
+}
+
+#[test]
+fn table_of_live_sessions_drops_the_oldest() {
+    let mut live = LiveSessions::default();
+    let connection = || Connection::from_negotiated(NEGOTIATED);
+    for number in 0..=MAX_LIVE_SESSIONS {
+        assert!(number < MAX_LIVE_SESSIONS || live.connections.contains_key("0"));
+        live.add(&number.to_string(), client(), connection());
+    }
+    assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
+    assert!(!live.connections.contains_key("0"));
+}
+
+#[test]
+fn table_of_ended_sessions_drops_the_oldest() {
+    let sessions = sessions(1);
+    let [first, second] = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
+    assert!(sessions.end(&first, ""));
+    let ended = |count| {
+        let others = (1..count).map(|number| number.to_string());
+        let mut live = sessions.live.lock();
+        for id in others {
+            live.revoked_order.push_back(id.clone());
+            live.revoked.insert(id, ());
+        }
+    };
+    ended(MAX_REVOKED_SESSIONS - 1);
+    assert!(sessions.end(&second, ""));
+    assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
+    assert!(sessions.open(&first, "", client).is_none());
+    let third = sessions.create_id(NEGOTIATED, "").unwrap();
+    assert!(sessions.end(&third, ""));
+    assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
+    assert!(sessions.open(&second, "", client).is_none());
+    assert!(sessions.open(&first, "", client).is_some());
+}
