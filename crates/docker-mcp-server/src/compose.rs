@@ -13,12 +13,14 @@ use crate::name::{ContainerName, ObjectName};
 use crate::policy::CREATED;
 
 pub(crate) use files::project_files;
-pub(crate) use model::ComposeModel;
+pub(crate) use model::{ComposeModel, UpOptions};
 
 /// The label with the project of a container.
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
 /// The label with the service of a container.
 pub(crate) const SERVICE: &str = "com.docker.compose.service";
+/// The label of a container that runs a single command.
+const ONE_OFF: &str = "com.docker.compose.oneoff";
 /// The labels with the directory and the compose files of the project.
 pub(crate) const DIRECTORY: &str = "com.docker.compose.project.working_dir";
 pub(crate) const FILES: &str = "com.docker.compose.project.config_files";
@@ -72,6 +74,26 @@ pub(crate) async fn project(
         let known = known_projects(docker, projects.keys());
         ToolError::not_found(format!("There is no compose project `{project}`. {known}"))
     })
+}
+
+/// The visible containers of one project, or of one of its services, without those of single commands.
+/// Errors when there are none; names the services that exist.
+pub(crate) async fn service_of(
+    docker: &Docker,
+    name: &ObjectName,
+    wanted: Option<&str>,
+) -> Result<Vec<ContainerSummary>, ToolError> {
+    let mut containers = project(docker, name).await?;
+    containers.retain(|at| at.labels.get(ONE_OFF).is_none_or(|value| value != "True"));
+    let known: Vec<&str> = containers.iter().map(service).collect();
+    let known = docker.redactor().text(&known.join(", "));
+    containers.retain(|at| wanted.is_none_or(|wanted| service(at) == wanted));
+    if containers.is_empty() {
+        return Err(ToolError::not_found(format!(
+            "`{name}` has no such service. It has: {known}."
+        )));
+    }
+    Ok(containers)
 }
 
 /// A sentence that names the first of these projects.

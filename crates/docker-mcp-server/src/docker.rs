@@ -14,6 +14,7 @@ use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use upstream::redact::Redactor;
 
+use crate::command::RunningGroups;
 use crate::engine::{Action, ContainerDetails, ContainerSummary, Engine, Target, self_container};
 use crate::exec::RunningProcesses;
 use crate::history::History;
@@ -32,6 +33,7 @@ pub struct Docker {
     pub(crate) changes: ChangeNotifier,
     pub(crate) history: History,
     pub(crate) processes: RunningProcesses,
+    pub(crate) programs: RunningGroups,
     redact: bool,
 }
 
@@ -47,6 +49,7 @@ impl Docker {
             changes: ChangeNotifier::new(),
             history: History::default(),
             processes: RunningProcesses::default(),
+            programs: RunningGroups::default(),
             redact: !options.show_secrets,
         })
     }

@@ -86,6 +86,7 @@ impl mcp_serve::Service for Docker {
     }
 
     async fn stop(&self) {
+        self.programs.kill_all();
         self.processes.kill_all().await;
     }
 

@@ -56,33 +56,57 @@ struct HelperReply {
     secret: String,
 }
 
+/// What the docker configuration has for a registry.
+pub(crate) enum RegistryLogin {
+    Found(Box<DockerCredentials>),
+    Missing,
+    /// Its credential helper failed, for this reason.
+    Unreadable(String),
+}
+
+impl RegistryLogin {
+    pub(crate) fn credentials(&self) -> Option<DockerCredentials> {
+        match self {
+            Self::Found(login) => Some((**login).clone()),
+            _ => None,
+        }
+    }
+}
+
 impl Registries {
     /// The logins of the configuration in this directory.
     pub(crate) fn new(config: Option<PathBuf>) -> Self {
         Self { config }
     }
 
-    /// The login of the image's registry; `None` if there is none.
-    /// Errors when the configuration cannot be read, or a credential helper fails.
-    pub(crate) async fn login(
-        &self,
-        image: &ImageName,
-    ) -> Result<Option<DockerCredentials>, ToolError> {
+    /// The login of the image's registry. Public images need none, so a failing credential helper is
+    /// no error.
+    /// Errors when the configuration cannot be read.
+    pub(crate) async fn login(&self, image: &ImageName) -> Result<RegistryLogin, ToolError> {
         let server = server(image);
         let Some(config) = self.read()? else {
-            return Ok(None);
+            return Ok(RegistryLogin::Missing);
         };
         let of_server = |key: &&String| hostname(key) == hostname(server);
         let helper = config.cred_helpers.iter().find(|(key, _)| of_server(key));
         let helper = helper.map_or(&config.creds_store, |(_, helper)| helper);
         let stored = match &**helper {
-            "" => None,
-            helper => from_helper(helper, server).await?,
+            "" => Ok(None),
+            helper => from_helper(helper, server).await,
         };
         let mut logins = config.auths.iter();
         let written = logins.find(|(key, _)| of_server(key));
-        let login = stored.or_else(|| written.map(|(_, login)| login.clone()));
-        Ok(login.and_then(|login| login.credentials(server)))
+        let written = written.map(|(_, login)| login.clone());
+        let login = stored.as_ref().ok().cloned().flatten().or(written);
+        let login = login.and_then(|login| login.credentials(server));
+        Ok(match (login, stored) {
+            (Some(login), _) => RegistryLogin::Found(Box::new(login)),
+            (None, Ok(_)) => RegistryLogin::Missing,
+            (None, Err(error)) => {
+                tracing::warn!("no login for {server}: {error}");
+                RegistryLogin::Unreadable(error.message().to_owned())
+            }
+        })
     }
 
     fn read(&self) -> Result<Option<Config>, ToolError> {

@@ -1,7 +1,10 @@
 //! The tools, one file each.
 
 mod build_image;
+mod compose_config;
 mod compose_down;
+mod compose_project;
+mod compose_service;
 mod compose_up;
 mod connect_network;
 mod copy_from_container;
@@ -9,6 +12,7 @@ mod copy_to_container;
 mod create_container;
 mod create_network;
 mod create_volume;
+mod deadline;
 mod diagnose_container;
 mod diagnose_host;
 mod disconnect_network;
@@ -129,7 +133,9 @@ fn compose() -> Toolset<Docker> {
     Toolset::new()
         .with::<list_compose_projects::ListComposeProjects>()
         .with::<get_compose_logs::GetComposeLogs>()
+        .with::<compose_config::ComposeConfig>()
         .with::<compose_up::ComposeUp>()
+        .with::<compose_service::ComposeService>()
         .with::<compose_down::ComposeDown>()
 }
 

@@ -57,6 +57,8 @@ fn places() -> Vec<(&'static str, &'static str, Value)> {
         ("get_compose_logs", "project", json!({})),
         ("compose_down", "project", json!({})),
         ("compose_up", "project", json!({"directory": "/"})),
+        ("compose_config", "project", json!({"directory": "/"})),
+        ("compose_service", "project", json!({"action": "stop"})),
     ]
 }
 

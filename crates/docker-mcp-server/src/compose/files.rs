@@ -22,13 +22,20 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 /// Levels of a file that are read.
 const MAX_DEPTH: usize = 64;
 
-/// The compose files of the project in `directory`.
-/// Errors when it has none, or one of them reads a file that `policy` does not allow.
-pub(crate) fn project_files(policy: &Policy, directory: &Path) -> Result<Vec<PathBuf>, ToolError> {
+/// The compose files of the project in `directory`, of which the first has, or will have, this `text`.
+/// Errors when there is none, or one of them reads a file that `policy` does not allow.
+pub(crate) fn project_files(
+    policy: &Policy,
+    directory: &Path,
+    text: Option<&str>,
+) -> Result<Vec<PathBuf>, ToolError> {
     let exists = |path: &PathBuf| path.symlink_metadata().is_ok();
     let mut names = NAMES.iter().map(|name| directory.join(name));
-    let Some(first) = names.find(exists) else {
-        return Err(ToolError::not_found("The directory has no compose file."));
+    let found = names.find(exists);
+    let Some(first) = found.or_else(|| text.map(|_| directory.join(NAMES[0]))) else {
+        return Err(ToolError::not_found(
+            "The directory has no compose file: write one there, or give `yaml`.",
+        ));
     };
     let more = NAMES.map(|name| directory.join(name.replace('.', ".override.")));
     let files: Vec<_> = [first]
@@ -48,7 +55,8 @@ pub(crate) fn project_files(policy: &Policy, directory: &Path) -> Result<Vec<Pat
         policy.file(&file)?;
         let base = file.parent().unwrap_or(directory).to_owned();
         policy.file(&base.join(".env"))?;
-        for (key, path) in references(&file)? {
+        let text = text.filter(|_| file == files[0]);
+        for (key, path) in references(&file, text)? {
             let path = resolve(&base, &path)?;
             policy.file(&path)?;
             if matches!(key, "include" | "extends") {
@@ -78,14 +86,19 @@ fn resolve(base: &Path, text: &str) -> Result<PathBuf, ToolError> {
     Ok(path)
 }
 
-/// The files that a compose file names, with the key that names them.
-fn references(file: &Path) -> Result<Vec<(&'static str, String)>, ToolError> {
+/// The files that a compose file names, with the key that names them; `text` is what it will contain.
+fn references(file: &Path, text: Option<&str>) -> Result<Vec<(&'static str, String)>, ToolError> {
+    let too_much = || unreadable(file, "it is no text, or has more than 1 MB");
     let length = file.metadata().map_or(0, |found| found.len());
-    let text = match fs::read_to_string(file) {
-        Ok(text) if length <= MAX_FILE_BYTES => text,
-        // Compose says that it is missing.
-        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
-        _ => return Err(unreadable(file, "it is no text, or has more than 1 MB")),
+    let text = match text {
+        Some(text) if text.len() as u64 <= MAX_FILE_BYTES => text.to_owned(),
+        None if length <= MAX_FILE_BYTES => match fs::read_to_string(file) {
+            Ok(text) => text,
+            // Compose says that it is missing.
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(Vec::new()),
+            Err(_) => return Err(too_much()),
+        },
+        _ => return Err(too_much()),
     };
     let mut reader = Reader {
         events: Parser::new_from_str(&text),

@@ -7,6 +7,7 @@ use std::path::Path;
 use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
+use upstream::redact::Redactor;
 
 use crate::docker::Docker;
 use crate::name::{ImageName, ObjectName};
@@ -25,16 +26,37 @@ const CHECKED: &str = "build cap_add cgroup configs ipc logging network_mode pid
 /// Members of a build that stay inside of it, or are checked by their values.
 const BUILD: &str = "additional_contexts args context dockerfile dockerfile_inline extra_hosts labels \
     no_cache platforms pull shm_size tags target";
+/// Members of a project, of a network, of its driver's options, of its use by a service, of a volume.
+const PROJECT_MEMBERS: &str = "configs name networks secrets services version volumes";
+const NETWORK: &str = "attachable driver driver_opts enable_ipv4 enable_ipv6 external internal ipam \
+    labels name";
+const NETWORK_OPTIONS: &str = "com.docker.network.bridge.enable_icc \
+    com.docker.network.bridge.enable_ip_masquerade com.docker.network.driver.mtu";
+const ENDPOINT: &str =
+    "aliases gw_priority ipv4_address ipv6_address link_local_ips mac_address priority";
+const VOLUME: &str = "driver driver_opts external labels name";
+/// Most containers of one service.
+const MAX_COPIES: u64 = 100;
 
 /// A resolved project.
 pub(crate) struct ComposeModel(Value);
 
+/// What else happens when a project is brought up.
+#[derive(Clone, Copy, Default)]
+pub(crate) struct UpOptions {
+    /// Images are built, and pulled, also if they exist.
+    pub(crate) build: bool,
+    pub(crate) pull: bool,
+}
+
 impl ComposeModel {
     /// Parses the output of `compose config --format json`.
     pub(crate) fn parse(json: &str) -> Result<Self, ToolError> {
-        let mut model: Value = serde_json::from_str(json).map_err(|error| {
+        let model: Value = serde_json::from_str(json).map_err(|error| {
             ToolError::upstream("The model of the compose program cannot be read.").caused_by(error)
         })?;
+        // Compose has doubled every `$`, so that it can read its own output.
+        let mut model = map_texts(model, true, &|text| text.replace("$$", "$"));
         // Only the services of active profiles are in the model.
         let services = model["services"]
             .as_object_mut()
@@ -46,9 +68,31 @@ impl ComposeModel {
         Ok(Self(model))
     }
 
-    /// Checks every service, volume, network, secret, configuration and build.
+    /// Sets the number of containers of a service.
+    /// Errors when the project has no such service.
+    pub(crate) fn scale(&mut self, name: &str, copies: u32) -> Result<(), ToolError> {
+        let services = self.0.get_mut("services").and_then(Value::as_object_mut);
+        let service = services.and_then(|all| all.get_mut(name)?.as_object_mut());
+        let Some(service) = service else {
+            let text = "`scale` names a service that is not among those to bring up.";
+            return Err(ToolError::invalid_argument(text));
+        };
+        service.insert("scale".to_owned(), copies.into());
+        if let Some(deploy) = service.get_mut("deploy").and_then(Value::as_object_mut) {
+            deploy.remove("replicas");
+        }
+        Ok(())
+    }
+
+    /// Checks every service, volume, network, secret, configuration and build. Returns the names that
+    /// builds take from images which this server did not create.
     /// Errors when the policy does not allow one of them.
-    pub(crate) async fn check(&self, docker: &Docker, builds: bool) -> Result<(), ToolError> {
+    pub(crate) async fn check(
+        &self,
+        docker: &Docker,
+        options: UpOptions,
+    ) -> Result<Vec<String>, ToolError> {
+        refuse_unknown(docker, &self.0, PROJECT_MEMBERS)?;
         for kind in ["secrets", "configs"] {
             for (_, source) in members(&self.0[kind]) {
                 if let Some(file) = source["file"].as_str() {
@@ -58,35 +102,42 @@ impl ComposeModel {
         }
         for (_, network) in members(&self.0["networks"]) {
             let name = text(&network["name"]);
-            let driver = text(&network["driver"]);
-            if !matches!(driver, "" | "bridge" | "overlay" | "none") {
-                return refuse_option(docker, &format!("the network driver {driver}"));
+            let (driver, ipam) = (text(&network["driver"]), text(&network["ipam"]["driver"]));
+            let is_usual = matches!(driver, "" | "bridge" | "overlay" | "none");
+            if !is_usual || !matches!(ipam, "" | "default") {
+                refuse_option(docker, &format!("the network driver {driver} {ipam}"))?;
             }
+            refuse_unknown(docker, network, NETWORK)?;
+            refuse_unknown(docker, &network["ipam"], "config driver")?;
+            // Others can give it a bridge of the host, or of another network.
+            refuse_unknown(docker, &network["driver_opts"], NETWORK_OPTIONS)?;
             let name_of = ObjectName::new(name).map_err(invalid)?;
-            docker.permit_object(name, &labels(network))?;
+            docker.permit_object(name, &self.labels(network))?;
             if docker.has_network(&name_of).await? {
                 docker.permit_network(name).await?;
             }
         }
         for (_, volume) in members(&self.0["volumes"]) {
             let driver = text(&volume["driver"]);
-            if !matches!(driver, "" | "local") || !members(&volume["driver_opts"]).is_empty() {
-                return refuse_option(docker, "driver options of a volume");
+            if !matches!(driver, "" | "local") {
+                refuse_option(docker, &format!("the volume driver {driver}"))?;
             }
-            docker.permit_object(text(&volume["name"]), &labels(volume))?;
+            refuse_unknown(docker, volume, VOLUME)?;
+            refuse_unknown(docker, &volume["driver_opts"], "")?;
+            docker.permit_object(text(&volume["name"]), &self.labels(volume))?;
         }
+        let mut taken = Vec::new();
         for (name, service) in members(&self.0["services"]) {
-            self.check_service(docker, &name, service, builds)
-                .await
-                .map_err(|error| {
-                    let text = format!(
-                        "The service `{name}` cannot be brought up. {}",
-                        error.message()
-                    );
-                    ToolError::new(error.kind(), text)
-                })?;
+            let checked = self.check_service(docker, &name, service, options).await;
+            taken.extend(checked.map_err(|error| {
+                let text = format!(
+                    "The service `{name}` cannot be brought up. {}",
+                    error.message()
+                );
+                ToolError::new(error.kind(), text)
+            })?);
         }
-        Ok(())
+        Ok(taken)
     }
 
     async fn check_service(
@@ -94,8 +145,8 @@ impl ComposeModel {
         docker: &Docker,
         name: &str,
         service: &Value,
-        builds: bool,
-    ) -> Result<(), ToolError> {
+        options: UpOptions,
+    ) -> Result<Vec<String>, ToolError> {
         let known = format!("{CONTAINED} {CHECKED}");
         refuse_unknown(docker, service, &known)?;
         let devices = &service["deploy"]["resources"]["reservations"]["devices"];
@@ -103,31 +154,60 @@ impl ComposeModel {
             .as_array()
             .is_some_and(|devices| !devices.is_empty())
         {
-            return refuse_option(docker, "devices");
+            refuse_option(docker, "devices")?;
         }
-        let default = format!("{}-{name}", text(&self.0["name"]));
-        let container = service["container_name"].as_str().unwrap_or(&default);
+        for (_, endpoint) in members(&service["networks"]) {
+            refuse_unknown(docker, endpoint, ENDPOINT)?;
+        }
+        let project = text(&self.0["name"]);
+        let default = format!("{project}-{name}");
         let image = service["image"].as_str().unwrap_or(&default);
-        docker
-            .permit_container(container, &self.body(service, image)?)
-            .await?;
+        let mut body = self.body(service, image)?;
+        let labels = body.labels.get_or_insert_default();
+        labels.insert(super::SERVICE.to_owned(), name.to_owned());
+        let copies = service["scale"].as_u64();
+        let copies = copies.or_else(|| service["deploy"]["replicas"].as_u64());
+        let copies = copies.unwrap_or(1).max(1);
+        if copies > MAX_COPIES {
+            let text = format!("It would have {copies} containers; at most {MAX_COPIES}.");
+            return Err(ToolError::invalid_argument(text));
+        }
+        for copy in 1..=copies {
+            let default = format!("{default}-{copy}");
+            let container = service["container_name"].as_str().unwrap_or(&default);
+            docker.permit_container(container, &body).await?;
+        }
         let build = &service["build"];
+        let policy = text(&service["pull_policy"]);
+        let pulls = !matches!(
+            policy,
+            "" | "missing" | "if_not_present" | "never" | "build"
+        );
+        if options.pull || pulls {
+            let name = ImageName::new(image).map_err(invalid)?;
+            if let Some(old) = docker.try_image(&name).await? {
+                docker.policy.permit_pull(image, &old.config.labels)?;
+            }
+        }
+        let mut taken = Vec::new();
         if build.is_null() {
-            return Ok(());
+            return Ok(taken);
         }
         self.check_build(docker, build).await?;
         let names = build["tags"].as_array().into_iter().flatten();
         for tag in names.filter_map(Value::as_str).chain([image]) {
             let tag = ImageName::new(tag).map_err(invalid)?;
             if let Some(old) = docker.try_image(&tag).await?
-                && builds
+                && (options.build || policy == "build" || tag.as_str() != image)
             {
-                docker
-                    .policy
-                    .permit_change(tag.as_str(), &old.config.labels)?;
+                let labels = &old.config.labels;
+                docker.policy.permit_change(tag.as_str(), labels)?;
+                if !labels.contains_key(CREATED) {
+                    taken.push(tag.to_string());
+                }
             }
         }
-        Ok(())
+        Ok(taken)
     }
 
     /// The request that compose will send to the engine, as far as it reaches out of the container.
@@ -178,7 +258,7 @@ impl ComposeModel {
         };
         Ok(ContainerCreateBody {
             image: Some(image.to_owned()),
-            labels: Some(labels(service).into_iter().collect()),
+            labels: Some(self.labels(service).into_iter().collect()),
             host_config: Some(host),
             ..ContainerCreateBody::default()
         })
@@ -195,10 +275,14 @@ impl ComposeModel {
             None => {
                 let path = context.join(build["dockerfile"].as_str().unwrap_or("Dockerfile"));
                 docker.policy.file(&path)?;
-                std::fs::read_to_string(path).unwrap_or_default()
+                std::fs::read_to_string(path).map_err(|error| {
+                    let text = "The Dockerfile of a build cannot be read as text.";
+                    ToolError::invalid_argument(text).caused_by(error)
+                })?
             }
         };
         let args = members(&build["args"]).into_iter();
+        let args = args.filter(|(_, value)| !value.is_null());
         let args = args.map(|(name, value)| (name, text(value).to_owned()));
         docker.permit_build(&dockerfile, &args.collect()).await
     }
@@ -223,9 +307,56 @@ impl ComposeModel {
         }
     }
 
-    /// As the text of a compose file.
+    /// As the text of a compose file, in which no variable is replaced.
     pub(crate) fn to_text(&self) -> String {
-        self.0.to_string()
+        map_texts(self.0.clone(), false, &|text| text.replace('$', "$$")).to_string()
+    }
+
+    /// To be shown: without its secrets.
+    pub(crate) fn shown(&self, redactor: &Redactor) -> Value {
+        let mut shown = self.0.clone();
+        let services = shown.get_mut("services").and_then(Value::as_object_mut);
+        for service in services.into_iter().flat_map(Map::values_mut) {
+            for path in ["/command", "/entrypoint", "/healthcheck/test"] {
+                if let Some(words) = service.pointer_mut(path)
+                    && let Some(list) = words.as_array()
+                {
+                    // A secret may be the word after its option.
+                    *words = redactor.command(list.iter().map(text)).into();
+                }
+            }
+        }
+        redactor.json(&mut shown);
+        map_texts(shown, false, &|text| redactor.text(&text))
+    }
+
+    /// The labels that an object will have.
+    fn labels(&self, object: &Value) -> BTreeMap<String, String> {
+        let labels = members(&object["labels"]).into_iter();
+        let project = (super::PROJECT.to_owned(), text(&self.0["name"]).to_owned());
+        labels
+            .map(|(name, value)| (name, text(value).to_owned()))
+            .chain([project])
+            .collect()
+    }
+}
+
+/// `value` with every text changed, and every key if `keys`.
+fn map_texts(value: Value, keys: bool, change: &impl Fn(String) -> String) -> Value {
+    match value {
+        Value::String(text) => change(text).into(),
+        Value::Array(items) => {
+            let items = items.into_iter();
+            items.map(|item| map_texts(item, keys, change)).collect()
+        }
+        Value::Object(members) => {
+            let key = |name| if keys { change(name) } else { name };
+            let members = members.into_iter();
+            members
+                .map(|(name, value)| (key(name), map_texts(value, keys, change)))
+                .collect()
+        }
+        value => value,
     }
 }
 
@@ -236,13 +367,6 @@ fn members(value: &Value) -> Vec<(String, &Value)> {
 
 fn text(value: &Value) -> &str {
     value.as_str().unwrap_or_default()
-}
-
-fn labels(object: &Value) -> BTreeMap<String, String> {
-    let labels = members(&object["labels"]).into_iter();
-    labels
-        .map(|(name, value)| (name, text(value).to_owned()))
-        .collect()
 }
 
 /// Refuses the first member that is set and not in the list of known ones.

@@ -8,14 +8,11 @@ use std::collections::HashMap;
 use bollard::errors::Error;
 use bollard::query_parameters::BuildImageOptionsBuilder;
 
-use tokio::time::Instant;
-
+use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
 use crate::policy::CREATED;
 use crate::{docker, registry};
 
-/// Seconds without `timeout_seconds`, of a build and of a pull.
-pub(super) const DEFAULT_SECONDS: u32 = 600;
 /// Bytes of the builder's output in an answer, which contains them twice.
 const MAX_LOG_BYTES: usize = 12_000;
 /// Bytes of the builder's output that are kept during the build.
@@ -44,7 +41,7 @@ pub(super) struct BuildImage {
     #[serde(default)]
     no_cache: bool,
     /// Until it is ended; default 600.
-    timeout_seconds: Option<Bounded<1, 3600>>,
+    timeout_seconds: Option<Seconds>,
     /// The tag again, if an image of others has it and the user cannot be asked.
     confirm: Option<String>,
 }
@@ -88,9 +85,9 @@ impl Tool for BuildImage {
             .target(self.target.as_deref().unwrap_or_default());
         let (streams, context) = (&docker.engine.streams, bollard::body_full(context.into()));
         let mut logins = HashMap::new();
-        for image in docker::images(&dockerfile, &self.build_args) {
+        for image in docker::images(&dockerfile, &self.build_args).names {
             if let Ok(image) = ImageName::new(&image)
-                && let Some(login) = docker.registries.login(&image).await?
+                && let Some(login) = docker.registries.login(&image).await?.credentials()
             {
                 logins.insert(registry::server(&image).to_owned(), login);
             }
@@ -98,25 +95,18 @@ impl Tool for BuildImage {
         let mut lines = streams.build_image(options.build(), Some(logins), Some(context));
         let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let redactor = docker.redactor().with_secrets(build_args);
-        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
-        let limit = Duration::from_secs(seconds.into());
-        call.extend_timeout(limit);
-        let until = Instant::now() + limit;
+        let deadline = Deadline::new(call, self.timeout_seconds);
         loop {
-            let line = tokio::select! {
-                biased;
-                // The builder stops with the connection.
-                () = call.cancelled() => return Err(cancelled()),
-                () = tokio::time::sleep_until(until) => {
-                    let log = redactor.text(&log);
-                    return Err(ToolError::new(ToolErrorKind::Timeout, format!(
-                        "The build did not end within {seconds} s and was ended; a longer \
-                         timeout_seconds may let it end by itself. Its output so far:\n{}",
-                        newest_lines(&log, MAX_LOG_BYTES / 2)
-                    )));
-                }
-                line = lines.next() => line,
+            let ended = |seconds| {
+                let log = redactor.text(&log);
+                format!(
+                    "The build did not end within {seconds} s and was ended; a longer \
+                     timeout_seconds may let it end by itself. Its output so far:\n{}",
+                    newest_lines(&log, MAX_LOG_BYTES / 2)
+                )
             };
+            // The builder stops with the connection.
+            let line = deadline.run(call, lines.next(), ended).await?;
             let line = match line {
                 None => break,
                 Some(Ok(line)) => line,

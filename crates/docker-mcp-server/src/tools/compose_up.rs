@@ -1,16 +1,16 @@
 //! `compose_up`.
 
-mod cli;
+use std::fs;
+use std::io;
+use std::path::{Component, Path, PathBuf};
 
-use super::build_image::DEFAULT_SECONDS;
+use super::compose_project::{ComposeProject, ProjectRequest};
+use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
-use crate::compose::{self, ComposeModel};
+use crate::compose::{self, UpOptions};
 
-/// Bytes of the program's output in an answer, which contains it twice.
-const MAX_BYTES: usize = 12_000;
-
-/// Bring up the compose project of a directory that the operator has allowed. Needs the compose
-/// program where this server runs.
+/// Bring up or update the compose project of a directory that the operator has allowed. Needs the
+/// compose program where this server runs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeUp {
@@ -18,15 +18,29 @@ pub(super) struct ComposeUp {
     directory: String,
     /// Default: the directory's name.
     project: Option<ObjectName>,
+    /// Text to write as its compose file first.
+    yaml: Option<String>,
     /// Default: all.
     #[serde(default)]
     services: Vec<ObjectName>,
+    /// Profiles to enable.
+    #[serde(default)]
+    profiles: Vec<ObjectName>,
+    /// Containers per service.
+    #[serde(default)]
+    scale: BTreeMap<String, Bounded<0, 100>>,
     /// Build images first.
     #[serde(default)]
     build: bool,
+    /// Pull newer images first.
+    #[serde(default)]
+    pull: bool,
+    /// Until all are running and healthy.
+    #[serde(default)]
+    wait: bool,
     /// Until compose is ended; default 600.
-    timeout_seconds: Option<Bounded<1, 3600>>,
-    /// The project's name again, if it is up and the user cannot be asked.
+    timeout_seconds: Option<Seconds>,
+    /// The project's name again, if something is replaced and the user cannot be asked.
     confirm: Option<String>,
 }
 
@@ -36,6 +50,8 @@ pub(super) struct UpReport {
     project: String,
     running: usize,
     containers: usize,
+    /// The file with `yaml`.
+    written: Option<String>,
     /// The end of the program's output.
     output: String,
     /// Values hidden as `***`.
@@ -52,83 +68,134 @@ impl Tool for ComposeUp {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
         docker.policy.permit_destructive()?;
-        let directory = docker.policy.directory(&self.directory)?;
-        let project = match &self.project {
-            Some(name) => name.as_str().to_lowercase(),
-            None => default_name(&directory.to_string_lossy()),
+        let created = match &self.yaml {
+            Some(_) => create_directory(docker, &self.directory)?,
+            None => None,
         };
-        let name = ObjectName::new(&project)
-            .map_err(|_| ToolError::invalid_argument("Give a project name."))?;
-        if let Some(existing) = compose::projects(docker).await?.get(&project) {
-            let loss = format!(
-                "Brings up `{project}`: of its {} containers, those whose configuration has \
-                 changed are recreated and lose the files that they wrote outside of volumes.",
-                existing.len()
-            );
-            docker.confirm(call, &loss, &project, &self.confirm).await?;
+        let up = self.up(docker, call).await;
+        if let (Err(_), Some(directory)) = (&up, created) {
+            // Only if nothing was written.
+            let _ = fs::remove_dir(directory);
         }
-        let is_own = compose::is_own(docker, &project).await?;
-        let seconds = self.timeout_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
-        let limit = Duration::from_secs(seconds.into());
-        call.extend_timeout(limit);
-        let files = compose::project_files(&docker.policy, &directory)?;
-        let files: Vec<_> = files.iter().map(|file| file.to_string_lossy()).collect();
-        let services = self.services.iter().map(ObjectName::as_str);
-        let mut arguments = vec!["-p", name.as_str()];
-        arguments.extend(files.iter().flat_map(|file| ["-f", &**file]));
-        arguments.extend(["config", "--format", "json"]);
-        arguments.extend(services.clone());
-        let config = cli::run(docker, &directory, &arguments, None, limit, call).await?;
-        if !config.succeeded {
-            return Err(failed(docker, &project, &config.text));
-        }
-        let mut model = ComposeModel::parse(&config.stdout)?;
-        model.check(docker, self.build).await?;
-        // A label would recreate the containers of others.
-        if is_own {
-            model.mark();
-        }
-        let path = directory.to_string_lossy();
-        let mut arguments = vec!["-p", name.as_str(), "--project-directory", &path, "-f", "-"];
-        arguments.extend(["up", "-d"]);
-        if self.build {
-            arguments.push("--build");
-        }
-        arguments.extend(services);
-        let model = Some(model.to_text());
-        let result = cli::run(docker, &directory, &arguments, model, limit, call).await?;
-        let redactor = docker.redactor();
-        let text = redactor.text(&result.text);
-        let output = newest_lines(&text, MAX_BYTES).to_owned();
-        if !result.succeeded {
-            return Err(failed(docker, &project, &result.text));
-        }
-        let projects = compose::projects(docker).await?;
-        let containers = projects.get(&project).map_or(&[][..], Vec::as_slice);
-        let running = containers.iter().filter(|at| at.state == "running");
-        Ok(UpReport {
-            running: running.count(),
-            containers: containers.len(),
-            project,
-            output,
-            redacted: redactor.hidden(),
-        })
+        up
     }
 }
 
-fn failed(docker: &Docker, project: &str, output: &str) -> ToolError {
-    let output = docker.redactor().text(output);
-    let output = newest_lines(&output, MAX_BYTES);
-    ToolError::upstream(format!(
-        "`{project}` did not come up. Compose said:\n{output}"
-    ))
+impl ComposeUp {
+    async fn up(&self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
+        let deadline = Deadline::new(call, self.timeout_seconds);
+        let request = ProjectRequest {
+            directory: &self.directory,
+            project: self.project.as_ref(),
+            yaml: self.yaml.as_deref(),
+            services: &self.services,
+            profiles: &self.profiles,
+        };
+        let mut project = ComposeProject::resolve(docker, call, &deadline, &request).await?;
+        for (service, copies) in &self.scale {
+            project.model.scale(service, copies.get())?;
+        }
+        let (build, pull) = (self.build, self.pull);
+        let taken = project.permit(docker, UpOptions { build, pull }).await?;
+        self.confirm_losses(docker, call, &project, &taken).await?;
+        if let Some(text) = &self.yaml {
+            write(&project.file, text).map_err(|error| {
+                ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
+            })?;
+        }
+        let mut arguments = Vec::new();
+        for (flag, is_set) in [("--build", build), ("--wait", self.wait)] {
+            arguments.extend(is_set.then_some(flag));
+        }
+        if pull {
+            arguments.extend(["--pull", "always"]);
+        }
+        arguments.extend(self.services.iter().map(ObjectName::as_str));
+        let output = project.up(docker, call, &deadline, &arguments).await?;
+        let redactor = docker.redactor();
+        let projects = compose::projects(docker).await?;
+        let containers = projects.get(&project.name).map_or(&[][..], Vec::as_slice);
+        let running = containers.iter().filter(|at| at.state == "running");
+        let written = self.yaml.as_ref();
+        Ok(UpReport {
+            running: running.count(),
+            containers: containers.len(),
+            written: written.map(|_| project.file.to_string_lossy().into_owned()),
+            project: project.name,
+            output: redactor.text(&output),
+            redacted: redactor.hidden(),
+        })
+    }
+
+    /// Asks before containers, the compose file or the names of images are replaced.
+    async fn confirm_losses(
+        &self,
+        docker: &Docker,
+        call: &Call,
+        project: &ComposeProject,
+        taken: &[String],
+    ) -> Result<(), ToolError> {
+        let name = &project.name;
+        let mut losses = Vec::new();
+        if let Some(existing) = compose::projects(docker).await?.get(name) {
+            losses.push(format!(
+                "Brings up `{name}`: of its {} containers, those whose configuration has changed \
+                 are recreated and lose the files that they wrote outside of volumes.",
+                existing.len()
+            ));
+        }
+        let file = fs::read(&project.file).ok();
+        if let (Some(text), Some(old)) = (&self.yaml, file)
+            && old != text.as_bytes()
+        {
+            losses.push(format!("Overwrites {}.", project.file.display()));
+        }
+        if !taken.is_empty() {
+            let names = taken.join(", ");
+            losses.push(format!("Takes these names from other images: {names}."));
+        }
+        match losses.is_empty() {
+            true => Ok(()),
+            false => {
+                docker
+                    .confirm(call, &losses.join(" "), name, &self.confirm)
+                    .await
+            }
+        }
+    }
 }
 
-/// The project name that compose derives from a directory.
-fn default_name(directory: &str) -> String {
-    let name = directory.rsplit('/').next().unwrap_or_default();
-    let name = name.to_lowercase();
-    let legal = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
-    let name: String = name.chars().filter(legal).collect();
-    name.trim_start_matches(['-', '_']).to_owned()
+/// Creates the directory of a new project in an allowed one; `None` if it exists.
+fn create_directory(docker: &Docker, path: &str) -> Result<Option<PathBuf>, ToolError> {
+    let missing = match docker.policy.directory(path) {
+        Err(error) if error.kind() == ToolErrorKind::NotFound => error,
+        found => return found.map(|_| None),
+    };
+    let path = Path::new(path);
+    let (Some(parent), Some(Component::Normal(name))) =
+        (path.parent(), path.components().next_back())
+    else {
+        return Err(missing);
+    };
+    let directory = docker
+        .policy
+        .directory(&parent.to_string_lossy())?
+        .join(name);
+    match fs::create_dir(&directory) {
+        Ok(()) => Ok(Some(directory)),
+        Err(_) => Err(missing),
+    }
+}
+
+/// Writes a file whole or not at all, in place of a link as well.
+fn write(file: &Path, text: &str) -> io::Result<()> {
+    let new = file.with_extension(format!("{}.new", std::process::id()));
+    let _ = fs::remove_file(&new);
+    fs::OpenOptions::new()
+        .write(true)
+        .create_new(true)
+        .open(&new)
+        .and_then(|mut open| io::Write::write_all(&mut open, text.as_bytes()))
+        .and_then(|()| fs::rename(&new, file))
+        .inspect_err(|_| _ = fs::remove_file(&new))
 }

@@ -62,18 +62,8 @@ impl Tool for GetComposeLogs {
     type Output = ComposeLog;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ComposeLog, ToolError> {
-        let mut containers = compose::project(docker, &self.project).await?;
-        if let Some(service) = &self.service {
-            let known: Vec<&str> = containers.iter().map(compose::service).collect();
-            let known = docker.redactor().text(&known.join(", "));
-            containers.retain(|container| compose::service(container) == service);
-            if containers.is_empty() {
-                return Err(ToolError::not_found(format!(
-                    "`{}` has no such service. It has: {known}.",
-                    self.project
-                )));
-            }
-        }
+        let service = self.service.as_deref();
+        let containers = compose::service_of(docker, &self.project, service).await?;
         let this = &self;
         let logs: Vec<_> = stream::iter(containers)
             .map(|container| async move {

@@ -13,7 +13,7 @@ const MAX_BYTES: usize = 6_500;
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListComposeProjects {
-    /// Only this one, with ports.
+    /// Only this one, with images and ports.
     project: Option<ObjectName>,
 }
 
@@ -46,6 +46,7 @@ struct ServiceRow {
     state: String,
     /// `Up 5 minutes`, `Exited (1) 2 hours ago`.
     status: String,
+    image: Option<String>,
     health: Option<&'static str>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     ports: Vec<String>,
@@ -100,6 +101,7 @@ impl ProjectRow {
             container: redactor.text(container.display_name()),
             state: redactor.text(&container.state),
             status: redactor.text(&container.status),
+            image: full.then(|| redactor.text(&container.image)),
             health: health(&container.status),
             ports: match full {
                 true => ports::from_summary(&container.ports),

@@ -2,8 +2,9 @@
 
 use bollard::query_parameters::CreateImageOptionsBuilder;
 
+use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
-use super::transfer::{Seconds, Transfer};
+use super::transfer::Transfer;
 
 /// Get an image from its registry, with progress.
 #[derive(Deserialize, JsonSchema)]
@@ -34,25 +35,40 @@ impl Tool for PullImage {
     type Output = Pulled;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Pulled, ToolError> {
-        if let Some(old) = docker.try_image(&self.image).await? {
-            let labels = &old.config.labels;
-            docker.policy.permit_pull(self.image.as_str(), labels)?;
-        }
-        let (name, tag) = self.image.split();
-        let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
-        if let Some(platform) = &self.platform {
-            options = options.platform(platform);
-        }
-        let transfer = Transfer::new(docker, "pulled", &self.image, self.timeout_seconds).await?;
-        let (streams, login) = (&docker.engine.streams, transfer.login.clone());
-        let lines = streams.create_image(Some(options.build()), None, login);
-        let status = transfer.run(docker, call, lines).await?;
+        let deadline = Deadline::new(call, self.timeout_seconds);
+        let platform = self.platform.as_deref();
+        let new = pull(docker, call, &deadline, &self.image, platform).await?;
         let details = docker.image(&self.image).await?;
         Ok(Pulled {
             image: self.image.to_string(),
             id: short_id(&details.id).to_owned(),
             size_bytes: details.size,
-            new: status.contains("Downloaded newer image"),
+            new,
         })
     }
+}
+
+/// Pulls an image; returns whether there was a newer one.
+/// Errors when the policy does not allow it, or the registry refuses.
+pub(super) async fn pull(
+    docker: &Docker,
+    call: &Call,
+    deadline: &Deadline,
+    image: &ImageName,
+    platform: Option<&str>,
+) -> Result<bool, ToolError> {
+    if let Some(old) = docker.try_image(image).await? {
+        let labels = &old.config.labels;
+        docker.policy.permit_pull(image.as_str(), labels)?;
+    }
+    let (name, tag) = image.split();
+    let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
+    if let Some(platform) = platform {
+        options = options.platform(platform);
+    }
+    let transfer = Transfer::new(docker, "pulled", image).await?;
+    let (streams, login) = (&docker.engine.streams, transfer.login.credentials());
+    let lines = streams.create_image(Some(options.build()), None, login);
+    let status = transfer.run(docker, call, deadline, lines).await?;
+    Ok(status.contains("Downloaded newer image"))
 }

@@ -3,8 +3,9 @@
 use bollard::models::CreateImageInfo;
 use bollard::query_parameters::PushImageOptionsBuilder;
 
+use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
-use super::transfer::{Seconds, Transfer};
+use super::transfer::Transfer;
 use crate::registry;
 
 /// Send an image to the registry in its name, with the operator's login.
@@ -50,8 +51,9 @@ impl Tool for PushImage {
         );
         let target = self.image.as_str();
         docker.confirm(call, &loss, target, &self.confirm).await?;
-        let transfer = Transfer::new(docker, "pushed", &self.image, self.timeout_seconds).await?;
-        let (streams, login) = (&docker.engine.streams, transfer.login.clone());
+        let deadline = Deadline::new(call, self.timeout_seconds);
+        let transfer = Transfer::new(docker, "pushed", &self.image).await?;
+        let (streams, login) = (&docker.engine.streams, transfer.login.credentials());
         let options = PushImageOptionsBuilder::new().tag(tag).build();
         let lines = streams.push_image(name, Some(options), login).map(|line| {
             line.map(|line| CreateImageInfo {
@@ -61,7 +63,8 @@ impl Tool for PushImage {
             })
         });
         // `1: digest: sha256:… size: 527`
-        let status = transfer.run(docker, call, Box::pin(lines)).await?;
+        let lines = Box::pin(lines);
+        let status = transfer.run(docker, call, &deadline, lines).await?;
         let mut words = status.split(' ');
         let digest = words.find(|word| word.starts_with("sha256:"));
         Ok(Pushed {

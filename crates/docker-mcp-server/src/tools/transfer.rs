@@ -1,29 +1,23 @@
 //! Pulls and pushes of images: progress, and errors of the registry.
 
-use bollard::auth::DockerCredentials;
 use bollard::errors::Error;
 use bollard::models::CreateImageInfo;
 use futures_util::Stream;
-use tokio::time::Instant;
 
-use super::build_image::DEFAULT_SECONDS;
+use super::deadline::Deadline;
 use super::prelude::*;
 use crate::engine::EngineError;
-use crate::registry;
+use crate::registry::{self, RegistryLogin};
 
 /// Longest message of the engine that an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;
-
-/// The time after which a transfer is ended.
-pub(super) type Seconds = Bounded<1, 3600>;
 
 /// A transfer of an image between the engine and its registry.
 pub(super) struct Transfer<'a> {
     /// `pulled` or `pushed`.
     done: &'static str,
     image: &'a ImageName,
-    pub(super) login: Option<DockerCredentials>,
-    seconds: u32,
+    pub(super) login: RegistryLogin,
 }
 
 impl<'a> Transfer<'a> {
@@ -32,43 +26,30 @@ impl<'a> Transfer<'a> {
         docker: &Docker,
         done: &'static str,
         image: &'a ImageName,
-        seconds: Option<Seconds>,
     ) -> Result<Self, ToolError> {
-        Ok(Self {
-            done,
-            image,
-            login: docker.registries.login(image).await?,
-            seconds: seconds.map_or(DEFAULT_SECONDS, Bounded::get),
-        })
+        let login = docker.registries.login(image).await?;
+        Ok(Self { done, image, login })
     }
 
     /// Reads the engine's `lines` to their end, with progress; returns the last status.
-    /// Errors with advice when the registry refuses, or the call is cancelled.
+    /// Errors with advice when the registry refuses, or the call is cancelled: the engine stops with the
+    /// connection.
     pub(super) async fn run(
         &self,
         docker: &Docker,
         call: &Call,
+        deadline: &Deadline,
         mut lines: impl Stream<Item = Result<CreateImageInfo, Error>> + Unpin,
     ) -> Result<String, ToolError> {
         let (mut layers, mut last) = (Layers::default(), String::new());
-        let limit = Duration::from_secs(self.seconds.into());
-        call.extend_timeout(limit);
-        let until = Instant::now() + limit;
-        loop {
-            let line = tokio::select! {
-                biased;
-                // The engine stops with the connection.
-                () = call.cancelled() => return Err(cancelled()),
-                () = tokio::time::sleep_until(until) => {
-                    return Err(ToolError::new(ToolErrorKind::Timeout, format!(
-                        "`{}` was not {} within {} s, so that was ended. Complete layers are kept: \
-                         call again, or with a longer timeout_seconds.",
-                        self.image, self.done, self.seconds
-                    )));
-                }
-                line = lines.next() => line,
-            };
-            let Some(line) = line else { return Ok(last) };
+        let ended = |seconds| {
+            format!(
+                "`{}` was not {} within {seconds} s, so that was ended. Complete layers are kept: \
+                 call again, or with a longer timeout_seconds.",
+                self.image, self.done
+            )
+        };
+        while let Some(line) = deadline.run(call, lines.next(), ended).await? {
             let line = line.map_err(|error| self.explain(docker, error))?;
             let status = line.status.as_deref().unwrap_or_default();
             let (done, total) = layers.advance(&line);
@@ -80,6 +61,7 @@ impl<'a> Transfer<'a> {
                 last = status.to_owned();
             }
         }
+        Ok(last)
     }
 
     fn explain(&self, docker: &Docker, error: Error) -> ToolError {
@@ -104,12 +86,17 @@ impl<'a> Transfer<'a> {
             (ToolErrorKind::NotFound, next)
         } else if is_denied.into_iter().any(has) {
             let registry = registry::server(self.image);
-            let next = match self.login {
-                None => format!(
+            let next = match &self.login {
+                RegistryLogin::Missing => format!(
                     "It does not exist, or is private: the docker configuration of this server has \
                      no login for `{registry}`. The operator can add one with `docker login`."
                 ),
-                Some(_) => format!("The login of this server for `{registry}` is not enough."),
+                RegistryLogin::Unreadable(reason) => {
+                    format!("It does not exist, or is private. {reason}")
+                }
+                RegistryLogin::Found(_) => {
+                    format!("The login of this server for `{registry}` is not enough.")
+                }
             };
             (ToolErrorKind::Unauthorized, next)
         } else if has("no such host") || has("refused") || has("timeout") || has("lookup") {

@@ -4,6 +4,8 @@ mod bounds;
 mod compose;
 mod compose_bounds;
 mod compose_cli;
+mod compose_programs;
+mod compose_yaml;
 mod confirmations;
 mod containers;
 mod exec;

@@ -6,8 +6,8 @@ use bollard::models::{NetworkCreateRequest, VolumeCreateRequest};
 use bollard::query_parameters::RemoveVolumeOptions;
 use serde_json::json;
 
-use super::super::super::lab::{Folder, Lab};
-use super::{fail, succeed};
+use super::super::super::lab::{Folder, Lab, merged};
+use super::{call, fail, succeed};
 use crate::harness::{assert_lacks, real};
 
 /// A server with the compose program and access to the directory; `None` if either is missing.
@@ -37,11 +37,19 @@ async fn project_cannot_do_what_a_container_cannot() {
     outside.write("secret", "canary-32");
     outside.write("Dockerfile", "FROM busybox:test\n");
     shop.write("Dockerfile", "FROM prod-image:1\n");
+    let binds = json!({"create": {"binds": [format!("{}/a$$b", shop.str())]}});
+    let policy = outside.write("policy.json", &binds.to_string());
     let out = outside.str();
     std::os::unix::fs::symlink(out, shop.path().join("link")).unwrap();
     let Some(mut bounded) = lab(
         &shop,
-        &[("DOCKER_MCP_DENY", "name=*-prod,image=prod-image")],
+        &[
+            (
+                "DOCKER_MCP_DENY",
+                "name=*-prod,name=*-web-3,image=prod-image",
+            ),
+            ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
+        ],
     )
     .await
     else {
@@ -109,6 +117,44 @@ async fn project_cannot_do_what_a_container_cannot() {
             host,
         ),
         (
+            "networks: [x]".to_owned(),
+            "networks: {x: {driver_opts: {com.docker.network.bridge.name: docker0}}}\n".to_owned(),
+            host,
+        ),
+        (
+            "networks: [x]".to_owned(),
+            "networks: {x: {ipam: {driver: other}}}\n".to_owned(),
+            host,
+        ),
+        (
+            "networks: {default: {driver_opts: {com.docker.network.endpoint.ifname: a}}}"
+                .to_owned(),
+            String::new(),
+            host,
+        ),
+        (
+            format!("volumes: ['{}/a$$b:/x']", shop.str()),
+            String::new(),
+            host,
+        ),
+        ("scale: 3".to_owned(), String::new(), "-web-3` is not"),
+        (
+            "build: {context: ., dockerfile_inline: \"FROM busybox:test\\nRUN <<E\\nE\"}"
+                .to_owned(),
+            String::new(),
+            "a heredoc",
+        ),
+        (
+            "build: {context: ., args: {BUILDKIT_SYNTAX: x}}".to_owned(),
+            String::new(),
+            "BUILDKIT_SYNTAX",
+        ),
+        (
+            "build: {context: ., dockerfile: absent}".to_owned(),
+            String::new(),
+            "cannot be read",
+        ),
+        (
             "volumes: ['data:/x']".to_owned(),
             external("volumes"),
             "not accessible",
@@ -155,10 +201,20 @@ async fn project_cannot_do_what_a_container_cannot() {
     for (service, end, reason) in rows {
         shop.write("compose.yml", &project(&service, &end));
         let arguments = json!({"directory": shop.path(), "project": bounded.name("x")});
-        let text = fail(&bounded, "compose_up", arguments).await;
+        let text = fail(&bounded, "compose_up", arguments.clone()).await;
         assert!(text.contains(reason), "{service} {end}: {text}");
         assert_lacks(&text, "canary");
+        // The same project as a text, and the same judgement without bringing it up.
+        let text = merged(arguments, json!({"yaml": project(&service, &end)}));
+        let shown = call(&bounded, "compose_config", text).await.to_string();
+        assert!(shown.contains(reason), "{service} {end}: {shown}");
+        assert_lacks(&shown, "canary");
     }
+    // What is doubled in a file is one character in a path.
+    let file = project(&format!("volumes: ['{}/a$$$$b:/x']", shop.str()), "");
+    let arguments = json!({"directory": shop.path(), "project": bounded.name("x"), "yaml": file});
+    let shown = succeed(&bounded, "compose_config", arguments).await;
+    assert!(shown["refused"].is_null(), "{shown}");
     fs::remove_file(shop.path().join("compose.yml")).unwrap();
     outside.write("compose.yml", &project("", ""));
     for file in ["compose.yml", ".env"] {
@@ -220,4 +276,89 @@ async fn project_is_marked_as_created() {
         ours.docker.inspect_container(&web, None).await.unwrap().id,
         before
     );
+}
+
+/// Every tool of compose projects, on one that another program has brought up.
+#[tokio::test]
+async fn projects_of_others_are_not_changed() {
+    let shop = Folder::new();
+    shop.write("compose.yml", &project("", ""));
+    let Some(mut free) = lab(&shop, &[]).await else {
+        return;
+    };
+    let name = free.name("shop");
+    let labels = json!({"Labels": {"com.docker.compose.project": name,
+        "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
+    let web = free.run("shop-web-1", &["sleep", "600"], labels).await;
+    for (option, value) in [
+        ("DOCKER_MCP_DENY", format!("name={web}")),
+        (
+            "DOCKER_MCP_DENY",
+            format!("label=com.docker.compose.project={name}"),
+        ),
+        ("DOCKER_MCP_ONLY_CREATED", "1".to_owned()),
+        ("DOCKER_MCP_NO_DESTRUCTIVE", "1".to_owned()),
+        ("MCP_READ_ONLY", "1".to_owned()),
+    ] {
+        let bounded = lab(&shop, &[(option, &value)]).await.unwrap();
+        let directory = json!({"directory": shop.path(), "project": name, "confirm": name});
+        let own = json!({"project": name, "confirm": name});
+        for (tool, arguments) in [
+            ("compose_up", directory.clone()),
+            (
+                "compose_up",
+                merged(directory, json!({"yaml": project("init: true", "")})),
+            ),
+            ("compose_down", own.clone()),
+            (
+                "compose_service",
+                merged(own.clone(), json!({"action": "stop"})),
+            ),
+            ("compose_service", merged(own, json!({"action": "restart"}))),
+        ] {
+            let request = json!({"name": tool, "arguments": arguments});
+            let request =
+                json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": request});
+            let answer = bounded.server.post(request.to_string()).await.json();
+            let is_refused = !answer["error"].is_null() || answer["result"]["isError"] == true;
+            assert!(is_refused, "{option}={value} {tool}: {answer}");
+        }
+    }
+    assert_eq!(free.state(&web).await, "running");
+    let file = fs::read_to_string(shop.path().join("compose.yml")).unwrap();
+    assert_eq!(file, project("", ""));
+}
+
+/// An image of another program keeps its name, unless the user agrees.
+#[tokio::test]
+async fn builds_and_pulls_take_no_names_of_others() {
+    let shop = Folder::new();
+    let Some(free) = lab(&shop, &[]).await else {
+        return;
+    };
+    let only = [("DOCKER_MCP_ONLY_CREATED", "1")];
+    let bounded = lab(&shop, &only).await.unwrap();
+    let name = free.name("x");
+    let inline = "build: {context: ., dockerfile_inline: FROM scratch}";
+    for (lines, more) in [
+        ("pull_policy: always".to_owned(), json!({})),
+        ("init: true".to_owned(), json!({"pull": true})),
+        (format!("{inline}\n    pull_policy: build"), json!({})),
+        (inline.to_owned(), json!({"build": true})),
+    ] {
+        shop.write("compose.yml", &project(&lines, ""));
+        let arguments = merged(more, json!({"directory": shop.path(), "project": name}));
+        let text = fail(&bounded, "compose_up", arguments.clone()).await;
+        assert!(
+            text.contains("was not created by this server"),
+            "{lines}: {text}"
+        );
+        if lines.contains("build") {
+            let asked = fail(&free, "compose_up", arguments).await;
+            assert!(
+                asked.contains("Takes these names from other images: busybox:test"),
+                "{asked}"
+            );
+        }
+    }
 }

@@ -8,7 +8,7 @@ use super::{confirmed, fail, succeed, texts};
 use crate::harness::real;
 
 /// A server on each engine, with the compose program and access to the directory.
-async fn labs(shop: &Folder) -> Vec<Lab> {
+pub(super) async fn labs(shop: &Folder) -> Vec<Lab> {
     let Some(compose) = real::compose_dir() else {
         return Vec::new();
     };

@@ -99,9 +99,10 @@ async fn logins_are_those_of_the_docker_configuration() {
         assert_contains(&loss, "replaces the image");
         assert_contains(pushed["digest"].as_str().unwrap(), "sha256:");
 
+        let docker = lab.docker.clone();
         let forget = async |name: &str| {
             let options = RemoveImageOptionsBuilder::new().force(true).build();
-            let _ = lab.docker.remove_image(name, Some(options), None).await;
+            let _ = docker.remove_image(name, Some(options), None).await;
         };
         let stored = json!({"credsStore": "test", "auths": {&registry: {}}});
         let of_server = json!({"credHelpers": {&registry: "test"}, "credsStore": "broken"});
@@ -135,5 +136,16 @@ async fn logins_are_those_of_the_docker_configuration() {
             fails_with!(lab, "pull_image", {"image": image}, reason);
         }
         assert!(!lab.log().contains(PASSWORD), "{}", lab.log());
+
+        // A public image needs no login, so a failing helper is only logged.
+        lab.remove(&lab.name("registry")).await;
+        let public = super::registry::start(&mut lab, "0").await + ":1";
+        configure(&json!({"credsStore": "broken"}));
+        succeed!(lab, "pull_image", {"image": public});
+        let dockerfile = format!("FROM {public}\nLABEL a=b\n");
+        succeed!(lab, "build_image", {"tag": built, "dockerfile": dockerfile});
+        forget(&built).await;
+        forget(&public).await;
+        assert_contains(&lab.log(), "no login for");
     }
 }

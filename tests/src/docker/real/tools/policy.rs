@@ -249,8 +249,7 @@ async fn no_destructive_prevents_data_loss() {
         let destructive = listed.filter(|tool| tool["annotations"]["destructiveHint"] == true);
         let destructive = destructive.map(|tool| tool["name"].as_str().unwrap());
         let destructive: Vec<_> = destructive.collect();
-        let partly =
-            "update_container pause_container copy_to_container build_image tag_image prune";
+        let partly = "update_container pause_container copy_to_container build_image tag_image compose_service prune";
         assert_eq!(destructive.join(" "), partly);
         let image = json!({"image": "busybox:test", "confirm": "busybox:test"});
         invalid(&lab, "remove_image", image).await;

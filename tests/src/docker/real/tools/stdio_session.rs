@@ -3,6 +3,8 @@
 use std::process::Stdio;
 use std::time::Duration;
 
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout, Command};
@@ -11,7 +13,7 @@ use super::super::super::SERVER;
 use crate::harness::binary;
 
 pub(super) struct StdioSession {
-    _child: Child,
+    child: Child,
     stdin: ChildStdin,
     stdout: Lines<BufReader<ChildStdout>>,
     last: u64,
@@ -40,7 +42,7 @@ impl StdioSession {
         let stdin = child.stdin.take().unwrap();
         let stdout = BufReader::new(child.stdout.take().unwrap()).lines();
         let mut session = Self {
-            _child: child,
+            child,
             stdin,
             stdout,
             last: 0,
@@ -142,6 +144,12 @@ impl StdioSession {
         self.say(json!({"jsonrpc": "2.0", "id": question["id"], "result": result}))
             .await;
         question["params"]["message"].as_str().unwrap().to_owned()
+    }
+
+    /// Asks the server to end.
+    pub(super) fn terminate(&self) {
+        let id = self.child.id().unwrap().cast_signed();
+        kill(Pid::from_raw(id), Signal::SIGTERM).unwrap();
     }
 
     pub(super) async fn cancel(&mut self, id: u64) {

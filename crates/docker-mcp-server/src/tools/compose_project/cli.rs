@@ -1,0 +1,167 @@
+//! The compose program: `docker compose`, or the older `docker-compose`.
+
+use std::io;
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
+use tokio::process::Command;
+
+use super::super::deadline::Deadline;
+use super::super::prelude::*;
+use crate::command::ProcessGroup;
+
+/// Bytes of output that are kept, the newest.
+const MAX_OUTPUT_BYTES: usize = 32 << 10;
+/// Most bytes of a model.
+const MAX_STDOUT_BYTES: usize = 4 << 20;
+/// Variables that the program gets from this server's environment. The others may contain secrets,
+/// which a compose file could read.
+const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SSH_AUTH_SOCK SYSTEMROOT";
+/// Variables that a project's `.env` must not set: other names, and removals.
+const OFF: [&str; 2] = ["COMPOSE_COMPATIBILITY", "COMPOSE_REMOVE_ORPHANS"];
+
+/// The program, and the directory in which it runs.
+pub(super) struct Compose {
+    words: &'static [&'static str],
+    directory: PathBuf,
+}
+
+/// The result of the program.
+pub(super) struct ComposeOutput {
+    pub(super) succeeded: bool,
+    /// Its beginning.
+    pub(super) stdout: String,
+    /// The newest lines of stdout and stderr.
+    pub(super) text: String,
+}
+
+impl Compose {
+    /// The first of the two programs that can be run.
+    /// Errors when there is none.
+    pub(super) async fn find(docker: &Docker, directory: PathBuf) -> Result<Self, ToolError> {
+        let mut found = Self {
+            words: &["docker", "compose"],
+            directory,
+        };
+        for words in [found.words, &["docker-compose"]] {
+            found.words = words;
+            let mut probe = found.command(docker);
+            let probe = probe.arg("version").stdout(Stdio::null());
+            let probe = probe.stderr(Stdio::null());
+            if probe.status().await.is_ok_and(|status| status.success()) {
+                return Ok(found);
+            }
+        }
+        Err(ToolError::unavailable(
+            "There is no compose program where this server runs: install `docker compose` or \
+             `docker-compose`. Projects can be seen, started, stopped and taken down without it.",
+        ))
+    }
+
+    /// Runs the program with `input`, and its lines as progress. Kills it, with the programs that it has
+    /// started, at the deadline and when the call is cancelled; the engine keeps what it has started.
+    /// Errors when it cannot be run, or was killed.
+    pub(super) async fn run(
+        &self,
+        docker: &Docker,
+        call: &Call,
+        deadline: &Deadline,
+        arguments: &[&str],
+        input: Option<String>,
+    ) -> Result<ComposeOutput, ToolError> {
+        let failed = |error: io::Error| {
+            ToolError::unavailable("The compose program cannot be run.").caused_by(error)
+        };
+        let mut command = self.command(docker);
+        let stdin = input.as_ref().map_or_else(Stdio::null, |_| Stdio::piped());
+        command
+            .args(arguments)
+            .stdin(stdin)
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        let mut child = command.spawn().map_err(failed)?;
+        let group = ProcessGroup::new(&docker.programs, child.id());
+        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+            tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
+        }
+        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
+        let (mut out, mut err) = (Lines::new(stdout), Lines::new(stderr));
+        let (mut text, mut model, mut count) = (String::new(), String::new(), 0.0);
+        let redactor = docker.redactor();
+        loop {
+            let next = async {
+                tokio::select! {
+                    Some(line) = out.next() => Some((line, true)),
+                    Some(line) = err.next() => Some((line, false)),
+                    else => None,
+                }
+            };
+            let ended = |seconds| {
+                format!(
+                    "Compose did not end within {seconds} s and was ended; what it has started \
+                     stays. Its output so far:\n{}",
+                    redactor.text(&text)
+                )
+            };
+            let Some((line, is_stdout)) = deadline.run(call, next, ended).await? else {
+                break;
+            };
+            if is_stdout && model.len() < MAX_STDOUT_BYTES {
+                model.push_str(&line);
+                model.push('\n');
+            }
+            if arguments.contains(&"config") && is_stdout {
+                continue;
+            }
+            count += 1.0;
+            call.progress(count, None, &redactor.text(&line));
+            text.push_str(&line);
+            text.push('\n');
+            keep_end(&mut text, MAX_OUTPUT_BYTES);
+        }
+        let status = deadline.run(call, child.wait(), |_| "Compose did not end.".to_owned());
+        let status = status.await?.map_err(failed)?;
+        group.ended();
+        Ok(ComposeOutput {
+            succeeded: status.success(),
+            stdout: model,
+            text,
+        })
+    }
+
+    fn command(&self, docker: &Docker) -> Command {
+        let mut command = Command::new(self.words[0]);
+        let passed = PASSED_VARIABLES.split(' ');
+        let passed = passed.filter_map(|name| Some((name, std::env::var_os(name)?)));
+        command
+            .args(&self.words[1..])
+            .current_dir(&self.directory)
+            .env_clear()
+            .envs(passed)
+            .envs(OFF.map(|name| (name, "false")))
+            .envs(docker.engine.target.environment())
+            .stdin(Stdio::null())
+            .process_group(0)
+            .kill_on_drop(true);
+        command
+    }
+}
+
+/// The lines of one output.
+struct Lines(Option<tokio::io::Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>);
+
+impl Lines {
+    fn new(output: Option<impl AsyncRead + Send + Unpin + 'static>) -> Self {
+        Self(output.map(|output| {
+            let output: Box<dyn AsyncRead + Send + Unpin> = Box::new(output);
+            BufReader::new(output).lines()
+        }))
+    }
+
+    /// The next line; `None` at the end, or if it is not UTF-8.
+    async fn next(&mut self) -> Option<String> {
+        let line = self.0.as_mut()?.next_line().await;
+        line.ok().flatten()
+    }
+}
