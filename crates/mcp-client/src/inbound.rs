@@ -172,3 +172,49 @@ fn reply(id: &str, answer: Result<Box<RawValue>, RpcError>) -> String {
     };
     format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{body}}}"#)
 }
+
+#[cfg(test)]
+mod tests {
+    use tokio::sync::oneshot;
+
+    use super::*;
+    use crate::{CallerId, Options};
+    use mcp_core::jsonrpc::{Message, decode};
+
+    struct NoRoots;
+
+    impl Handler for NoRoots {
+        fn request(&self, _: &str, _: Option<&RawValue>) -> Reply {
+            Box::pin(async { Ok(RawValue::from_string(r#"{"roots":[]}"#.to_owned()).unwrap()) })
+        }
+    }
+
+    /// An empty list would be a statement about callers that nobody has asked.
+    #[tokio::test]
+    async fn roots_are_refused_while_several_callers_could_be_meant() {
+        for (callers, is_refused) in [(&[][..], false), (&[1, 1], false), (&[1, 2], true)] {
+            let inbound = Arc::new(Inbound::new(Arc::new(NoRoots)));
+            let routes = |caller: &u64| {
+                let options = Options::default()
+                    .handler(Arc::new(NoRoots))
+                    .caller(CallerId::Number(*caller));
+                Arc::new(ResponseRoutes::new(&options, None))
+            };
+            let calls = (1..).zip(callers);
+            let calls: Vec<_> = calls
+                .map(|(id, caller)| inbound.calls.enter(id, &routes(caller)))
+                .collect();
+            let message = decode(br#"{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#);
+            let Ok(Message::Request(request)) = message else {
+                panic!("no request");
+            };
+            let (sender, reply) = oneshot::channel();
+            let send = async move |reply| drop(sender.send(reply));
+            inbound.request(&request, inbound.calls.recipient(), send);
+            let reply = reply.await.unwrap();
+            assert_eq!(reply.contains("error"), is_refused, "{callers:?}: {reply}");
+            assert_eq!(reply.contains("roots\":[]"), !is_refused, "{reply}");
+            drop(calls);
+        }
+    }
+}

@@ -74,6 +74,25 @@ async fn wrong_filters_and_missing_resources_cannot_be_listened_to() {
     }
 }
 
+/// Each resource of a template is read before.
+#[tokio::test]
+async fn resources_of_templates_in_one_request_are_limited() {
+    let server = fixture().await;
+    let uris = (0..101).map(|id| format!("test://template/{id}/data"));
+    let filter = json!({"resourceSubscriptions": uris.collect::<Vec<_>>()});
+    let members = format!(r#""notifications":{filter}"#);
+    let method = "subscriptions/listen";
+    let reply = server
+        .request_as(Dialect::Modern, method, "", &members)
+        .await;
+    let error = refused(&reply, 200, -32602, json!(1));
+    assert_eq!(
+        error["data"]["field"],
+        "notifications.resourceSubscriptions"
+    );
+    assert!(error["data"]["reason"].as_str().unwrap().contains("100"));
+}
+
 /// Arrays in place of objects are refused elsewhere, too.
 #[tokio::test]
 async fn completion_refuses_arrays() {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use mcp_client::EraChoice;
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, failure, misbehaving, stdio_fixture, text};
+use super::env::{Folder, Gateway, failure, misbehaving, request, stdio_fixture, text};
 use super::test_proxy::{ProxyMode, TestProxy};
 use crate::harness::{Server, assert_contains, assert_lacks, eventually, wait_until};
 
@@ -144,6 +144,31 @@ async fn every_request_of_a_person_is_recorded() {
     let all = json!(events).to_string();
     for secret in [KEY, "s3cret"] {
         assert_lacks(&all, secret);
+    }
+}
+
+/// The check of the resource is a part of it. Without a token there is no principal: the id of the session is a
+/// secret.
+#[tokio::test]
+async fn subscription_is_recorded_as_what_it_is() {
+    let gateway = Gateway::with_fixture().await;
+    let client = gateway.client(EraChoice::Legacy, None).await;
+    let uri = "test://template/7/data";
+    request(&client, "resources/subscribe", json!({"uri": uri})).await;
+    request(&client, "resources/read", json!({"uri": uri})).await;
+    let found = eventually("the events", async || {
+        let found = gateway.events_of("gateway.request").await;
+        let found = found
+            .as_array()?
+            .iter()
+            .map(|event| event["metadata"].clone());
+        let found: Vec<Value> = found.filter(|facts| facts["item"] == uri).collect();
+        (found.len() >= 2).then_some(found)
+    })
+    .await;
+    assert_eq!(found.len(), 2, "{found:?}");
+    for (facts, method) in found.iter().zip(["resources/subscribe", "resources/read"]) {
+        assert_has!(facts, {"method": method, "backend": "b", "outcome": "ok", "principal": null});
     }
 }
 

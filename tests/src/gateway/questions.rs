@@ -245,3 +245,53 @@ async fn one_caller_is_asked_during_several_calls() {
         }
     }
 }
+
+/// Two agents may use one token: neither gets a question that may be the other's.
+#[tokio::test]
+async fn clients_with_one_token_are_not_taken_for_one() {
+    for over_http in [false, true] {
+        let folder = Folder::new();
+        let (target, _bridge) = asking(&folder, over_http).await;
+        let tokens = folder.write("tokens", "alice alice-token\n");
+        let args = ["--token-file", tokens.as_str()];
+        let config = format!("[backends.b]\n{target}\n");
+        let gateway = Gateway::start(folder, &config, &args).await;
+        let connect = async || {
+            Person::connect(
+                &gateway.url,
+                EraChoice::Newest,
+                "alice",
+                Some("alice-token"),
+            )
+            .await
+        };
+        let (one, other) = (connect().await, connect().await);
+        wait_until("b to run", async || {
+            let (text, _) = other.call(json!({"ask": "Alone?"})).await;
+            text.contains("accept")
+        })
+        .await;
+        let held = tokio::spawn(async move { drop(one.call(json!({"hold": true})).await) });
+        wait_until("the call", async || {
+            gateway.folder.count("journal", "hold") == 1
+        })
+        .await;
+        other.assert_is_not_asked().await;
+        held.abort();
+        wait_until("the cancellation", async || {
+            gateway.folder.count("journal", "notifications/cancelled") == 1
+        })
+        .await;
+        let (text, _) = other.call(json!({"ask": "Mine?"})).await;
+        for setting in ["`isolation = ", "`--token-file`", "`gateway_restart`"] {
+            assert_contains(&text, setting);
+        }
+        let restart = json!({"name": "gateway_restart", "arguments": {"backend": "b"}});
+        other.client.request("tools/call", &restart).await.unwrap();
+        wait_until("the restart", async || {
+            let (text, _) = other.call(json!({"ask": "Alone?"})).await;
+            text.contains("accept")
+        })
+        .await;
+    }
+}

@@ -153,3 +153,35 @@ async fn limited_or_unauthorized_server_of_seed_000_is_not_taken_for_an_empty_on
         }
     }
 }
+
+/// Whatever answers at a wrong URL is no server without tools.
+#[tokio::test]
+async fn wrong_url_of_a_server_without_handshake_is_an_error() {
+    let page = || "<!doctype html><title>Welcome</title>".into();
+    let unknown = json!({"jsonrpc": "2.0", "id": 1, "error": {"code": -32601, "message": "?"}});
+    for (status, cause) in [
+        (404, Some("HTTP 404: check the path of its URL")),
+        (405, Some("HTTP 405: check the path of its URL")),
+        (200, Some("is not a JSON-RPC message")),
+        (0, None),
+    ] {
+        let unknown = unknown.clone();
+        let server = FakeService::start(move |request| {
+            if status > 0 {
+                return Response::Http(status, "text/html", page());
+            }
+            let body: Value = serde_json::from_slice(&request.body).unwrap();
+            let mut unknown = unknown.clone();
+            unknown["id"] = body["id"].clone();
+            Response::json(200, &unknown)
+        })
+        .await;
+        let gateway = behind_gateway(&server, KEY, "protocol = \"rpc\"").await;
+        let Some(cause) = cause else {
+            gateway.until("b", "running").await;
+            continue;
+        };
+        gateway.until("b", "failed").await;
+        assert_contains(&gateway.backend("b").await["last_error"], cause);
+    }
+}

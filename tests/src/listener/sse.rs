@@ -153,3 +153,26 @@ async fn all_messages_come_on_the_stream() {
     drop(wire);
     wait_until("its end", async || running().await == Some(0)).await;
 }
+
+/// Its streams are requests without an end, which this transport has no place for.
+#[tokio::test]
+async fn modern_era_is_refused_over_sse() {
+    let server = Server::with_args("mcp-conformance", &["--sse"], &[]).await;
+    let local = "Host: localhost\r\n";
+    let (mut wire, _, address) = open(&server, local).await;
+    let listen = r#""notifications":{"toolsListChanged":true}"#;
+    for (method, params) in [("subscriptions/listen", listen), ("server/discover", "")] {
+        let request = Dialect::Modern.request("1", method, params);
+        assert_eq!(send(&server, &address, local, &request).await.status, 202);
+        let error = message(&mut wire).await["error"].take();
+        assert_eq!(error["code"], -32022, "{error}");
+        let text = error["message"].as_str().unwrap();
+        assert!(
+            text.contains("initialize") && text.contains("/mcp"),
+            "{text}"
+        );
+        let supported = error["data"]["supported"].as_array().unwrap();
+        assert!(supported.contains(&json!("2024-11-05")), "{error}");
+        assert!(!supported.contains(&json!("2026-07-28")), "{error}");
+    }
+}

@@ -142,3 +142,37 @@ impl Reader {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::Options;
+    use crate::calls_in_flight::Recipient;
+    use crate::handler::DefaultHandler;
+    use crate::response_routes::ResponseRoutes;
+
+    #[tokio::test]
+    async fn any_answer_ends_a_call_that_was_left() {
+        for (answer, ends) in [
+            (r#"{"jsonrpc":"2.0","id":7,"result":{}}"#, true),
+            (r#"{"jsonrpc":"2.0","id":7,"result":{"x":NaN}}"#, true),
+            (r#"{"jsonrpc":"2.0","id":8,"result":{}}"#, false),
+            ("a banner", false),
+        ] {
+            let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler)));
+            let reader = Reader {
+                peer: "p".into(),
+                pending: Arc::new(Pending::new("p".into())),
+                inbound: inbound.clone(),
+                writer: mpsc::channel(1).0.downgrade(),
+                max_message: 1_000,
+            };
+            let options = Options::default().handler(Arc::new(DefaultHandler));
+            let routes = Arc::new(ResponseRoutes::new(&options, None));
+            drop(inbound.calls.enter(7, &routes));
+            reader.read(answer.as_bytes()).await;
+            let is_over = matches!(inbound.calls.recipient(), Recipient::Client);
+            assert_eq!(is_over, ends, "{answer}");
+        }
+    }
+}

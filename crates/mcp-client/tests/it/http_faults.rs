@@ -2,10 +2,11 @@
 
 use std::time::Duration;
 
-use mcp_client::{Client, Endpoint, Error, Options};
+use mcp_client::{CallerId, Client, Endpoint, Error, Options};
 use serde_json::json;
 
 use crate::client_info;
+use crate::recorder::recorder;
 use crate::server::*;
 
 /// The error of a request to a server that always answers with `reply`.
@@ -248,4 +249,49 @@ async fn invalid_messages_in_a_stream_are_skipped_and_counted() {
         (counters.invalid_messages, counters.unmatched_responses),
         (1, 1)
     );
+}
+
+/// A proxy that has waited long enough answers in the server's place: the server may still ask for that call.
+#[tokio::test]
+async fn question_after_the_answer_of_a_proxy_reaches_no_other_caller() {
+    let question = r#"{"jsonrpc":"2.0","id":"q","method":"roots/list"}"#;
+    let mut server = Server::start(with_session(move |request| {
+        if request.method == http::Method::GET {
+            open_events([event(question)])
+        } else if request.body.contains("slow") {
+            reply(504, "text/html", "<h1>504 Gateway Time-out</h1>")
+        } else if request.body.contains("waits") {
+            silence()
+        } else {
+            accepted()
+        }
+    }))
+    .await;
+    let client = server.client();
+    client.initialize(&client_info()).await.unwrap();
+    let (handler, mut seen) = recorder(Some(json!({"roots": []})));
+    let call = async |name: &str, caller: u64| {
+        let options = Options::default()
+            .handler(handler.clone())
+            .caller(CallerId::Number(caller));
+        let params = json!({"name": name, "arguments": {}});
+        client.request_with("tools/call", &params, options).await
+    };
+    assert!(call("slow", 1).await.is_err());
+    let asked = async {
+        server.next_with("waits").await;
+        let stream = client.listen(&json!({})).await.unwrap();
+        tokio::select! {
+            ended = stream.closed() => panic!("{ended:?}"),
+            answer = server.next_with(r#""id":"q""#) => answer.json(),
+        }
+    };
+    tokio::select! {
+        ended = call("waits", 2) => panic!("{ended:?}"),
+        answer = asked => {
+            let refusal = answer["error"]["message"].as_str().unwrap();
+            assert!(refusal.contains("several callers"), "{answer}");
+            assert!(seen.try_recv().is_err());
+        }
+    }
 }

@@ -293,3 +293,25 @@ impl Backend {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failing_instance_does_not_cut_off_the_others() {
+        let instances = Instances::default();
+        let lease = |caller: &str| {
+            let (lease, _) = instances.lease(&CallerId::Name(caller.into()), 9).unwrap();
+            lease
+        };
+        let (alice, bob) = (lease("alice"), lease("bob"));
+        while !alice.breaker().failed() {}
+        assert!(lease("alice").breaker().enter().is_err());
+        assert!(bob.breaker().enter().is_ok());
+        assert!(alice.breaker().begin_probe() && !lease("alice").breaker().begin_probe());
+        assert!(bob.breaker().begin_probe());
+        alice.breaker().end_probe();
+        assert!(alice.breaker().begin_probe());
+    }
+}

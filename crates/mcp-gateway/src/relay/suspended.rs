@@ -109,3 +109,47 @@ impl SuspendedRequests {
         slots.remove(name).map(|slot| slot.suspended)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_client::RpcError;
+    use mcp_core::tool::Call;
+
+    use super::*;
+
+    struct NoHandler;
+
+    impl mcp_client::Handler for NoHandler {}
+
+    /// Otherwise it would count as in progress for ten minutes, and stop the questions of others.
+    #[tokio::test]
+    async fn response_to_a_suspended_request_is_read_and_kept() {
+        let (sender, response) = oneshot::channel::<()>();
+        let (read, is_read) = oneshot::channel();
+        let handler = CallHandler::new(Call::default(), Arc::new(NoHandler));
+        let request = SentRequest {
+            pending: Box::pin(async move {
+                response.await.unwrap();
+                read.send(()).unwrap();
+                Err(RequestError::Rpc(RpcError::new(-32000, "given up")))
+            }),
+            guard: handler.guard(),
+            handler,
+        };
+        let owner = Owner {
+            caller: None,
+            backend: "b".into(),
+            method: "tools/call".to_owned(),
+            item: "b__work".to_owned(),
+        };
+        let (answer, _question) = oneshot::channel();
+        let all = Arc::new(SuspendedRequests::default());
+        let suspended = SuspendedRequest { request, answer };
+        let name = all.add(suspended, owner.clone()).unwrap();
+        sender.send(()).unwrap();
+        is_read.await.unwrap();
+        let taken = all.take(&name, &owner).unwrap();
+        let result = taken.request.pending.await;
+        assert!(matches!(result, Err(RequestError::Rpc(error)) if error.message == "given up"));
+    }
+}
