@@ -274,6 +274,39 @@ mod tests {
     }
 
     #[test]
+    fn secret_settings_are_hidden_wherever_they_appear() {
+        let settings = [
+            ("DB_PASSWORD", "abc"),
+            ("API_TOKEN", "abcdef"),
+            ("PIN_SECRET", "xy"),
+            ("OTHER_SECRET", "none"),
+            ("USER_NAME", "bob"),
+        ];
+        let redactor = Redactor::new(true).with_secrets(settings);
+        // The longest first, of which another one is a part.
+        assert_eq!(redactor.text("abcdef abc abc"), "*** *** ***");
+        assert_eq!(redactor.hidden(), Some(3));
+        assert_eq!(redactor.text("xy none bob"), "xy none bob");
+        assert_eq!(redactor.hidden(), Some(3));
+        assert_eq!(redactor.clone().text("abc"), "***");
+        let open = Redactor::new(false).with_secrets(settings);
+        assert_eq!(open.text("abc"), "abc");
+    }
+
+    /// A whole key, and two lines of one.
+    #[test]
+    fn keys_and_parts_of_keys_are_counted() {
+        let key = "-----BEGIN PRIVATE KEY-----\nMIIE\n-----END PRIVATE KEY-----";
+        let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        let redactor = Redactor::new(true);
+        let shown = redactor.text(&format!("{key}\n{line}\n{line}"));
+        assert_eq!(shown, "***\n***\n***");
+        assert_eq!(redactor.hidden(), Some(3));
+        assert_eq!(redactor.text("the password is ***"), "the password is ***");
+        assert_eq!(redactor.hidden(), Some(3));
+    }
+
+    #[test]
     fn disabled_redactor_only_cleans() {
         let redactor = Redactor::new(false);
         assert_eq!(redactor.assignment("A_TOKEN=x\u{1b}[0m"), "A_TOKEN=x");

@@ -62,6 +62,15 @@ fn name_that_clients_reject_gets_a_readable_one() {
 }
 
 #[test]
+fn longest_name_that_fits_is_unchanged() {
+    let (files, fits) = (key("files"), "x".repeat(57));
+    let names = names(&files, &Filter::default(), &[&fits]);
+    let expected = format!("files__{fits}");
+    assert_eq!(&*names.published[0].name, expected);
+    assert_eq!(expected.len(), MAX_NAME_LEN);
+}
+
+#[test]
 fn long_or_invisible_name_is_not_shown_as_it_is() {
     let (files, longest) = (key("files"), "x.".repeat(MAX_NAME_LEN));
     let too_long = format!("{longest}x");

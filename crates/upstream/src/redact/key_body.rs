@@ -99,8 +99,33 @@ mod tests {
             "sha256:x",
             "a/b/c -----END",
             &format!("{id} Started 12 things"),
+            // A word that could be the last line of a key, but for what is around it.
+            &format!("{id} Started123"),
+            &format!("{id} as Started123"),
+            "Started123 END -----END x",
+            "Started123 -----BEGIN -----END x",
+            "Started123 ----- END",
         ] {
             assert_eq!(hide_bodies(text), None, "{text}");
+        }
+    }
+
+    #[test]
+    fn text_after_a_key_is_shown() {
+        let line = "MIIEvQIBADANBgkqhkiG9w0BAQEFAASCBKcwggSjAgEAAoIBAQC7VJTUt9Us8cKj";
+        for (text, expected) in [
+            (
+                format!("{line}\nq9CpQk2cTFTSz\nStarted123"),
+                "***\n***\nStarted123",
+            ),
+            (
+                format!("{line}\nabcdefgh Started123"),
+                "***\nabcdefgh Started123",
+            ),
+        ] {
+            let (shown, hidden) = hide_bodies(&text).unwrap();
+            assert_eq!(shown, expected);
+            assert_eq!(hidden as usize, expected.matches("***").count());
         }
     }
 }

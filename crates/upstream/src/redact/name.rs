@@ -136,4 +136,34 @@ mod tests {
             assert!(!is_secret_member(name), "{name}");
         }
     }
+
+    #[test]
+    fn random_values_of_some_settings_are_secrets() {
+        for (name, value, is_secret) in [
+            ("LICENSE", "MIT", false),
+            ("APP_LICENSE", "abcdefg7", true),
+            ("APP_LICENSE", "abcdef7", false),
+            ("APP_LICENSE", "abcdefgh", false),
+            ("LICENSE_FILE", "/etc/license7", false),
+            ("SEED_PHRASE", "abcdefg7", true),
+            ("HOSTNAME", "abcdefg7", false),
+            ("PASSWORD", "x", true),
+        ] {
+            assert_eq!(is_secret_setting(name, value), is_secret, "{name}={value}");
+        }
+    }
+
+    #[test]
+    fn signatures_are_secrets_in_urls_only() {
+        for (name, is_secret) in [
+            ("sig", true),
+            ("X-Amz-Signature", true),
+            ("access_token", true),
+            ("signature_version", false),
+            ("page", false),
+        ] {
+            assert_eq!(is_secret_parameter(name), is_secret, "{name}");
+        }
+        assert!(!is_secret_member("sig"));
+    }
 }

@@ -311,6 +311,7 @@ mod tests {
                 "ALTER USER a IDENTIFIED BY ***",
             ),
             ("root password is hunter2", "root password is ***"),
+            ("root password is h$nter", "root password is ***"),
             (
                 "A temporary password is generated for root@localhost: a>b;c",
                 "A temporary password is generated for root@localhost: ***",
