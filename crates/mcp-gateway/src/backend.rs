@@ -65,6 +65,7 @@ pub(crate) struct Backend {
     fingerprints: Mutex<Fingerprints>,
     /// That of the shared process.
     breaker: Arc<CircuitBreaker>,
+    /// Those of the shared process.
     permits: Semaphore,
     /// The callers' own processes or sessions.
     instances: Instances,

@@ -10,7 +10,7 @@ use mcp_client::{CallerId, Client, Counters};
 use mcp_core::era::Era;
 use parking_lot::Mutex;
 use serde_json::json;
-use tokio::sync::{Notify, watch};
+use tokio::sync::{Notify, Semaphore, watch};
 use tokio::time::Instant;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
@@ -37,6 +37,7 @@ struct Instance {
     /// The client once it is started, or the reason why it did not start.
     client: watch::Sender<Option<Result<Client, String>>>,
     breaker: Arc<CircuitBreaker>,
+    permits: Semaphore,
     /// Number of requests that use it.
     users: AtomicUsize,
     last_used: Mutex<Instant>,
@@ -77,7 +78,12 @@ impl Instances {
 
     /// Returns the instance of a caller, and whether it is new. At `limit` it ends the one that was not
     /// used for the longest time; `None` if all are in use.
-    fn lease(&self, caller: &CallerId, limit: usize) -> Option<(Lease, bool)> {
+    fn lease(
+        &self,
+        caller: &CallerId,
+        limit: usize,
+        max_in_flight: usize,
+    ) -> Option<(Lease, bool)> {
         let mut all = self.by_caller.lock();
         if let Some(instance) = all.get(caller) {
             return Some((Lease::new(instance), false));
@@ -93,6 +99,7 @@ impl Instances {
         let instance = Arc::new(Instance {
             client: watch::Sender::default(),
             breaker: Arc::default(),
+            permits: Semaphore::new(max_in_flight),
             users: AtomicUsize::default(),
             last_used: Mutex::new(Instant::now()),
             end: CancellationToken::new(),
@@ -166,6 +173,11 @@ impl Lease {
         &self.0.breaker
     }
 
+    /// One permit for each request in flight at the instance: one that hangs must not keep others waiting.
+    pub(super) fn permits(&self) -> &Semaphore {
+        &self.0.permits
+    }
+
     /// The client of the instance, if it is started.
     pub(super) fn started(&self) -> Option<Client> {
         self.0.client()
@@ -202,7 +214,9 @@ impl Backend {
             self.instances.remove(&caller.id, instance);
         }
         let limit = self.config.max_instances as usize;
-        let Some((lease, is_new)) = self.instances.lease(&caller.id, limit) else {
+        let max_in_flight = self.config.max_in_flight as usize;
+        let leased = self.instances.lease(&caller.id, limit, max_in_flight);
+        let Some((lease, is_new)) = leased else {
             return Err(format!(
                 "serves {limit} callers at the moment, the limit of `max_instances`; try again later"
             ));
@@ -302,13 +316,17 @@ mod tests {
     fn failing_instance_does_not_cut_off_the_others() {
         let instances = Instances::default();
         let lease = |caller: &str| {
-            let (lease, _) = instances.lease(&CallerId::Name(caller.into()), 9).unwrap();
+            let caller = CallerId::Name(caller.into());
+            let (lease, _) = instances.lease(&caller, 9, 1).unwrap();
             lease
         };
         let (alice, bob) = (lease("alice"), lease("bob"));
         while !alice.breaker().failed() {}
         assert!(lease("alice").breaker().enter().is_err());
         assert!(bob.breaker().enter().is_ok());
+        let _busy = alice.permits().try_acquire().unwrap();
+        assert!(lease("alice").permits().try_acquire().is_err());
+        assert!(bob.permits().try_acquire().is_ok());
         assert!(alice.breaker().begin_probe() && !lease("alice").breaker().begin_probe());
         assert!(bob.breaker().begin_probe());
         alice.breaker().end_probe();

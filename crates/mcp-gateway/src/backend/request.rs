@@ -10,6 +10,7 @@ use mcp_core::era::Era;
 use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
+use tokio::sync::{Semaphore, SemaphorePermit};
 use tokio::time::Instant;
 use upstream::redact::redacted;
 
@@ -98,14 +99,19 @@ impl Backend {
         may_repeat: bool,
         caller: Option<&Caller>,
     ) -> Result<Box<RawValue>, RequestError> {
-        let permit = tokio::time::timeout(CONCURRENCY_WAIT, self.permits.acquire()).await;
-        let Ok(Ok(_permit)) = permit else {
-            let text = "is busy with other calls; try again in a few seconds";
-            return Err(self.unavailable(text));
+        // Before the shared process is looked for, which is stopped only while no request has a permit.
+        let has_instance = self.has_instance(caller);
+        let _permit = match has_instance {
+            true => None,
+            false => Some(self.enter_queue(&self.permits).await?),
         };
         let isolation = self.config.isolation;
         let options = options.caller(caller.and_then(|caller| caller.attributed(isolation)));
         let route = self.route(caller, None).await?;
+        let _own_permit = match &route.lease {
+            Some(lease) => Some(self.enter_queue(lease.permits()).await?),
+            None => None,
+        };
         let sent = self.send(&route.client, &route.breaker, method, params, &options);
         let error = match sent.await {
             Ok(result) => return Ok(result),
@@ -133,8 +139,7 @@ impl Backend {
         caller: Option<&Caller>,
         exited: Option<&Route>,
     ) -> Result<Route, RequestError> {
-        let is_shared = self.config.isolation == Isolation::Shared;
-        if let Some(caller) = caller.filter(|_| !is_shared) {
+        if let Some(caller) = caller.filter(|_| self.has_instance(caller)) {
             let exited = exited.and_then(|route| route.lease.as_ref());
             let leased = self.lease(caller, exited).await;
             let (lease, client) = leased.map_err(|reason| self.unavailable(&reason))?;
@@ -157,6 +162,22 @@ impl Backend {
             generation,
             lease: None,
         })
+    }
+
+    /// Returns true if a caller has a process or session of its own.
+    fn has_instance(&self, caller: Option<&Caller>) -> bool {
+        caller.is_some() && self.config.isolation != Isolation::Shared
+    }
+
+    /// Waits for a free place at a busy process or session.
+    async fn enter_queue<'a>(
+        &self,
+        permits: &'a Semaphore,
+    ) -> Result<SemaphorePermit<'a>, RequestError> {
+        let permit = tokio::time::timeout(CONCURRENCY_WAIT, permits.acquire()).await;
+        let permit = permit.ok().and_then(Result::ok);
+        permit
+            .ok_or_else(|| self.unavailable("is busy with other calls; try again in a few seconds"))
     }
 
     /// Lets a request pass the circuit breaker.

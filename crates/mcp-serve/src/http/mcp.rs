@@ -143,7 +143,8 @@ impl McpEndpoint {
 
     /// Ends a session.
     pub(super) fn delete(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
-        let ended = session_id(headers).filter(|id| self.sessions.end(id, client.name()));
+        let end = |id: &&str| self.sessions.end(id, client.name(), client.share());
+        let ended = session_id(headers).filter(end);
         let Some(id) = ended else {
             return self.refuse(headers, &Error::SessionNotFound);
         };

@@ -6,7 +6,7 @@
 //!
 //! Kept in memory are only requests in flight, open questions to clients, subscriptions and revocations.
 
-use std::collections::{HashMap, VecDeque};
+use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -27,7 +27,8 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Sessions in memory at the same time. Beyond that, the oldest of the client with the most sessions is removed:
 /// a client that opens many ends its own and no other's.
 const MAX_LIVE_SESSIONS: usize = 10_000;
-/// Ended sessions that are remembered until they would have expired; the oldest are removed.
+/// Ended sessions that are remembered until they would have expired. Beyond that, the oldest of the client with
+/// the most is forgotten.
 const MAX_REVOKED_SESSIONS: usize = 100_000;
 
 pub(super) struct Sessions {
@@ -40,8 +41,15 @@ struct LiveSessions {
     /// By session id.
     connections: HashMap<String, LiveSession>,
     next_serial: u64,
-    revoked: HashMap<String, ()>,
-    revoked_order: VecDeque<String>,
+    revoked: RevokedSessions,
+}
+
+/// The sessions that have ended.
+#[derive(Default)]
+struct RevokedSessions {
+    ids: HashSet<String>,
+    /// The same ids, oldest first, by client.
+    by_client: HashMap<String, VecDeque<String>>,
 }
 
 struct LiveSession {
@@ -110,7 +118,7 @@ impl Sessions {
     ) -> Option<Session> {
         let negotiated = self.read(id, principal)?;
         let mut live = self.live.lock();
-        if live.revoked.contains_key(id) {
+        if live.revoked.ids.contains(id) {
             return None;
         }
         let connection = match live.connections.get(id) {
@@ -125,8 +133,8 @@ impl Sessions {
         })
     }
 
-    /// Ends a session. Returns false if it is unknown or has ended before.
-    pub(super) fn end(&self, id: &str, principal: &str) -> bool {
+    /// Ends a session of `client`. Returns false if it is unknown or has ended before.
+    pub(super) fn end(&self, id: &str, principal: &str, client: String) -> bool {
         if self.read(id, principal).is_none() {
             return false;
         }
@@ -134,16 +142,7 @@ impl Sessions {
         if let Some(ended) = live.connections.remove(id) {
             ended.connection.end();
         }
-        if live.revoked.insert(id.to_owned(), ()).is_some() {
-            return false;
-        }
-        live.revoked_order.push_back(id.to_owned());
-        if live.revoked.len() > MAX_REVOKED_SESSIONS
-            && let Some(oldest) = live.revoked_order.pop_front()
-        {
-            live.revoked.remove(&oldest);
-        }
-        true
+        live.revoked.add(id, client)
     }
 
     fn read(&self, id: &str, principal: &str) -> Option<Negotiated> {
@@ -197,6 +196,25 @@ impl LiveSessions {
             .filter(|(_, session)| session.client == largest);
         let (oldest, _) = of_client.min_by_key(|(_, session)| session.serial)?;
         Some(oldest.clone())
+    }
+}
+
+impl RevokedSessions {
+    /// Adds a session; false if it has ended before.
+    fn add(&mut self, id: &str, client: String) -> bool {
+        if !self.ids.insert(id.to_owned()) {
+            return false;
+        }
+        let of_client = self.by_client.entry(client).or_default();
+        of_client.push_back(id.to_owned());
+        if self.ids.len() > MAX_REVOKED_SESSIONS {
+            let largest = self.by_client.values_mut().max_by_key(|ids| ids.len());
+            if let Some(oldest) = largest.and_then(VecDeque::pop_front) {
+                self.ids.remove(&oldest);
+            }
+            self.by_client.retain(|_, ids| !ids.is_empty());
+        }
+        true
     }
 }
 

@@ -29,7 +29,7 @@ fn session_survives_a_restart_and_belongs_to_its_principal() {
     assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
     assert_eq!(session.id(), id);
     assert!(replica.open(&id, "bob", client).is_none());
-    assert!(!replica.end(&id, "bob"));
+    assert!(!replica.end(&id, "bob", client()));
     assert!(sessions(2).open(&id, "alice", client).is_none());
     assert!(replica.open(&id, "alice", client).is_some());
 }
@@ -126,8 +126,8 @@ fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
     assert_eq!(sessions.live.lock().connections.len(), 1);
     drop(same);
     assert!(sessions.live.lock().connections.is_empty());
-    assert!(sessions.end(&id, ""));
-    assert!(!sessions.end(&id, ""));
+    assert!(sessions.end(&id, "", client()));
+    assert!(!sessions.end(&id, "", client()));
     assert!(sessions.open(&id, "", client).is_none());
 }
 
@@ -161,22 +161,32 @@ fn table_of_live_sessions_drops_the_oldest() {
 fn table_of_ended_sessions_drops_the_oldest() {
     let sessions = sessions(1);
     let [first, second] = [(); 2].map(|()| sessions.create_id(NEGOTIATED, "").unwrap());
-    assert!(sessions.end(&first, ""));
+    assert!(sessions.end(&first, "", client()));
     let ended = |count| {
-        let others = (1..count).map(|number| number.to_string());
         let mut live = sessions.live.lock();
-        for id in others {
-            live.revoked_order.push_back(id.clone());
-            live.revoked.insert(id, ());
+        for number in 1..count {
+            live.revoked.add(&number.to_string(), client());
         }
     };
     ended(MAX_REVOKED_SESSIONS - 1);
-    assert!(sessions.end(&second, ""));
-    assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
+    assert!(sessions.end(&second, "", client()));
+    assert_eq!(sessions.live.lock().revoked.ids.len(), MAX_REVOKED_SESSIONS);
     assert!(sessions.open(&first, "", client).is_none());
     let third = sessions.create_id(NEGOTIATED, "").unwrap();
-    assert!(sessions.end(&third, ""));
-    assert_eq!(sessions.live.lock().revoked.len(), MAX_REVOKED_SESSIONS);
+    assert!(sessions.end(&third, "", client()));
+    assert_eq!(sessions.live.lock().revoked.ids.len(), MAX_REVOKED_SESSIONS);
     assert!(sessions.open(&second, "", client).is_none());
     assert!(sessions.open(&first, "", client).is_some());
+}
+
+/// Whoever ends many sessions brings back none of another client.
+#[test]
+fn ended_sessions_of_others_are_remembered_when_a_client_ends_too_many() {
+    let mut revoked = RevokedSessions::default();
+    assert!(revoked.add("a", "alice".to_owned()) && !revoked.add("a", "alice".to_owned()));
+    for number in 0..MAX_REVOKED_SESSIONS {
+        revoked.add(&number.to_string(), client());
+    }
+    assert_eq!(revoked.ids.len(), MAX_REVOKED_SESSIONS);
+    assert!(revoked.ids.contains("a") && !revoked.ids.contains("0"));
 }
