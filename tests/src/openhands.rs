@@ -25,6 +25,7 @@ macro_rules! assert_error {
 mod aliases;
 mod budgets;
 mod cancellation;
+mod changes;
 mod confirmation;
 mod elicitation;
 mod errors;

@@ -26,6 +26,6 @@ pub(crate) use conversations::{
 pub(crate) use events::{Event, RunError, TextPart, event_kind};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem};
 pub(crate) use servers::{Backend, Servers};
-pub(crate) use shell::shell_quoted;
+pub(crate) use shell::{ScriptOutput, shell_quoted};
 pub(crate) use socket::EventSocket;
 pub(crate) use task_id::TaskId;

@@ -16,7 +16,7 @@ use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::completion::task_ids;
 use crate::tools::{GetTaskEvents, GetTaskResult};
-use crate::workspace::changes;
+use crate::workspace::changes::{Changes, ChangesQuery, DiffText};
 
 pub(crate) use subscriptions::announce_changes;
 
@@ -89,7 +89,12 @@ impl Resource for DiffResource {
     async fn read(self, service: &OpenHands, _: &Call) -> Result<ResourceContents, ToolError> {
         let server = service.servers.for_task(self.id).await?;
         let task = server.conversation(self.id).await?;
-        let diff = changes::diff(&server, &task, None, MAX_DIFF).await?;
+        let query = ChangesQuery {
+            length: MAX_DIFF,
+            ..ChangesQuery::default()
+        };
+        let changes = Changes::read(&server, self.id, &task, &query).await?;
+        let diff = DiffText::new(&changes, 0, MAX_DIFF);
         Ok(ResourceContents::Text(diff.text))
     }
 

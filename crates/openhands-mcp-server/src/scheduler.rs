@@ -14,7 +14,7 @@ use self::queue::Queue;
 use self::slots::{LimitedRuns, Slots};
 use crate::api::{AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
-use crate::workspace::changes::printed_tree;
+use crate::workspace::printed_id;
 
 /// The interval at which running and waiting tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -224,7 +224,7 @@ impl Scheduler {
             match server.finished_script(fetch).await? {
                 None => return Ok(StartAttempt::NotReady),
                 Some(end) if end.exit_code == Some(0) => {
-                    tags.set_base(printed_tree(end.text()).as_deref());
+                    tags.set_base(printed_id(end.text()).as_deref());
                     tags.set_waits_for(Some(WaitsFor::Slot));
                 }
                 Some(_) => {

@@ -8,6 +8,7 @@ mod fork_task;
 mod get_task_changes;
 mod get_task_events;
 mod get_task_file;
+mod get_task_patch;
 mod get_task_result;
 mod get_task_status;
 mod list_tasks;
@@ -59,6 +60,7 @@ fn inspect() -> Toolset<OpenHands> {
     Toolset::new()
         .with::<get_task_events::GetTaskEvents>()
         .with::<get_task_file::GetTaskFile>()
+        .with::<get_task_patch::GetTaskPatch>()
 }
 
 #[cfg(test)]

@@ -5,10 +5,13 @@ pub(crate) mod changes;
 mod directory;
 mod file_name;
 pub(crate) mod mcp_servers;
+mod other_tasks;
 mod repository;
 mod setup;
+mod snapshot;
 
 pub(crate) use directory::{Directory, Root};
 pub(crate) use file_name::FileName;
 pub(crate) use repository::Repository;
 pub(crate) use setup::{WorkspaceSpec, absolute_roots, set_up};
+pub(crate) use snapshot::{is_object_id, printed_id};

@@ -88,7 +88,19 @@ async fn long_diff_is_truncated_and_says_so() {
     assert_starts_with(changed.last().unwrap(), "… and ");
     let all = call_with_id(&client, "get_task_changes", id).await;
     assert!(all.to_string().len() < 8_000, "{}", all.to_string().len());
-    assert_contains(&all["diff"], "[cut: ");
+    assert_eq!(all["files"], 302);
+    let page = call!(client, "get_task_changes", {"task_id": id, "skip_files": 300});
+    assert_eq!(page["changed_files"].as_array().unwrap().len(), 2, "{page}");
+    let (mut whole, mut offset) = (String::new(), json!(0));
+    while !offset.is_null() {
+        let part = call!(client, "get_task_changes", {"task_id": id, "offset": offset,
+            "max_bytes": 30_000});
+        whole += part["diff"].as_str().unwrap();
+        assert_eq!(part["size"], all["size"]);
+        offset = part["next_offset"].clone();
+    }
+    assert_eq!(whole.len(), all["size"]);
+    assert_ends_with(&whole, "+x\n");
     let small = call!(client, "get_task_changes", {"task_id": id, "file": "small"});
     assert_ends_with(&small["diff"], "@@ -0,0 +1 @@\n+x\n");
     let more = call!(client, "get_task_changes", {"task_id": id, "file": "big",
@@ -203,7 +215,7 @@ async fn read_only_offers_only_tools_that_read() {
     let tools = client.list_tools().await.unwrap().into_iter();
     let mut names: Vec<String> = tools.map(|tool| tool.name).collect();
     names.sort();
-    let expected = "get_agent get_task_changes get_task_events get_task_file get_task_result \
+    let expected = "get_agent get_task_changes get_task_events get_task_file get_task_patch get_task_result \
                     get_task_status list_tasks wait_task";
     assert_eq!(names.join(" "), expected);
 }

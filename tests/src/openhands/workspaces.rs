@@ -14,16 +14,16 @@ use crate::harness::{
 };
 
 /// A directory that is deleted after the test. The agent server is on this machine.
-struct TestDirectory(PathBuf);
+pub(super) struct TestDirectory(pub(super) PathBuf);
 
 impl TestDirectory {
-    fn new() -> Self {
+    pub(super) fn new() -> Self {
         let place = std::env::temp_dir().join(format!("workspaces-{}", Uuid::new_v4()));
         std::fs::create_dir_all(&place).unwrap();
         Self(place.canonicalize().unwrap())
     }
 
-    fn path(&self) -> &str {
+    pub(super) fn path(&self) -> &str {
         self.0.to_str().unwrap()
     }
 }
@@ -165,7 +165,7 @@ async fn file_of_the_context_does_not_follow_a_link() {
     assert!(!outside.0.join("evil").exists());
 }
 
-fn git(at: &Path, arguments: &[&str]) -> String {
+pub(super) fn git(at: &Path, arguments: &[&str]) -> String {
     let output = Command::new("git")
         .current_dir(at)
         .args(["-c", "user.name=t", "-c", "user.email=t@localhost"])
@@ -177,7 +177,7 @@ fn git(at: &Path, arguments: &[&str]) -> String {
 }
 
 /// A repository with one commit on `main`.
-fn repository(at: &Path) {
+pub(super) fn repository(at: &Path) {
     std::fs::create_dir_all(at).unwrap();
     git(at, &["init", "-q", "-b", "main"]);
     std::fs::write(at.join("f.txt"), "one\n").unwrap();

@@ -29,6 +29,9 @@ pub(crate) struct Conversation {
     pub(crate) workspace: Workspace,
     #[serde(default)]
     pub(crate) stats: Stats,
+    /// RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) created_at: String,
     /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) updated_at: String,
@@ -61,6 +64,8 @@ pub(crate) struct ListedConversation {
     pub(crate) execution_status: Execution,
     #[serde(default)]
     pub(crate) tags: Tags,
+    #[serde(default)]
+    pub(crate) workspace: Workspace,
     #[serde(default)]
     pub(crate) stats: Stats,
 }

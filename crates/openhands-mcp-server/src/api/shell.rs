@@ -21,12 +21,19 @@ pub(crate) struct ScriptOutput {
     pub(crate) exit_code: Option<i32>,
     #[serde(default)]
     stdout: Option<String>,
+    #[serde(default)]
+    stderr: Option<String>,
 }
 
 impl ScriptOutput {
     /// The standard output.
     pub(crate) fn text(&self) -> &str {
         self.stdout.as_deref().unwrap_or_default()
+    }
+
+    /// The standard error.
+    pub(crate) fn error(&self) -> &str {
+        self.stderr.as_deref().unwrap_or_default()
     }
 }
 

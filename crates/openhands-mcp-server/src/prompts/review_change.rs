@@ -5,7 +5,6 @@ use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::redact::redacted;
-use upstream::text::head;
 
 use super::source::{FENCE, code_source, non_blank};
 use crate::OpenHands;
@@ -13,7 +12,7 @@ use crate::api::TaskId;
 use crate::tags::ConversationTags;
 use crate::task::TaskSnapshot;
 use crate::task::completion::task_ids;
-use crate::workspace::changes;
+use crate::workspace::changes::{Changes, ChangesQuery, DiffText};
 
 /// Bytes of the diff that is shown at once.
 const MAX_DIFF: usize = 20_000;
@@ -61,20 +60,26 @@ impl Prompt for ReviewChange {
 async fn task_prompt(service: &OpenHands, id: TaskId) -> Result<String, ToolError> {
     let server = service.servers.for_task(id).await?;
     let task = TaskSnapshot::read(&server, id).await?;
-    let (output, change) = tokio::try_join!(
-        async { Ok(task.read_output(&server).await?) },
-        changes::diff(&server, &task.conversation, None, MAX_DIFF),
-    )?;
+    let query = ChangesQuery {
+        length: MAX_DIFF,
+        ..ChangesQuery::default()
+    };
+    let (output, changes) = tokio::join!(
+        task.read_output(&server),
+        Changes::read(&server, id, &task.conversation, &query),
+    );
+    let (output, changes) = (output?, changes?);
+    let shown = DiffText::new(&changes, 0, MAX_DIFF);
     let tags = ConversationTags::new(task.conversation.tags);
     let title = redacted(tags.title().unwrap_or("no title"));
     let said = output.result.unwrap_or_else(|| "nothing".into());
-    let (diff, length) = (head(&change.text, MAX_DIFF), change.size);
-    let cut = match change.is_truncated {
-        true => format!(
-            "These are the first bytes of {length}: read the rest with get_task_changes, file by \
-             file.\n"
+    let (diff, length) = (shown.text, changes.size);
+    let cut = match shown.next_offset {
+        Some(offset) => format!(
+            "These are the first bytes of {length}: read the rest with get_task_changes, from \
+             offset {offset} on.\n"
         ),
-        false => String::new(),
+        None => String::new(),
     };
     Ok(format!(
         "Review what an OpenHands agent changed, as its future maintainer. \

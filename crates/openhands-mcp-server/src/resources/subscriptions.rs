@@ -110,7 +110,7 @@ impl WatchedTask<'_> {
             _ if !watches_files => None,
             // No command runs, so the files are unchanged.
             Some(TaskState { files, .. }) if files.is_some() && is_stopped => files.clone(),
-            _ => changes::tree(&server, &task).await?,
+            _ => changes::content_id(&server, &task).await?,
         };
         Ok(TaskState {
             status,

@@ -10,7 +10,7 @@ use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
 use crate::api::{AgentServer, ApiFailure, ApiResult, Servers, TaskId};
 use crate::scheduler::Scheduler;
-use crate::workspace::changes::ChangedFiles;
+use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};
 
 /// Bytes of the list of changed files.
 const MAX_CHANGED_BYTES: usize = 900;
@@ -36,9 +36,12 @@ pub(crate) struct Report {
     /// US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
-    /// Such as "M src/a.py": added, modified, deleted.
+    /// Such as "M src/a.py": added, modified, deleted, renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed_files: Option<Vec<String>>,
+    /// What this report lacks.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<String>,
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
@@ -116,13 +119,24 @@ impl Report {
         server: &AgentServer,
         task: &TaskSnapshot,
     ) -> ApiResult<()> {
-        let (output, changed) = tokio::try_join!(
+        let query = ChangesQuery::default();
+        let (output, changed) = tokio::join!(
             task.read_output(server),
-            ChangedFiles::read(server, &task.conversation)
-        )?;
+            Changes::read(server, task.id, &task.conversation, &query)
+        );
+        let output = output?;
         self.result = output.result;
         self.last_output = output.last_output;
-        self.changed_files = (!changed.is_empty()).then(|| changed.lines(MAX_CHANGED_BYTES));
+        match changed {
+            Ok(changed) => {
+                let lines = changed.lines(0, MAX_CHANGED_BYTES);
+                self.changed_files = (changed.count > 0).then_some(lines);
+                let warnings = changed.warnings.into_iter();
+                self.warnings.extend(warnings.map(str::to_owned));
+            }
+            Err(ChangesError::Git(reason)) => self.warnings.push(reason),
+            Err(ChangesError::Api(failure)) => return Err(failure),
+        }
         // The output says more than the action.
         self.last_action = self.last_action.take().filter(|_| task.is_asking());
         Ok(())
@@ -139,6 +153,7 @@ impl Report {
             last_action: None,
             cost: None,
             changed_files: None,
+            warnings: Vec::new(),
             error: None,
             next: Some("Call wait_task for its end, get_task_result for its result.".into()),
         }

@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, Mutex};
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
 use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
@@ -154,6 +156,13 @@ async fn read(stream: &mut TcpStream) -> RecordedRequest {
     }
 }
 
+/// The output of our script for changes without a file: a snapshot, notes, a count, a list, and the size
+/// and text of the diff.
+pub(super) fn changes(diff: &str) -> String {
+    let (snapshot, size) = ("5".repeat(40), diff.len());
+    format!("{snapshot}\n\n0\n\n{size}\n{}\n", STANDARD.encode(diff))
+}
+
 /// The body of the real agent server's response while tasks succeed.
 fn default_body(path: &str) -> Value {
     match (path, path.rsplit('/').next().unwrap()) {
@@ -165,7 +174,7 @@ fn default_body(path: &str) -> Value {
         }),
         ("/api/file/home", _) => json!({"home": "/home/agent"}),
         ("/api/file/upload", _) => json!({"success": true, "file_size": 1}),
-        (_, "execute_bash_command") => json!({"exit_code": 0, "stdout": ""}),
+        (_, "execute_bash_command") => json!({"exit_code": 0, "stdout": changes("")}),
         (_, "count") => json!(0),
         (_, "search") => json!({"items": [], "next_page_id": null}),
         (_, "interrupt") => json!({"success": true}),

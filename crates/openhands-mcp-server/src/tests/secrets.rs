@@ -4,7 +4,7 @@ use mcp_core::resource::ResourceContents;
 use mcp_core::tool::Call;
 use serde_json::{Value, json};
 
-use super::fake::{FakeAgentServer, Reply};
+use super::fake::{FakeAgentServer, Reply, changes};
 use super::{ID, openhands};
 use crate::resources;
 
@@ -30,7 +30,7 @@ async fn leaky() -> FakeAgentServer {
             match path.rsplit('/').next().unwrap() {
                 _ if path.starts_with("/api/v1/") => return Reply::not_found(),
                 "execute_bash_command" => {
-                    json!({"exit_code": 0, "stdout": format!("1000\n{text}")})
+                    json!({"exit_code": 0, "stdout": changes(&text)})
                 }
                 "agent_final_response" => json!({"response": text}),
                 "count" => json!(0),

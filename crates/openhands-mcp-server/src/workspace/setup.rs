@@ -4,10 +4,10 @@
 use mcp_core::tool::ToolError;
 use uuid::Uuid;
 
-use super::changes::{printed_tree, snapshot_script};
 use super::directory::{Directory, Root};
 use super::file_name::FileName;
 use super::repository::Repository;
+use super::snapshot::{printed_id, snapshot_script};
 use crate::api::{AgentServer, ApiResult, TaskId, shell_quoted};
 
 /// The timeout for fetching a repository.
@@ -31,7 +31,7 @@ pub(crate) struct WorkspaceSpec {
 pub(crate) struct Workspace {
     /// Absolute.
     pub(crate) directory: String,
-    /// The git tree of its initial content; `None` without git, and while it is being fetched.
+    /// The git snapshot of its initial content; `None` without git, and while it is being fetched.
     pub(crate) base: Option<String>,
     /// The id of the script that fetches its repository.
     pub(crate) fetch: Option<Uuid>,
@@ -103,7 +103,7 @@ async fn new_directory(server: &AgentServer, directory: String) -> Result<Worksp
     let printed = run(server, &script).await?;
     Ok(Workspace {
         directory,
-        base: printed_tree(&printed),
+        base: printed_id(&printed),
         fetch: None,
     })
 }
@@ -143,7 +143,7 @@ async fn named_directory(
     };
     Ok(Workspace {
         directory: directory.to_owned(),
-        base: printed_tree(rest),
+        base: printed_id(rest),
         fetch: None,
     })
 }

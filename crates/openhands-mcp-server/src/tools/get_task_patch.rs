@@ -1,0 +1,120 @@
+//! `get_task_patch`
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use upstream::redact::redacted_code;
+
+use crate::OpenHands;
+use crate::api::TaskId;
+use crate::workspace::changes::{Changes, ChangesQuery, part_end};
+use crate::workspace::{FileName, is_object_id};
+
+const DEFAULT_BYTES: u32 = 6_000;
+
+/// Returns the changes of a task as a patch for `git apply`, binary files too. Append the parts.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct GetTaskPatch {
+    /// From run_task.
+    task_id: TaskId,
+    /// Directory of a repository in the task's directory; default the task's directory.
+    repository: Option<FileName>,
+    /// Previous next_cursor.
+    cursor: Option<String>,
+    /// Bytes of a part; default 6000.
+    max_bytes: Option<Bounded<500, 200_000>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct PatchPart {
+    task_id: TaskId,
+    /// Part of the patch.
+    patch: String,
+    /// `base64` if it is not UTF-8.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    encoding: Option<&'static str>,
+    /// Bytes of the whole patch.
+    size: u64,
+    /// For the rest, of the same moment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+    /// Others with changes, each with a patch of its own.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    repositories: Vec<String>,
+    /// What is uncertain.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<&'static str>,
+}
+
+impl Tool for GetTaskPatch {
+    const NAME: &'static str = "get_task_patch";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = OpenHands;
+    type Output = PatchPart;
+
+    async fn call(self, service: &OpenHands, _: &Call) -> Result<PatchPart, ToolError> {
+        let task_id = self.task_id;
+        let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
+        let (end, offset) = self
+            .cursor
+            .as_deref()
+            .map(parse_cursor)
+            .transpose()?
+            .unzip();
+        let offset = offset.unwrap_or_default();
+        let repository = self.repository.as_ref().map_or(".", FileName::as_str);
+        let server = service.servers.for_task(task_id).await?;
+        let task = server.conversation(task_id).await?;
+        let query = ChangesQuery {
+            patch_of: Some(repository),
+            end,
+            offset,
+            length: limit,
+            ..ChangesQuery::default()
+        };
+        let mut changes = Changes::read(&server, task_id, &task, &query).await?;
+        if changes.is_absent {
+            return Err(ToolError::not_found(format!(
+                "repository: there is no git repository {repository} in the task's directory. \
+                 get_task_patch without it lists those with changes."
+            )));
+        }
+        let shown = part_end(&changes.diff, limit, changes.size.saturating_sub(offset));
+        let next = offset + shown as u64;
+        let part = changes.diff.get(..shown).unwrap_or_default();
+        let (patch, encoding) = match std::str::from_utf8(part) {
+            Ok(text) => {
+                let redacted = redacted_code(text);
+                if redacted != text {
+                    changes.warnings.push(REDACTED);
+                }
+                (redacted.into_owned(), None)
+            }
+            Err(_) => (STANDARD.encode(part), Some("base64")),
+        };
+        changes.repositories.retain(|other| other != repository);
+        Ok(PatchPart {
+            task_id,
+            patch,
+            encoding,
+            size: changes.size,
+            next_cursor: (next < changes.size).then(|| format!("{}:{next}", changes.end)),
+            repositories: changes.repositories,
+            warnings: changes.warnings,
+        })
+    }
+}
+
+const REDACTED: &str = "Secrets in the patch were replaced with ***, so git may refuse it.";
+
+/// Parses the snapshot and the offset of the next part.
+fn parse_cursor(cursor: &str) -> Result<(&str, u64), ToolError> {
+    let parts = cursor.split_once(':').filter(|(end, _)| is_object_id(end));
+    let parsed = parts.and_then(|(end, offset)| Some((end, offset.parse().ok()?)));
+    parsed.ok_or_else(|| {
+        ToolError::invalid_argument("cursor must be the next_cursor of a previous result.")
+    })
+}

@@ -1,0 +1,229 @@
+//! Changes of tasks: repositories in repositories, patches, and directories that several tasks share.
+
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::gate::Gate;
+use super::workspaces::{TestDirectory, git, repository};
+use super::{
+    assert_error, call, call_with_id, client, client_with, conversation, run_task, wait_for_status,
+};
+use crate::harness::real::openhands;
+use crate::harness::{assert_contains, assert_lacks};
+
+#[tokio::test]
+async fn nested_repositories_have_changes_of_their_own() {
+    let Some(client) = client().await else { return };
+    let place = TestDirectory::new();
+    repository(&place.0.join("origin"));
+    let origin = place.0.join("origin");
+    // A repository without a commit must not hide the rest.
+    let task = format!(
+        "RUN: git init -q empty; git clone -q {} cl; cd cl; echo two >> f.txt; echo n > n.py; git \
+         mv f.txt g.txt; cd ..; echo v > real.py",
+        origin.display()
+    );
+    let run = run_task(&client, &task).await;
+    let expected = json!([
+        "A real.py",
+        "A cl/",
+        "R cl/f.txt -> cl/g.txt",
+        "A cl/n.py",
+        "A empty/"
+    ]);
+    assert_eq!(run["changed_files"], expected, "{run}");
+    let id = &run["task_id"];
+    let all = call_with_id(&client, "get_task_changes", id).await;
+    assert_contains(&all["diff"], "+++ b/cl/n.py");
+    assert_contains(&all["diff"], "+++ b/real.py");
+    assert_lacks(&all["diff"].to_string(), "Subproject");
+    let one = call!(client, "get_task_changes", {"task_id": id, "file": "cl/n.py"});
+    assert_eq!(
+        (&one["files"], &one["changed_files"]),
+        (&json!(2), &json!(["A cl/", "A cl/n.py"]))
+    );
+    // The patch of the clone applies to another clone.
+    let (whole, repositories) = patch(&client, id, Some("cl"), 500).await;
+    assert_eq!(repositories, json!(["empty"]));
+    apply(&origin, &whole);
+    assert_eq!(
+        std::fs::read_to_string(origin.join("g.txt")).unwrap(),
+        "one\ntwo\n"
+    );
+    assert_eq!(std::fs::read_to_string(origin.join("n.py")).unwrap(), "n\n");
+    let absent = json!({"task_id": id, "repository": "none"});
+    assert_error(&client, "get_task_patch", absent, "no git repository none").await;
+}
+
+#[tokio::test]
+async fn changes_in_a_submodule_are_seen() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let (library, project) = (place.0.join("library"), place.0.join("project"));
+    repository(&library);
+    repository(&project);
+    let library = library.to_str().unwrap();
+    let file = "protocol.file.allow=always";
+    git(
+        &project,
+        &["-c", file, "submodule", "--quiet", "add", library, "sub"],
+    );
+    git(&project, &["commit", "-qm", "submodule"]);
+    std::fs::write(project.join("sub/mine.txt"), "not the agent's\n").unwrap();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    let commit = "git -c user.name=t -c user.email=t@h commit -qam x";
+    let task = format!("RUN: cd sub; echo two >> f.txt; {commit}; git push -q origin HEAD:other");
+    let run = call!(client, "run_task", {"task": task, "workspace": project});
+    assert_eq!(run["changed_files"], json!(["M sub/f.txt"]), "{run}");
+    let all = call_with_id(&client, "get_task_changes", &run["task_id"]).await;
+    assert_lacks(&all["diff"].to_string(), "Subproject");
+}
+
+#[tokio::test]
+async fn failing_git_is_no_empty_list_of_changes() {
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "RUN: echo x > f; rm -rf .git").await;
+    assert_eq!(run["status"], "finished");
+    assert_contains(&run["warnings"], "Changes are not known: git failed");
+    let ask = json!({"task_id": run["task_id"]});
+    assert_error(&client, "get_task_changes", ask, "git failed (").await;
+    let run = run_task(&client, "RUN: echo x > f; rm -rf .git; git init -q").await;
+    assert_eq!(run["changed_files"], json!(["A f"]), "{run}");
+    assert_contains(&run["warnings"], "removed or replaced .git");
+}
+
+#[tokio::test]
+async fn patch_in_parts_makes_the_same_files() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let lines: String = (0..2_000).map(|line| format!("line {line}\n")).collect();
+    let context = json!({"file": "old.txt", "content": lines});
+    let task = "RUN: mkdir d; mv old.txt d/new.txt; echo end >> d/new.txt; head -c 20000 \
+                /dev/urandom > bin; printf 'a\\r\\nb\\r\\n' > crlf; printf 'caf\\351\\n' > latin; \
+                seq 20000 > big; printf 'no end' > last; chmod +x last";
+    let run = call!(client, "run_task", {"task": task, "context": context});
+    assert_contains(&run["changed_files"], "R old.txt -> d/new.txt");
+    let (whole, _) = patch(&client, &run["task_id"], None, 40_000).await;
+    let copy = TestDirectory::new();
+    std::fs::write(copy.0.join("old.txt"), lines).unwrap();
+    apply(&copy.0, &whole);
+    let made = conversation(&real, &run["task_id"]).await;
+    let made = PathBuf::from(made["workspace"]["working_dir"].as_str().unwrap());
+    let compared = Command::new("diff")
+        .args(["-r", "-x", ".git"])
+        .args([&made, &copy.0])
+        .output();
+    let compared = compared.unwrap();
+    assert!(compared.status.success(), "{compared:?}");
+}
+
+#[tokio::test]
+async fn tasks_in_one_directory_report_their_own_changes() {
+    let Some(client) = client().await else { return };
+    let name = format!("shared-{}", Uuid::new_v4());
+    let first = call!(client, "run_task", {"task": "RUN: echo 1 > one; sleep 1.1",
+        "workspace": name});
+    let second = call!(client, "run_task", {"task": "RUN: sleep 1.1; echo 2 > two",
+        "workspace": name});
+    assert_eq!(second["changed_files"], json!(["A two"]), "{second}");
+    let seen = call_with_id(&client, "get_task_result", &first["task_id"]).await;
+    assert_eq!(seen["changed_files"], json!(["A one"]), "{seen}");
+    assert_eq!(seen["warnings"], Value::Null);
+    let (whole, _) = patch(&client, &first["task_id"], None, 500).await;
+    assert_contains(&String::from_utf8(whole).unwrap(), "b/one");
+}
+
+#[tokio::test]
+async fn tasks_at_the_same_time_in_one_directory_are_warned_about() {
+    let Some(client) = client().await else { return };
+    let name = format!("shared-{}", Uuid::new_v4());
+    let gate = Gate::new();
+    let task = format!("RUN: {}; echo 1 > one", gate.pass());
+    let slow = call!(client, "run_task", {"task": task, "workspace": name, "wait_seconds": 0});
+    wait_for_status(&client, &slow["task_id"], "running").await;
+    let quick = call!(client, "run_task", {"task": "RUN: echo 2 > two", "workspace": name});
+    assert_contains(&quick["warnings"], "Another task");
+    gate.open();
+    wait_for_status(&client, &slow["task_id"], "finished").await;
+    let slow = call_with_id(&client, "get_task_result", &slow["task_id"]).await;
+    assert_contains(&slow["warnings"], "Another task");
+}
+
+#[tokio::test]
+async fn own_files_are_no_changes() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let given = [
+        ("OPENHANDS_WORKSPACE_ROOT", place.path()),
+        ("OPENHANDS_MCP_SERVERS", "dead=http://127.0.0.1:9/mcp"),
+    ];
+    let client = client_with(&real, &given).await;
+    let task = "RUN: mkdir -p workspace/bash_events; echo x > workspace/bash_events/1_BashCommand_2; \
+                echo x > .openhands-agent-server.log; echo x > made";
+    let run = call!(client, "run_task", {"task": task, "workspace": place.path()});
+    assert_eq!(run["changed_files"], json!(["A made"]), "{run}");
+}
+
+#[tokio::test]
+async fn invisible_characters_are_shown_by_number() {
+    let Some(client) = client().await else { return };
+    let task = "RUN: printf 'a\\342\\200\\256b\\n' > \"$(printf 'x\\342\\200\\256y')\"; printf \
+                'p\\342\\200\\256q\\n'";
+    let run = run_task(&client, task).await;
+    assert_eq!(run["changed_files"], json!(["A x\\u{202e}y"]), "{run}");
+    assert_eq!(run["last_output"], "pq");
+    let all = call_with_id(&client, "get_task_changes", &run["task_id"]).await;
+    assert_contains(&all["diff"], "+a\\u{202e}b");
+}
+
+/// Reads a patch in parts. Returns it and the other repositories.
+async fn patch(
+    client: &mcp_client::Client,
+    id: &Value,
+    repository: Option<&str>,
+    part_bytes: u32,
+) -> (Vec<u8>, Value) {
+    let (mut whole, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let mut ask = json!({"task_id": id, "max_bytes": part_bytes});
+        if let Some(repository) = repository {
+            ask["repository"] = json!(repository);
+        }
+        if !cursor.is_null() {
+            ask["cursor"] = cursor;
+        }
+        let part = call(client, "get_task_patch", ask).await;
+        let text = part["patch"].as_str().unwrap();
+        match part["encoding"].as_str() {
+            None => whole.extend(text.as_bytes()),
+            Some(_) => whole.extend(decoded(text)),
+        }
+        cursor = part["next_cursor"].clone();
+        if cursor.is_null() {
+            assert_eq!(part["size"], whole.len());
+            return (whole, part["repositories"].clone());
+        }
+    }
+}
+
+pub(super) fn decoded(text: &str) -> Vec<u8> {
+    use base64::Engine as _;
+    base64::engine::general_purpose::STANDARD
+        .decode(text)
+        .unwrap()
+}
+
+fn apply(at: &Path, patch: &[u8]) {
+    let file = at.join(".patch");
+    std::fs::write(&file, patch).unwrap();
+    let applied = Command::new("git")
+        .current_dir(at)
+        .args(["apply", ".patch"])
+        .output()
+        .unwrap();
+    assert!(applied.status.success(), "{applied:?}");
+    std::fs::remove_file(file).unwrap();
+}
