@@ -22,6 +22,11 @@ pub(crate) struct Options {
     pub(crate) words: Vec<String>,
     /// `--minutes`: the duration of a soak.
     pub(crate) minutes: Option<u16>,
+    /// `--seed`: chooses the samples.
+    pub(crate) seed: Option<u32>,
+    /// `--templates` and `--mutations`: the sizes of the samples.
+    pub(crate) templates: Option<u32>,
+    pub(crate) mutations: Option<u32>,
     flags: Vec<String>,
 }
 
@@ -68,6 +73,9 @@ pub(crate) fn parse<'a>(
                 }
             }
             Arg::Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
+            Arg::Long("seed") => options.seed = Some(parser.value()?.parse()?),
+            Arg::Long("templates") => options.templates = Some(parser.value()?.parse()?),
+            Arg::Long("mutations") => options.mutations = Some(parser.value()?.parse()?),
             Arg::Long("port") => options.port = Some(parser.value()?.parse()?),
             Arg::Value(word) if allowed.contains(&WORDS) => options.words.push(word.string()?),
             Arg::Long(flag) => options.flags.push(flag.to_owned()),

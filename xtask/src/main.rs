@@ -28,6 +28,7 @@ mod shutdown;
 mod soak;
 mod test;
 mod test_server;
+mod verdicts;
 
 use std::process::ExitCode;
 
@@ -42,7 +43,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 11] = [
+const COMMANDS: [Command; 12] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -51,6 +52,11 @@ const COMMANDS: [Command; 11] = [
     ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions"], bench::run),
     ("soak", &["minutes"], soak::run),
+    (
+        "n8n-verdicts",
+        &["seed", "templates", "mutations"],
+        verdicts::run,
+    ),
     ("images", &["release", "check"], images::run),
     ("mutants", &[args::WORDS], mutants::run),
     ("scripted-llm", &["port"], |layout, options| {

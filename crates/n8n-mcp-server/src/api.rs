@@ -3,6 +3,7 @@
 mod execution;
 mod failure;
 mod guard;
+mod publish_check;
 mod scope;
 mod workflow;
 mod write;
@@ -42,6 +43,7 @@ pub(crate) struct Api {
     key: Secret,
     /// The workflows that this server may use.
     pub(crate) policy: Policy,
+    publish_checks: publish_check::PublishChecks,
 }
 
 /// A page of a list.
@@ -54,7 +56,12 @@ pub(crate) struct Page<T> {
 
 impl Api {
     pub(crate) fn new(http: Client, key: Secret, policy: Policy) -> Self {
-        Self { http, key, policy }
+        Self {
+            http,
+            key,
+            policy,
+            publish_checks: publish_check::PublishChecks::default(),
+        }
     }
 
     /// Sends the smallest request that requires the key.

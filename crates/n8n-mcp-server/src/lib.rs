@@ -72,6 +72,9 @@ impl Service for N8n {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
+        if !server.is_read_only() {
+            self.api.allow_publish_checks();
+        }
         tokio::join!(
             workflow_tools::sync(&self, &server),
             resources::watch(&self)

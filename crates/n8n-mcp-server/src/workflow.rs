@@ -7,7 +7,10 @@ pub(crate) mod check;
 mod connections;
 mod edit;
 mod expressions;
+mod flow;
+pub(crate) mod publish_check;
 mod restore;
+mod syntax;
 #[cfg(test)]
 mod tests;
 
@@ -16,7 +19,7 @@ use serde::Serialize;
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-pub(crate) use accepted_fields::{FIELD_SETS, FieldSet};
+pub(crate) use accepted_fields::{FEWER_FIELDS, FieldSet};
 pub(crate) use called::called_workflows;
 pub(crate) use connections::{Connection, MAIN, parse_connections};
 pub(crate) use edit::{Operation, apply};
@@ -89,6 +92,23 @@ impl Draft {
             "settings": settings,
         });
         (body, left_out)
+    }
+
+    /// Gives each trigger a new path: two active workflows cannot have the same URL.
+    pub(crate) fn make_urls_unique(&mut self) {
+        for node in &mut self.nodes {
+            let has_url = matches!(check::short_type(node), "webhook" | "formTrigger");
+            if node.contains_key("webhookId") {
+                node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
+            }
+            let mut parameters = node.get_mut("parameters").and_then(Value::as_object_mut);
+            let path = parameters.as_mut().and_then(|all| all.get_mut("path"));
+            if let (true, Some(path)) = (has_url, path) {
+                let old = path.as_str().unwrap_or_default();
+                let suffix = &Uuid::new_v4().simple().to_string()[..8];
+                *path = json!(format!("{}-{suffix}", old.trim_end_matches('/')));
+            }
+        }
     }
 
     /// Adds to each node what n8n requires and callers forget.

@@ -13,8 +13,10 @@ use upstream::http::{HttpFailure, Method, StatusCode};
 use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
 use crate::policy::NEW_IS_CLOSED;
-use crate::workflow::{Draft, FIELD_SETS};
+use crate::workflow::{Draft, FEWER_FIELDS, FieldSet};
 
+/// Leaves the last version of an active workflow live (n8n 2).
+const DRAFT_ONLY: [(&str, &str); 1] = [("publishIfActive", "false")];
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest time that n8n needs to deactivate a workflow before it deletes it: if all of its
@@ -38,7 +40,8 @@ impl Api {
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         self.policy.check_create()?;
-        let created = self.write(Method::POST, &["workflows"], draft).await?;
+        let created = self.write(Method::POST, &["workflows"], &[], draft).await;
+        let created = created.map_err(explain)?;
         let id = Id::try_from(created.0.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;
@@ -54,38 +57,44 @@ impl Api {
         Ok(created)
     }
 
-    /// Replaces a workflow, published at once if it is active; returns also the names of the parts
+    /// Replaces a workflow; if it is active, `publish` makes the change live at once; returns also the names of the parts
     /// that n8n did not accept.
     pub(crate) async fn replace_workflow(
         &self,
         id: &Id,
         draft: &Draft,
+        publish: bool,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         let path = ["workflows", id.as_str()];
         // Before the change, so that nothing starts it in between.
         self.mark_for_review(id).await?;
-        self.write(Method::PUT, &path, draft).await
+        let query: &[_] = if publish { &[] } else { &DRAFT_ONLY };
+        let written = self.write(Method::PUT, &path, query, draft).await;
+        written.map_err(explain)
     }
 
     /// Sends the draft, with fewer fields if this n8n does not know all of them.
-    async fn write(
+    pub(super) async fn write(
         &self,
         method: Method,
         path: &[&str],
+        query: &[(&str, &str)],
         draft: &Draft,
-    ) -> Result<(Workflow, Vec<String>), ToolError> {
-        let mut failure = None;
-        for fields in FIELD_SETS {
+    ) -> Result<(Workflow, Vec<String>), HttpFailure> {
+        let mut sets = FEWER_FIELDS.into_iter();
+        let mut fields = FieldSet::N8n2;
+        loop {
             let (body, left_out) = draft.body(fields);
-            let request = self.request(method.clone(), path).body(&body);
-            match request.timeout(CHANGE_TIMEOUT).json().await {
+            let request = self.request(method.clone(), path).query(query).body(&body);
+            let failure = match request.timeout(CHANGE_TIMEOUT).json().await {
                 Ok(workflow) => return Ok((workflow, left_out)),
-                Err(error) if is_unknown_field(&error) => failure = Some(error),
-                Err(error) => return Err(explain(error)),
+                Err(failure) => failure,
+            };
+            match sets.next().filter(|_| is_unknown_field(&failure)) {
+                Some(fewer) => fields = fewer,
+                None => return Err(failure),
             }
         }
-        let none = || ToolError::upstream("n8n does not accept a workflow of this form.");
-        Err(failure.map_or_else(none, explain))
     }
 
     /// Applies `activate`, `deactivate`, `archive` or `unarchive`.

@@ -7,6 +7,7 @@ mod lifecycle;
 mod list;
 mod node_catalog;
 mod validate;
+mod verdict;
 
 use mcp_core::tool::ToolError;
 

@@ -10,8 +10,8 @@ pub(crate) enum FieldSet {
     N8n2,
 }
 
-/// In the order in which they are tried: n8n rejects a body before it acts on it.
-pub(crate) const FIELD_SETS: [FieldSet; 3] = [FieldSet::N8n2, FieldSet::N8n1, FieldSet::Early];
+/// Tried in this order if n8n rejects [`FieldSet::N8n2`]: it rejects a body before it acts on it.
+pub(crate) const FEWER_FIELDS: [FieldSet; 2] = [FieldSet::N8n1, FieldSet::Early];
 
 const EARLY_SETTINGS: &str = "saveExecutionProgress saveManualExecutions saveDataErrorExecution \
     saveDataSuccessExecution executionTimeout errorWorkflow timezone executionOrder";

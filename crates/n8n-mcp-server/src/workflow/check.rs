@@ -7,6 +7,8 @@ use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::connections::{Connection, MAIN, parse_connections};
+use super::flow::check_flow;
+use super::syntax::js_error;
 use super::{Draft, FieldSet, expressions, name_of, type_of};
 
 /// Nodes that run code or commands that are written in them.
@@ -43,7 +45,7 @@ pub(crate) enum Severity {
 }
 
 /// Findings in the order in which they are made.
-#[derive(Default)]
+#[derive(Clone, Debug, Default)]
 pub(crate) struct Findings(pub(crate) Vec<Finding>);
 
 impl Findings {
@@ -75,6 +77,7 @@ pub(crate) fn check(draft: &Draft) -> Vec<Finding> {
         Ok(all) => {
             check_connections(&all, &names, &mut found);
             check_reachable(draft, &all, &mut found);
+            check_flow(draft, &all, &mut found);
         }
         Err(place) => found.error(
             "",
@@ -123,7 +126,7 @@ pub(crate) fn is_trigger_type(kind: &str) -> bool {
     name.ends_with("Trigger") || others.contains(&name)
 }
 
-fn is_disabled(node: &Map<String, Value>) -> bool {
+pub(super) fn is_disabled(node: &Map<String, Value>) -> bool {
     node.get("disabled") == Some(&Value::Bool(true))
 }
 
@@ -222,16 +225,19 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
     expressions::visit_texts(parameters, "", &mut |path, text| {
         let is_code = path.to_ascii_lowercase().ends_with("code");
         let is_expression = text.starts_with('=');
-        if let (Some(error), false) = (expressions::syntax_error(text), is_code) {
-            let (message, fix) = (
-                format!("`{path}` {error}."),
-                "Write an expression as `={{ … }}`.",
-            );
-            if is_expression {
-                found.error(name, message, fix);
-            } else {
-                found.warning(name, message, fix);
-            }
+        // Python is not checked.
+        let is_javascript = matches!(path, "jsCode" | "functionCode");
+        let error = match is_code && !is_expression {
+            true if is_javascript => js_error(text),
+            true => None,
+            false => expressions::syntax_error(text),
+        };
+        if let Some(error) = error {
+            let fix = match is_code {
+                true => "Mend the code.",
+                false => "Write an expression as `={{ … }}`.",
+            };
+            found.warning(name, format!("`{path}` {error}."), fix);
         }
         if !is_code && !is_expression {
             return;
@@ -240,7 +246,7 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
             if !names.contains(named.as_str()) {
                 let message =
                     format!("`{path}` refers to {named:?}, which is not a node of the workflow.");
-                found.error(name, message, "Name a node of the workflow.");
+                found.warning(name, message, "Name a node of the workflow.");
             }
         }
     });

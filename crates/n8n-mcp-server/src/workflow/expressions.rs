@@ -2,6 +2,8 @@
 
 use serde_json::Value;
 
+use super::syntax::{js_error, text_length};
+
 /// Texts before the quoted name of a node in an expression.
 const REFERENCE_PREFIXES: [&str; 4] = ["$(", "$node[", "$items(", "$nodeName("];
 
@@ -25,22 +27,25 @@ pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str
 }
 
 /// The syntax error of an expression, if it has one; `None` for any other text.
-pub(super) fn syntax_error(text: &str) -> Option<&'static str> {
+pub(super) fn syntax_error(text: &str) -> Option<String> {
     let Some(expression) = text.strip_prefix('=') else {
         let looks = text.contains("{{ $") || text.contains("{{$");
-        return looks.then_some("looks like an expression but does not start with `=`");
+        return looks.then(|| "looks like an expression but does not start with `=`".to_owned());
     };
     let mut rest = expression;
     while let Some(begin) = rest.find("{{") {
         let after = &rest[begin + 2..];
         let Some(end) = after.find("}}") else {
-            return Some("opens `{{` without `}}`");
+            return Some("opens `{{` without `}}`".to_owned());
         };
         // An object literal may end right before the braces: `{{ {"a": {}} }}`.
         let extra = after[end + 2..].bytes().take_while(|&c| c == b'}').count();
         let inside = &after[..end + extra];
         if inside.trim().is_empty() {
-            return Some("has an empty `{{ }}`");
+            return Some("has an empty `{{ }}`".to_owned());
+        }
+        if let Some(error) = js_error(inside) {
+            return Some(error);
         }
         rest = &after[end + extra + 2..];
     }
@@ -53,7 +58,7 @@ pub(super) fn references(text: &str) -> Vec<String> {
     for before in REFERENCE_PREFIXES {
         for (at, _) in text.match_indices(before) {
             if let Some((name, _)) = quoted(&text[at + before.len()..]) {
-                names.push(name.to_owned());
+                names.push(name);
             }
         }
     }
@@ -75,7 +80,10 @@ pub(super) fn renamed(text: &str, old: &str, new: &str) -> String {
                 let quote = &after[..1];
                 result.push_str(before);
                 result.push_str(quote);
-                result.push_str(&new.replace(quote, &format!("\\{quote}")));
+                let new = new
+                    .replace('\\', r"\\")
+                    .replace(quote, &format!("\\{quote}"));
+                result.push_str(&new);
                 result.push_str(quote);
                 rest = &after[length..];
                 continue 'outer;
@@ -90,9 +98,14 @@ pub(super) fn renamed(text: &str, old: &str, new: &str) -> String {
     result
 }
 
-/// The quoted name at the start of the text, and its length including the quotes.
-fn quoted(text: &str) -> Option<(&str, usize)> {
+/// The quoted name at the start of the text, without escapes, and its length including the quotes.
+fn quoted(text: &str) -> Option<(String, usize)> {
     let quote = text.chars().next().filter(|c| "'\"`".contains(*c))?;
-    let end = text[1..].find(quote)?;
-    Some((&text[1..=end], end + 2))
+    let length = text_length(text, quote)?;
+    let (mut name, mut chars) = (String::new(), text[1..length - 1].chars());
+    while let Some(c) = chars.next() {
+        name.extend(if c == '\\' { chars.next() } else { Some(c) });
+    }
+    // What a template inserts is known only in a run.
+    (quote != '`' || !name.contains("${")).then_some((name, length))
 }

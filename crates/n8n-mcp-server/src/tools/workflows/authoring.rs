@@ -1,12 +1,11 @@
 //! The toolset `authoring`: writing workflows, each after checking it.
 
-use uuid::Uuid;
-
+use super::load;
 use super::validate::ValidateWorkflow;
-use super::{load, node_catalog};
+use super::verdict::judge;
 use crate::api::Workflow;
 use crate::tools::prelude::*;
-use crate::workflow::check::{Finding, NO_TRIGGER, Severity, check, short_type};
+use crate::workflow::check::{Finding, NO_TRIGGER, Severity};
 use crate::workflow::{Draft, Operation, apply, name_of, restore};
 
 pub(crate) fn authoring() -> Toolset<N8n> {
@@ -32,7 +31,7 @@ pub(crate) struct Written {
     /// Parts that n8n would reject.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     left_out: Vec<String>,
-    /// Possible problems.
+    /// Possible problems; with allow_invalid also errors.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<Finding>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -54,35 +53,42 @@ impl Written {
     }
 }
 
-/// Rejects a draft with errors that it did not have `before`, and returns warnings.
+/// Rejects a draft with errors that it did not have before, and returns its warnings, or, if
+/// `allow_invalid`, all findings.
 ///
 /// # Errors
 /// The errors, and how to fix them. Nothing was written.
 async fn check_change(
     n8n: &N8n,
-    before: Option<&Draft>,
+    before: Option<(&Workflow, &Draft)>,
     draft: &Draft,
+    allow_invalid: bool,
 ) -> Result<Vec<Finding>, ToolError> {
+    let (is_active, before) = match before {
+        Some((workflow, before)) => (workflow.active, Some(before)),
+        None => (false, None),
+    };
     n8n.api.admit_called(before, draft).await?;
-    let old = before.map(check).unwrap_or_default();
-    let mut found = check(draft);
-    found.retain(|finding| !old.contains(finding));
     let is_new = |node: &&Map<String, Value>| {
         let same = before.and_then(|before| before.node(name_of(node)));
         same != Some(node)
     };
     let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
-    // Writing works also if n8n's MCP server cannot be asked.
-    if let Ok(Some(more)) = node_catalog::check(n8n, draft, &new).await {
-        found.extend(more);
+    let mut found = judge(n8n, draft, &new, is_active).await.findings;
+    if let Some(before) = before.filter(|_| !found.is_empty()) {
+        let old = judge(n8n, before, &[], is_active).await.findings;
+        found.retain(|finding| !old.contains(finding));
     }
-    let is_fatal =
-        |finding: &&Finding| finding.severity == Severity::Error && finding.message != NO_TRIGGER;
+    // A workflow that is not finished, or runs by hand, needs none.
+    let is_fatal = |one: &&Finding| {
+        one.severity == Severity::Error && (is_active || one.message != NO_TRIGGER)
+    };
     let errors = found.iter().filter(is_fatal).take(MAX_FINDINGS);
     let errors: String = errors.map(|error| format!("\n- {}", line(error))).collect();
-    if !errors.is_empty() {
+    if !errors.is_empty() && !allow_invalid {
         return Err(ToolError::invalid_argument(format!(
-            "Nothing was written. The workflow would have errors:{errors}"
+            "Nothing was written. The workflow would have errors:{errors}\nallow_invalid=true \
+             writes it in spite of them, as a draft."
         )));
     }
     found.truncate(MAX_FINDINGS);
@@ -130,6 +136,9 @@ pub(crate) struct EditWorkflow {
     /// Only check.
     #[serde(default)]
     dry_run: bool,
+    /// Write it as a draft also if n8n would not activate it; an active one keeps its last version.
+    #[serde(default)]
+    allow_invalid: bool,
 }
 
 impl Tool for EditWorkflow {
@@ -145,16 +154,33 @@ impl Tool for EditWorkflow {
         let (id, version) = (&self.workflow_id, self.version.as_deref());
         let (current, before) = load_for_change(n8n, id, version).await?;
         let draft = apply(&before, self.operations)?;
-        let warnings = check_change(n8n, Some(&before), &draft).await?;
+        let change = Some((&current, &before));
+        let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
             return Ok(Written {
                 note: Some("Checked only: nothing was written.".to_owned()),
                 ..Written::new((current, Vec::new()), warnings)
             });
         }
-        let written = n8n.api.replace_workflow(id, &draft).await?;
-        Ok(Written::new(written, warnings))
+        replace(n8n, id, &draft, warnings).await
     }
+}
+
+/// Replaces a workflow; one with errors is written as a draft.
+async fn replace(
+    n8n: &N8n,
+    id: &Id,
+    draft: &Draft,
+    found: Vec<Finding>,
+) -> Result<Written, ToolError> {
+    let is_good = found.iter().all(|one| one.severity != Severity::Error);
+    let written = n8n.api.replace_workflow(id, draft, is_good).await?;
+    let mut written = Written::new(written, found);
+    if written.active && !is_good {
+        let note = "Written as a draft: the version that is live is still the last one.";
+        written.note = Some(note.to_owned());
+    }
+    Ok(written)
 }
 
 /// Creates an inactive workflow, after checking it.
@@ -171,6 +197,9 @@ pub(crate) struct CreateWorkflow {
     /// Such as executionOrder, timezone, errorWorkflow, availableInMCP.
     #[serde(default)]
     settings: Map<String, Value>,
+    /// Write it also if n8n would not activate it.
+    #[serde(default, skip_serializing)]
+    allow_invalid: bool,
 }
 
 impl Tool for CreateWorkflow {
@@ -184,7 +213,7 @@ impl Tool for CreateWorkflow {
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
-        let warnings = check_change(n8n, None, &draft).await?;
+        let warnings = check_change(n8n, None, &draft, self.allow_invalid).await?;
         let written = n8n.api.create_workflow(&draft).await?;
         Ok(Written::new(written, warnings))
     }
@@ -202,6 +231,9 @@ pub(crate) struct UpdateWorkflow {
     workflow: Map<String, Value>,
     /// From get_workflow: refused if it was changed since.
     version: Option<String>,
+    /// As in edit_workflow.
+    #[serde(default)]
+    allow_invalid: bool,
 }
 
 impl Tool for UpdateWorkflow {
@@ -212,7 +244,7 @@ impl Tool for UpdateWorkflow {
 
     async fn call(mut self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let (id, version) = (&self.workflow_id, self.version.as_deref());
-        let (_, before) = load_for_change(n8n, id, version).await?;
+        let (current, before) = load_for_change(n8n, id, version).await?;
         // The whole answer of get_workflow holds the definition.
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
@@ -225,9 +257,9 @@ impl Tool for UpdateWorkflow {
         }
         let mut draft = Draft::read(self.workflow)?;
         restore(&mut draft, &redacted(n8n, &before), &before);
-        let warnings = check_change(n8n, Some(&before), &draft).await?;
-        let written = n8n.api.replace_workflow(id, &draft).await?;
-        Ok(Written::new(written, warnings))
+        let change = Some((&current, &before));
+        let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
+        replace(n8n, id, &draft, found).await
     }
 }
 
@@ -269,25 +301,8 @@ impl Tool for DuplicateWorkflow {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let (_, mut draft) = load(n8n, &self.workflow_id).await?;
         draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
-        make_urls_unique(&mut draft);
+        draft.make_urls_unique();
         let written = n8n.api.create_workflow(&draft).await?;
         Ok(Written::new(written, Vec::new()))
-    }
-}
-
-/// Gives each trigger a new path: two active workflows cannot have the same URL.
-fn make_urls_unique(draft: &mut Draft) {
-    for node in &mut draft.nodes {
-        let has_url = matches!(short_type(node), "webhook" | "formTrigger");
-        if node.contains_key("webhookId") {
-            node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
-        }
-        let mut parameters = node.get_mut("parameters").and_then(Value::as_object_mut);
-        let path = parameters.as_mut().and_then(|all| all.get_mut("path"));
-        if let (true, Some(path)) = (has_url, path) {
-            let old = path.as_str().unwrap_or_default();
-            let suffix = &Uuid::new_v4().simple().to_string()[..8];
-            *path = json!(format!("{}-{suffix}", old.trim_end_matches('/')));
-        }
     }
 }

@@ -3,12 +3,11 @@
 
 use std::collections::{BTreeMap, HashSet};
 
-use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
 use crate::builtin_mcp::structured;
 use crate::service::N8n;
-use crate::workflow::check::{Finding, Findings, short_type};
+use crate::workflow::check::{Finding, Findings, Severity, short_type};
 use crate::workflow::{Draft, name_of, parse_connections, type_of};
 
 const TYPES_TOOL: &str = "get_node_types";
@@ -22,38 +21,56 @@ const VARIANTS: [&str; 3] = ["resource", "operation", "mode"];
 
 type Node = Map<String, Value>;
 
-/// Checks some nodes of a draft; `None` if this n8n has no node tools.
+/// Checks some nodes of a draft. Leaves out what n8n has `published` about them.
 ///
 /// # Errors
-/// When the server cannot be asked.
+/// Why the server cannot be asked.
 pub(super) async fn check(
     n8n: &N8n,
     draft: &Draft,
     nodes: &[&Node],
-) -> Result<Option<Vec<Finding>>, ToolError> {
-    if nodes.is_empty() {
-        return Ok(Some(Vec::new()));
+    published: Option<&[Finding]>,
+) -> Result<Vec<Finding>, String> {
+    if !n8n.mcp.is_configured() {
+        return Err(
+            "enable MCP access in n8n (Settings > MCP access) and set N8N_MCP_TOKEN".into(),
+        );
     }
-    let arguments = json!({"nodeIds": type_requests(nodes)});
-    let Some(types) = n8n.mcp.call(TYPES_TOOL, &arguments).await? else {
-        return Ok(None);
+    let call = async |tool, arguments| match n8n.mcp.call(tool, &arguments).await {
+        Ok(Some(result)) => Ok(result),
+        Ok(None) => {
+            Err("the MCP server of this n8n has no node tools: update n8n to version 2".to_owned())
+        }
+        Err(error) => Err(error.message().to_owned()),
     };
-    let (reply, text): (Value, _) = (structured(&types).unwrap_or_default(), types.text());
-    let definitions = reply["definitions"].as_str().unwrap_or(&text);
     let mut found = Findings::default();
-    find_unknown_types(definitions, nodes, &mut found);
-    find_missing_credentials(definitions, nodes, &mut found);
+    if !nodes.is_empty() {
+        let types = call(TYPES_TOOL, json!({"nodeIds": type_requests(nodes)})).await?;
+        let (reply, text): (Value, _) = (structured(&types).unwrap_or_default(), types.text());
+        let definitions = reply["definitions"].as_str().unwrap_or(&text);
+        find_unknown_types(definitions, nodes, &mut found);
+        match published {
+            None => find_missing_credentials(definitions, nodes, &mut found),
+            // n8n publishes some versions that it does not have.
+            Some(known) => {
+                let is_known = |one: &Finding| known.iter().any(|other| other.node == one.node);
+                found.0.retain(|one| !is_known(one));
+                found
+                    .0
+                    .iter_mut()
+                    .for_each(|one| one.severity = Severity::Warning);
+            }
+        }
+    }
     for batch in nodes.chunks(MAX_NODES_PER_CHECK) {
         let configs: Vec<_> = batch.iter().map(|node| config(draft, node)).collect();
-        let arguments = json!({ "nodes": configs });
-        if let Some(result) = n8n.mcp.call(CONFIG_TOOL, &arguments).await? {
-            let reply: Value = structured(&result).unwrap_or_default();
-            find_invalid_parameters(&reply, batch, &mut found);
-        }
+        let result = call(CONFIG_TOOL, json!({ "nodes": configs })).await?;
+        let reply: Value = structured(&result).unwrap_or_default();
+        find_invalid_parameters(&reply, batch, published.unwrap_or_default(), &mut found);
     }
     let (mut found, mut seen) = (found.0, HashSet::new());
     found.retain(|finding| seen.insert((finding.node.clone(), finding.message.clone())));
-    Ok(Some(found))
+    Ok(found)
 }
 
 /// Finds credentials that nodes name and n8n does not have; `None` if this n8n lists none.
@@ -75,7 +92,7 @@ pub(super) async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Fi
                     "Its credential ({kind}) does not exist, or is not shared with the user of \
                      this API key."
                 );
-                found.error(name_of(node), message, "Choose one that n8n has.");
+                found.warning(name_of(node), message, "Choose one that n8n has.");
             }
         }
     }
@@ -153,14 +170,13 @@ fn find_missing_credentials(definitions: &str, nodes: &[&Node], found: &mut Find
 
 /// The types of credentials of which a definition requires one.
 fn required_credentials(definition: &str) -> Vec<&str> {
-    let Some((_, list)) = definition.split_once("interface Credentials {") else {
-        return Vec::new();
-    };
-    let list = list.split('}').next().unwrap_or_default();
-    let names = list.lines().filter_map(|line| line.trim().split_once(':'));
-    let names = names.map(|(name, _)| name).collect::<Vec<_>>();
-    let optional = names.iter().any(|name| name.ends_with('?'));
-    if optional { Vec::new() } else { names }
+    let is_head = |line: &&str| line.starts_with("interface ") && line.ends_with("Credentials {");
+    let lines = definition.lines().skip_while(|line| !is_head(line)).skip(1);
+    let names = lines.map_while(|line| line.trim().split_once(':'));
+    let required = names
+        .map(|(name, _)| name)
+        .filter(|name| !name.ends_with('?'));
+    required.collect()
 }
 
 /// A node in the form that n8n checks: with the nodes attached to it, and whether it is a tool of
@@ -188,20 +204,28 @@ fn config(draft: &Draft, node: &Node) -> Value {
         match kind {
             "tool" => tools.push(sub),
             "languageModel" => _ = attached.insert("model".into(), sub),
+            "document" => _ = attached.insert("documentLoader".into(), sub),
             other => _ = attached.insert(other.into(), sub),
         }
     }
     if !tools.is_empty() {
         attached.insert("tools".into(), tools.into());
     }
-    if !attached.is_empty() {
+    // Without any, n8n does not say which are missing.
+    if !attached.is_empty() || type_of(node).contains("langchain") {
         config["subnodes"] = attached.into();
     }
     config
 }
 
-/// Finds the errors in a reply of [`CONFIG_TOOL`].
-fn find_invalid_parameters(reply: &Value, nodes: &[&Node], found: &mut Findings) {
+/// Reads a reply of [`CONFIG_TOOL`], which is stricter than n8n itself. Leaves out parameters that are
+/// `known` to be wrong.
+fn find_invalid_parameters(
+    reply: &Value,
+    nodes: &[&Node],
+    known: &[Finding],
+    found: &mut Findings,
+) {
     for result in reply["results"].as_array().into_iter().flatten() {
         let index = result["index"]
             .as_u64()
@@ -209,15 +233,40 @@ fn find_invalid_parameters(reply: &Value, nodes: &[&Node], found: &mut Findings)
         let Some(node) = index.and_then(|index| nodes.get(index)) else {
             continue;
         };
+        let name = name_of(node);
         for error in result["errors"].as_array().into_iter().flatten() {
-            let fix = match error["path"].as_str() {
-                None | Some("") => {
-                    format!("See the parameters of {} with get_node.", short_type(node))
-                }
-                Some(path) => format!("Set `{path}` as get_node says."),
-            };
+            let path = error["path"].as_str().unwrap_or_default();
             let message = error["message"].as_str().unwrap_or_default();
-            found.error(name_of(node), message, &fix);
+            if let Some(kind) = path.strip_prefix("subnodes") {
+                find_missing_subnode(name, kind.trim_start_matches('.'), message, found);
+                continue;
+            }
+            let parameter = path.rsplit('.').next().unwrap_or_default();
+            let is_known = |one: &Finding| {
+                one.node.as_deref() == Some(name) && one.message.contains(parameter)
+            };
+            let fix = match path {
+                "" => format!("See the parameters of {} with get_node.", short_type(node)),
+                _ if known.iter().any(is_known) => continue,
+                path => format!("Set `{path}` as get_node says."),
+            };
+            found.warning(name, message, &fix);
         }
     }
+}
+
+/// Says in the words of a workflow that a node needs another, which n8n calls a sub-node.
+fn find_missing_subnode(name: &str, key: &str, message: &str, found: &mut Findings) {
+    let kind = match key {
+        "model" => "languageModel",
+        "documentLoader" => "document",
+        "tools" => "tool",
+        other => other,
+    };
+    if kind.is_empty() || !(message.contains("missing") || message.contains("got undefined")) {
+        return;
+    }
+    let message = format!("No node is connected to it by ai_{kind}.");
+    let fix = format!("Add one, and connect it to this node with kind ai_{kind}.");
+    found.warning(name, message, &fix);
 }

@@ -1,27 +1,28 @@
 //! `validate_workflow`
 
-use super::{load, node_catalog};
+use super::load;
+use super::verdict::{Verdict, judge};
 use crate::tools::prelude::*;
 use crate::workflow::Draft;
-use crate::workflow::check::{Finding, Severity, check, check_settings};
+use crate::workflow::check::{Finding, Severity};
 
 /// A model would not read more.
 const MAX_FINDINGS: usize = 50;
 
-/// Checks a workflow without running it: structure, connections, expressions, trigger, credentials,
-/// and nodes and parameters as this n8n knows them.
+/// Checks a workflow without running it. Errors are what n8n refuses when it is activated (n8n is
+/// asked, with a copy that is deleted at once); warnings are what would probably go wrong in a run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ValidateWorkflow {
     /// Or pass `workflow`.
     workflow_id: Option<Id>,
-    /// Its name, nodes, connections and settings.
+    /// Its name, nodes, connections and settings; with its id if it exists.
     workflow: Option<Map<String, Value>>,
 }
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Validation {
-    /// There are no errors.
+    /// There are no errors: n8n would activate it.
     valid: bool,
     findings: Vec<Finding>,
     /// Further findings.
@@ -39,27 +40,33 @@ impl Tool for ValidateWorkflow {
     type Output = Validation;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Validation, ToolError> {
-        let draft = match (self.workflow_id, self.workflow) {
-            (Some(id), None) => load(n8n, &id).await?.1,
-            (None, Some(given)) => Draft::read(given)?,
+        let (is_active, draft) = match (self.workflow_id, self.workflow) {
+            (Some(id), None) => {
+                let (workflow, draft) = load(n8n, &id).await?;
+                (workflow.active, draft)
+            }
+            (None, Some(given)) => {
+                // What get_workflow returned of an active workflow has its webhooks.
+                let id = given
+                    .get("id")
+                    .and_then(|id| Id::try_from(id.as_str()?.to_owned()).ok());
+                let is_active = match id {
+                    Some(id) => n8n.api.workflow(&id).await.is_ok_and(|one| one.active),
+                    None => false,
+                };
+                (is_active, Draft::read(given)?)
+            }
             _ => {
                 return Err(ToolError::invalid_argument(
                     "Pass either `workflow_id` or `workflow`.",
                 ));
             }
         };
-        let mut findings = check(&draft);
-        findings.extend(check_settings(&draft));
-        let mut unchecked = Vec::new();
-        match check_with_n8n(n8n, &draft).await {
-            Ok(more) => findings.extend(more),
-            Err(why) => unchecked.push(format!("node types and parameters: {why}")),
-        }
-        match node_catalog::check_credentials(n8n, &draft).await {
-            Some(more) => findings.extend(more),
-            None => unchecked.push("credentials: this n8n or API key does not list them".into()),
-        }
-        findings.sort_by_key(|finding| finding.severity);
+        let nodes: Vec<_> = draft.nodes.iter().collect();
+        let Verdict {
+            mut findings,
+            unchecked,
+        } = judge(n8n, &draft, &nodes, is_active).await;
         let more = findings.len().saturating_sub(MAX_FINDINGS);
         let valid = findings.iter().all(|one| one.severity != Severity::Error);
         findings.truncate(MAX_FINDINGS);
@@ -70,20 +77,4 @@ impl Tool for ValidateWorkflow {
             unchecked,
         })
     }
-}
-
-/// Checks all nodes against this n8n, or returns why that is not possible.
-async fn check_with_n8n(n8n: &N8n, draft: &Draft) -> Result<Vec<Finding>, String> {
-    if !n8n.mcp.is_configured() {
-        return Err(
-            "enable MCP access in n8n (Settings > MCP access) and set N8N_MCP_TOKEN".into(),
-        );
-    }
-    let nodes: Vec<_> = draft.nodes.iter().collect();
-    let found = node_catalog::check(n8n, draft, &nodes).await;
-    found
-        .map_err(|error| error.message().to_owned())?
-        .ok_or_else(|| {
-            "the MCP server of this n8n has no node tools: update n8n to version 2".into()
-        })
 }
