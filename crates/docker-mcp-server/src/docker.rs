@@ -5,17 +5,24 @@
 
 mod dockerfile;
 mod new_container;
+mod not_found;
 mod objects;
 mod past_events;
 
 pub(crate) use dockerfile::images;
 
+use std::time::Duration;
+
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
+use serde_json::Value;
 use upstream::redact::Redactor;
 
 use crate::command::RunningGroups;
-use crate::engine::{Action, ContainerDetails, ContainerSummary, Engine, Target, self_container};
+use crate::engine::{
+    Action, ContainerDetails, ContainerSummary, Engine, EngineError, ObjectKind, Path, Target,
+    self_container,
+};
 use crate::exec::RunningProcesses;
 use crate::history::History;
 use crate::name::{ContainerName, ImageName};
@@ -34,7 +41,8 @@ pub struct Docker {
     pub(crate) history: History,
     pub(crate) processes: RunningProcesses,
     pub(crate) programs: RunningGroups,
-    redact: bool,
+    /// Hide what looks like a secret.
+    pub(crate) redact: bool,
 }
 
 impl Docker {
@@ -91,12 +99,7 @@ impl Docker {
     /// A redactor for what a container says: also hides the secrets of its environment, wherever they
     /// appear.
     pub(crate) fn redactor_of(&self, container: &ContainerDetails) -> Redactor {
-        let env = container.config.env.iter();
-        let env = env.filter_map(|assignment| assignment.split_once('='));
-        // A simple word, such as `postgres`, also has other meanings.
-        let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
-        let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
-        self.redactor().with_secrets(env)
+        redactor_of(self.redact, container)
     }
 
     /// The visible running containers, or `all`, in the engine's order.
@@ -110,7 +113,10 @@ impl Docker {
             .await
     }
 
-    async fn visible(&self, mut listed: Vec<ContainerSummary>) -> Result<Vec<ContainerSummary>> {
+    pub(super) async fn visible(
+        &self,
+        mut listed: Vec<ContainerSummary>,
+    ) -> Result<Vec<ContainerSummary>> {
         let images = self.image_names().await?;
         listed.retain(|container| {
             let names = images.get(&container.image_id).into_iter().flatten();
@@ -123,12 +129,21 @@ impl Docker {
     /// The details of a visible container.
     /// Errors when it does not exist, or the policy hides it.
     pub(crate) async fn container(&self, name: &ContainerName) -> Result<ContainerDetails> {
-        let details = self.engine.inspect(name).await?;
+        let details = match self.engine.try_inspect(name).await {
+            Ok(details) => details,
+            Err(failure) => {
+                let object = (ObjectKind::Container, name.as_str());
+                return Err(self.explain_about(failure, object, None).await);
+            }
+        };
         let images = self.image_names().await?;
         let names = images.get(&details.image).into_iter().flatten();
         let subject = Subject::from(&details).with_images(names.map(String::as_str));
-        self.policy.permit(&subject)?;
-        Ok(details)
+        match self.policy.permits(&subject) {
+            true => Ok(details),
+            // By the caller's name: an id must not tell the name.
+            false => Err(self.policy.refusal(name.as_str())),
+        }
     }
 
     /// The details of a container that was visible a moment ago; `None` if it is gone.
@@ -164,20 +179,47 @@ impl Docker {
         self.policy.may_change(&container.labels) && !self_container::is_self(&container.id)
     }
 
-    /// Makes a change by a typed call, and completes it even if the caller cancels.
+    /// Makes a change by a request without content.
     /// Errors describe `action`.
-    pub(crate) async fn change<T, C>(
+    pub(crate) async fn post(&self, action: Action<'_>, path: Path) -> Result<Value> {
+        let done = self.engine.try_post(path, None, Duration::ZERO).await;
+        self.explained(done, action).await
+    }
+
+    /// As [`Docker::post`], with content.
+    pub(crate) async fn post_json(
         &self,
         action: Action<'_>,
-        call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T>
-    where
-        T: Send + 'static,
-        C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
-    {
-        match self.engine.try_change(action.duration, call).await {
+        path: Path,
+        body: &Value,
+    ) -> Result<Value> {
+        let done = self.engine.try_post(path, Some(body), Duration::ZERO);
+        self.explained(done.await, action).await
+    }
+
+    /// As [`Docker::post`], for a change that itself takes up to some `seconds`.
+    pub(crate) async fn post_slow(
+        &self,
+        action: Action<'_>,
+        path: Path,
+        seconds: u32,
+    ) -> Result<Value> {
+        let duration = Duration::from_secs(seconds.into());
+        let done = self.engine.try_post(path, None, duration).await;
+        self.explained(done, action).await
+    }
+
+    /// Removes what is at `path`.
+    /// Errors describe `action`.
+    pub(crate) async fn delete(&self, action: Action<'_>, path: Path) -> Result<()> {
+        let done = self.engine.try_delete(path).await;
+        self.explained(done, action).await
+    }
+
+    async fn explained<T>(&self, done: Result<T, EngineError>, action: Action<'_>) -> Result<T> {
+        match done {
             Ok(done) => Ok(done),
-            Err(failure) => Err(self.engine.explain_action(failure, action).await),
+            Err(failure) => Err(self.explain_action(failure, action).await),
         }
     }
 
@@ -193,6 +235,16 @@ impl Docker {
         self.policy.permit_destructive()?;
         call.confirm(loss, target, confirm.as_deref()).await
     }
+}
+
+/// As [`Docker::redactor_of`].
+pub(crate) fn redactor_of(redact: bool, container: &ContainerDetails) -> Redactor {
+    let env = container.config.env.iter();
+    let env = env.filter_map(|assignment| assignment.split_once('='));
+    // A simple word, such as `postgres`, also has other meanings.
+    let is_word = |value: &str| value.bytes().all(|byte| byte.is_ascii_lowercase());
+    let env = env.filter(|(_, value)| value.len() >= if is_word(value) { 12 } else { 6 });
+    Redactor::new(redact).with_secrets(env)
 }
 
 impl<'a> From<&'a ContainerDetails> for Subject<'a> {

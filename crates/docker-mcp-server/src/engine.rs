@@ -1,19 +1,10 @@
 //! Client of the Docker Engine: finds it, sends requests, and explains its errors.
 //!
-//! Most requests are bollard's typed calls ([`Engine::try_change`], [`Engine::call`],
-//! [`Engine::streams`]): every change of containers, images, networks and volumes, builds, pulls,
-//! commands, file copies, and every request with a small reply of a fixed form.
-//!
-//! A few bypass bollard, through the same [`connector`], since bollard cannot do them:
-//! * Lists and details of containers, images, networks and volumes, disk usage, host information,
-//!   events: one value that is missing in bollard's types (a state of a newer engine, an event type of
-//!   Podman, a member that version 1.52 removed) fails the whole reply. We read only the members that
-//!   we use, with types that every engine can fill.
-//! * Logs: bollard buffers the line of a terminal until it ends, which may never happen; and it does
-//!   not report which of its chunks begin a record.
-//! * Creating a network: bollard's request has no `CheckDuplicate`, without which engines before
-//!   version 25 create two networks with the same name.
-//! * Updating a container: bollard drops the engine's warnings.
+//! Streams are bollard's typed calls ([`Engine::streams`]): builds, pulls, pushes, commands, downloads.
+//! All other requests are our own, through the same [`connector`]. One value that is missing in bollard's
+//! types (a state of a newer engine, an event type of Podman, a member that version 1.52 removed) would
+//! fail a whole reply: we read only the members that we use, with types that every engine can fill. And
+//! bollard buffers the line of a terminal until it ends, which may never happen.
 //!
 //! In both cases a caller's text cannot become another request: a path contains only checked types of
 //! `name`, and query values are encoded.
@@ -40,7 +31,6 @@ use std::time::Duration;
 use bytes::Bytes;
 use http::Method;
 use mcp_core::tool::ToolError;
-use serde::Serialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
@@ -58,7 +48,7 @@ pub(crate) use target::Target;
 
 use connector::Connector;
 
-/// Most bytes of a list, or of a reply to bollard; an entry has about 1 KB.
+/// Most bytes of a list; an entry has about 1 KB.
 const MAX_LIST_BYTES: u64 = 32 << 20;
 /// Most bytes of one container's details.
 const MAX_OBJECT_BYTES: u64 = 4 << 20;
@@ -68,8 +58,6 @@ const MAX_OBJECT_BYTES: u64 = 4 << 20;
 pub(crate) struct Engine {
     pub(crate) target: Target,
     connector: Connector,
-    /// For replies of limited size; the caller has to apply a timeout.
-    pub(crate) bollard: bollard::Docker,
     /// For streamed replies of unlimited size; the caller has to apply a timeout.
     pub(crate) streams: bollard::Docker,
     /// The timeout of one reply.
@@ -82,8 +70,7 @@ impl Engine {
     pub(crate) fn new(target: Target, timeout: Duration) -> anyhow::Result<Self> {
         let connector = Connector::new(&target)?;
         Ok(Self {
-            bollard: connector.bollard(Some(MAX_LIST_BYTES))?,
-            streams: connector.bollard(None)?,
+            streams: connector.bollard()?,
             connector,
             target,
             timeout,
@@ -120,95 +107,60 @@ impl Engine {
         read.map_err(|failure| self.explain(failure))
     }
 
-    /// The JSON at `path`, which describes one object, as `T`.
-    pub(crate) async fn get_object<T: DeserializeOwned>(
-        &self,
-        object: (ObjectKind, &str),
-        path: Path,
-    ) -> Result<T, ToolError> {
-        match self.try_get(path).await {
-            Ok(read) => Ok(read),
-            Err(failure) => Err(self.explain_about(failure, object, None).await),
-        }
-    }
-
     /// As [`Engine::get`], for callers that handle the error.
     pub(crate) async fn try_get<T: DeserializeOwned>(&self, path: Path) -> Result<T, EngineError> {
         within(self.timeout, self.read(path, MAX_LIST_BYTES)).await
     }
 
-    /// Sends a typed call that changes nothing.
-    pub(crate) async fn call<T, C>(
-        &self,
-        call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, ToolError>
-    where
-        C: Future<Output = Result<T, bollard::errors::Error>>,
-    {
-        let done = self.try_call(call).await;
-        done.map_err(|failure| self.explain(failure))
-    }
-
-    /// As [`Engine::call`], for callers that handle the error.
-    pub(crate) async fn try_call<T, C>(
-        &self,
-        call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, EngineError>
-    where
-        C: Future<Output = Result<T, bollard::errors::Error>>,
-    {
-        let call = call(self.bollard.clone());
-        within(self.timeout, async { Ok(call.await?) }).await
-    }
-
-    /// Makes a change by a typed call, and completes it even if the caller cancels. `duration` is the
-    /// time that the change itself takes; it is added to the timeout of the reply.
-    pub(crate) async fn try_change<T, C>(
-        &self,
-        duration: Duration,
-        call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, EngineError>
-    where
-        T: Send + 'static,
-        C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
-    {
-        let call = call(self.bollard.clone());
-        finish(self.timeout + duration, async { Ok(call.await?) }).await
-    }
-
-    /// As [`Engine::try_change`], for requests that bollard lacks. Returns `Null` if the reply is
-    /// empty.
+    /// Posts `body`, or nothing. `duration` is the time that the change itself takes; it is added to
+    /// the timeout of the reply. Returns `Null` if the reply is empty.
     pub(crate) async fn try_post(
         &self,
         path: Path,
-        body: &impl Serialize,
+        body: Option<&Value>,
+        duration: Duration,
     ) -> Result<Value, EngineError> {
-        let body = serde_json::to_vec(body).map_err(EngineError::unreadable)?;
-        let connector = self.connector.clone();
-        let post = async move {
-            let fetch = connector.fetch(Method::POST, path, body.into(), MAX_OBJECT_BYTES);
-            fetch.await
-        };
-        let receipt = finish(self.timeout, post).await?;
-        if receipt.is_empty() {
-            return Ok(Value::Null);
+        let body = body.map_or_else(String::new, Value::to_string);
+        let reply = self.try_change(Method::POST, path, body.into(), duration);
+        match reply.await? {
+            empty if empty.is_empty() => Ok(Value::Null),
+            reply => serde_json::from_slice(&reply).map_err(EngineError::unreadable),
         }
-        serde_json::from_slice(&receipt).map_err(EngineError::unreadable)
+    }
+
+    /// Deletes the object at `path`.
+    pub(crate) async fn try_delete(&self, path: Path) -> Result<(), EngineError> {
+        let change = self.try_change(Method::DELETE, path, Bytes::new(), Duration::ZERO);
+        change.await.map(drop)
+    }
+
+    /// Uploads an archive to `path`.
+    pub(crate) async fn try_put(&self, path: Path, archive: Vec<u8>) -> Result<(), EngineError> {
+        let change = self.try_change(Method::PUT, path, archive.into(), Duration::ZERO);
+        change.await.map(drop)
+    }
+
+    /// Sends a change, and completes it even if the caller cancels: when the connection closes, some
+    /// engines kill at once a container that they were asked to stop gracefully.
+    async fn try_change(
+        &self,
+        method: Method,
+        path: Path,
+        content: Bytes,
+        duration: Duration,
+    ) -> Result<Bytes, EngineError> {
+        let (connector, limit) = (self.connector.clone(), self.timeout + duration);
+        let change = async move {
+            let fetch = connector.fetch(method, path, content, MAX_LIST_BYTES);
+            within(limit, fetch).await
+        };
+        let done = tokio::spawn(change).await;
+        done.unwrap_or_else(|error| Err(EngineError::unreadable(error)))
     }
 
     /// The tool error of a request that concerns no particular object.
     pub(crate) fn explain(&self, failure: EngineError) -> ToolError {
         failure.explain(&self.target, None)
-    }
-
-    /// The tool error of a change.
-    pub(crate) async fn explain_action(
-        &self,
-        failure: EngineError,
-        action: Action<'_>,
-    ) -> ToolError {
-        let needs = action.needs;
-        self.explain_about(failure, needs, Some(&action)).await
     }
 
     async fn read<T: DeserializeOwned>(&self, path: Path, limit: u64) -> Result<T, EngineError> {
@@ -226,16 +178,6 @@ pub(crate) async fn within<T>(
 ) -> Result<T, EngineError> {
     let done = tokio::time::timeout(limit, future).await;
     done.unwrap_or(Err(EngineError::Timeout(limit)))
-}
-
-/// Runs `change` to its end or its timeout even if the caller cancels: when the connection closes,
-/// some engines kill at once a container that they were asked to stop gracefully.
-async fn finish<T: Send + 'static>(
-    limit: Duration,
-    change: impl Future<Output = Result<T, EngineError>> + Send + 'static,
-) -> Result<T, EngineError> {
-    let done = tokio::spawn(within(limit, change)).await;
-    done.unwrap_or_else(|error| Err(EngineError::unreadable(error)))
 }
 
 /// Parses a reply. The engine writes null for an empty list and for a missing member.

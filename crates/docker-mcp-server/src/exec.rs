@@ -7,22 +7,40 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
+use bollard::container::LogOutput;
 use bollard::exec::StartExecResults;
-use bollard::models::ExecConfig;
 use futures_util::StreamExt as _;
 use futures_util::future::join_all;
+use futures_util::stream::BoxStream;
+use serde_json::json;
 use tokio::runtime::Handle;
+
+use crate::engine::{Engine, EngineError, Path, within};
+use crate::name::ContainerName;
 
 /// Kills a session and its leader.
 const KILL_COMMAND: [&str; 4] = ["/bin/sh", "-c", "kill -9 -\"$1\"; kill -9 \"$1\"", "sh"];
 /// The timeout of each step of a kill.
 pub(crate) const KILL_TIMEOUT: Duration = Duration::from_secs(5);
 
+/// The output of a process.
+pub(crate) type ExecOutput = BoxStream<'static, Result<LogOutput, bollard::errors::Error>>;
+
+/// The command to run.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct Command {
+    pub(crate) argv: Vec<String>,
+    pub(crate) user: String,
+    pub(crate) working_dir: String,
+    /// `KEY=value`.
+    pub(crate) env: Vec<String>,
+}
+
 /// A process in a container, which can be killed.
 #[derive(Clone)]
 pub(crate) struct KillTarget {
-    pub(crate) docker: bollard::Docker,
-    pub(crate) container: String,
+    pub(crate) engine: Engine,
+    pub(crate) container: ContainerName,
     /// The user that it runs as.
     pub(crate) user: String,
     pub(crate) pid: u32,
@@ -88,19 +106,45 @@ impl Drop for RunningProcess {
 }
 
 impl KillTarget {
-    async fn kill(&self) -> Result<(), bollard::errors::Error> {
-        let argv = KILL_COMMAND.map(str::to_owned).into_iter();
-        let config = ExecConfig {
-            attach_stdout: Some(true),
-            cmd: Some(argv.chain([self.pid.to_string()]).collect()),
-            user: Some(self.user.clone()),
-            ..ExecConfig::default()
+    async fn kill(&self) -> Result<(), EngineError> {
+        let mut argv = KILL_COMMAND.map(str::to_owned).to_vec();
+        argv.push(self.pid.to_string());
+        let command = Command {
+            argv,
+            user: self.user.clone(),
+            ..Command::default()
         };
-        let killer = self.docker.create_exec(&self.container, config).await?;
-        let started = self.docker.start_exec(&killer.id, None).await?;
-        if let StartExecResults::Attached { mut output, .. } = started {
-            while output.next().await.is_some() {}
-        }
+        let killer = create(&self.engine, &self.container, &command).await?;
+        let mut output = attach(&self.engine, &killer).await?;
+        while output.next().await.is_some() {}
         Ok(())
+    }
+}
+
+/// Creates a process that runs `command`, and returns the id of its `exec`.
+pub(crate) async fn create(
+    engine: &Engine,
+    container: &ContainerName,
+    command: &Command,
+) -> Result<String, EngineError> {
+    let config = json!({
+        "AttachStdout": true,
+        "AttachStderr": true,
+        "Cmd": command.argv,
+        "User": command.user,
+        "WorkingDir": command.working_dir,
+        "Env": command.env,
+    });
+    let path = Path::container(container, "/exec");
+    let created = engine.try_post(path, Some(&config), Duration::ZERO).await?;
+    Ok(created["Id"].as_str().unwrap_or_default().to_owned())
+}
+
+/// Starts a process that was created, and returns its output.
+pub(crate) async fn attach(engine: &Engine, exec: &str) -> Result<ExecOutput, EngineError> {
+    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
+    match within(engine.timeout, start).await? {
+        StartExecResults::Attached { output, .. } => Ok(output),
+        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
     }
 }

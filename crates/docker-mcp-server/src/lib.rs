@@ -80,7 +80,7 @@ impl mcp_serve::Service for Docker {
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         if server.has_tool("recreate_container") {
-            tokio::spawn(tools::recover(self.engine.clone()));
+            tokio::spawn(tools::recover(self.engine.clone(), self.redact));
         }
         events::EventFollower::new(self, server).run().await;
     }

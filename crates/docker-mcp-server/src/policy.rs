@@ -21,6 +21,13 @@ use self::rule::Rules;
 
 /// The label of what this server has created.
 pub(crate) const CREATED: &str = "docker-mcp-server.created";
+/// The label of a container that replaces another: the id of the old one, the timeout in seconds if that
+/// ran, and the seconds after which the replacement is over.
+pub(crate) const REPLACES: &str = "docker-mcp-server.replaces";
+/// The beginning of this server's labels.
+const OWN_LABELS: &str = "docker-mcp-server.";
+/// Before the id in the name of the old container of a replacement.
+pub(crate) const KEPT: &str = ".before-";
 
 /// The rules and settings of the operator.
 #[derive(Debug, Default)]
@@ -32,6 +39,23 @@ pub(crate) struct Policy {
 /// The error of a call that the operator's options forbid.
 pub(crate) fn forbidden(text: impl Into<String>) -> ToolError {
     ToolError::new(ToolErrorKind::Forbidden, text)
+}
+
+/// Errors when a caller's name or labels have the marks by which this server knows its own objects.
+pub(crate) fn permit_marks<'a>(
+    name: &str,
+    labels: impl IntoIterator<Item = &'a String>,
+) -> Result<(), ToolError> {
+    let mut labels = labels.into_iter();
+    if labels.any(|label| label.starts_with(OWN_LABELS)) {
+        let text = format!("labels: only this server itself sets those with `{OWN_LABELS}`.");
+        return Err(ToolError::invalid_argument(text));
+    }
+    if name.contains(KEPT) {
+        let text = format!("The name must not contain `{KEPT}`, which marks replaced containers.");
+        return Err(ToolError::invalid_argument(text));
+    }
+    Ok(())
 }
 
 fn excluded(name: &str) -> String {

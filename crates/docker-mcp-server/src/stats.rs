@@ -6,12 +6,10 @@
 use std::time::Duration;
 
 use bollard::models::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
-use bollard::query_parameters::StatsOptionsBuilder;
-use futures_util::StreamExt as _;
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use crate::engine::{Engine, EngineError, within};
+use crate::engine::{Engine, EngineError, Path};
 use crate::name::ContainerName;
 
 /// The interval between two samples: long enough for counters with a resolution of 10 ms.
@@ -121,16 +119,8 @@ pub(crate) async fn counters(
     engine: &Engine,
     container: &ContainerName,
 ) -> Result<Counters, EngineError> {
-    let options = StatsOptionsBuilder::new().stream(false).one_shot(true);
-    let bollard = &engine.bollard;
-    let mut counters = bollard.stats(container.as_str(), Some(options.build()));
-    let sample = async {
-        match counters.next().await {
-            Some(counters) => Ok(counters?),
-            None => Err(EngineError::unreadable("no counters")),
-        }
-    };
-    within(engine.timeout, sample).await
+    let path = Path::container(container, "/stats").query("stream", false);
+    engine.try_get(path.query("one-shot", true)).await
 }
 
 #[cfg(test)]

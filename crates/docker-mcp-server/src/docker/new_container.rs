@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType, VolumeCreateRequest};
-use bollard::query_parameters::CreateContainerOptionsBuilder;
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_core::tool::ToolError;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::Docker;
-use crate::engine::{Action, ObjectKind, self_container};
+use crate::engine::{Action, ObjectKind, Path};
 use crate::name::{ContainerName, ImageName, ObjectName};
 use crate::policy::{CREATED, PrivilegeRequest, Subject};
 
@@ -53,19 +52,17 @@ impl Docker {
         labels.insert(CREATED.to_owned(), "true".to_owned());
         let image = body.image.clone().unwrap_or_default();
         let shown = if name.is_empty() { "a container" } else { name };
-        let action = Action::new("create", ObjectKind::Container, shown)
-            .with_required(ObjectKind::Image, &image);
-        let mut options = CreateContainerOptionsBuilder::new();
+        let action = Action::on_container("create", shown).with_required(ObjectKind::Image, &image);
+        let mut path = Path::to("/containers/create");
         if !name.is_empty() {
-            options = options.name(name);
+            path = path.query("name", name);
         }
-        let create = |engine: bollard::Docker| async move {
-            engine.create_container(Some(options.build()), body).await
-        };
-        let created = self.change(action, create).await?;
-        let id = ContainerName::new(&created.id)
+        let created = self.post_json(action, path, &json!(body)).await?;
+        let id = ContainerName::new(created["Id"].as_str().unwrap_or_default())
             .map_err(|_| ToolError::upstream("The Docker Engine gave the container no id."))?;
-        Ok((id, created.warnings))
+        let warnings = created["Warnings"].as_array().into_iter().flatten();
+        let warnings = warnings.filter_map(Value::as_str).map(str::to_owned);
+        Ok((id, warnings.collect()))
     }
 
     /// Checks all that a new container would touch against the policy: its name, image and labels, its
@@ -90,7 +87,7 @@ impl Docker {
             privileged: host.privileged.unwrap_or_default(),
             capabilities: host.cap_add.as_deref().unwrap_or_default(),
             binds: uses.binds,
-            sees_host: self.engine.target.is_local() && !self_container::in_container(),
+            sees_host: self.engine.is_beside_us(),
             others: uses.others,
             namespaces: namespaces.clone(),
         };
@@ -157,17 +154,13 @@ impl Docker {
         name: &ObjectName,
         labels: BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        let marked = [(CREATED.to_owned(), "true".to_owned())];
-        let request = VolumeCreateRequest {
-            name: Some(name.to_string()),
-            driver: Some("local".to_owned()),
-            labels: Some(labels.into_iter().chain(marked).collect()),
-            // No driver options: they could mount any path of the host.
-            ..VolumeCreateRequest::default()
-        };
+        let mut labels = labels;
+        labels.insert(CREATED.to_owned(), "true".to_owned());
+        // No driver options: they could mount any path of the host.
+        let request = json!({"Name": name, "Driver": "local", "Labels": labels});
         let action = Action::new("create", ObjectKind::Volume, name.as_str());
-        let create = |engine: bollard::Docker| async move { engine.create_volume(request).await };
-        self.change(action, create).await.map(drop)
+        let path = Path::to("/volumes/create");
+        self.post_json(action, path, &request).await.map(drop)
     }
 }
 
@@ -275,8 +268,6 @@ fn invalid(error: crate::name::InvalidName) -> ToolError {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     /// The options of a request that no exception covers one by one.

@@ -5,7 +5,6 @@ use std::collections::BTreeMap;
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
 
 use super::Docker;
 use crate::engine::{
@@ -14,6 +13,9 @@ use crate::engine::{
 };
 use crate::name::{ContainerName, ImageName, ObjectName};
 use crate::policy::Subject;
+
+/// The name that is shown of a container which the rules hide.
+pub(crate) const HIDDEN: &str = "(a container that the rules hide)";
 
 impl Docker {
     /// The visible images.
@@ -44,15 +46,18 @@ impl Docker {
         self.permit_image(name)?;
         let path = Path::to("/images").id(name).then("/json");
         let image = (ObjectKind::Image, name.as_str());
-        let details: ImageDetails = self.engine.get_object(image, path).await?;
-        self.permit_names(&details)?;
+        let details: ImageDetails = self.get_object(image, path).await?;
+        self.permit_names(name, &details)?;
         Ok(details)
     }
 
     /// Refuses an image by the names that it has, since an id or another name must not bypass a rule.
-    fn permit_names(&self, image: &ImageDetails) -> Result<(), ToolError> {
+    fn permit_names(&self, given: &ImageName, image: &ImageDetails) -> Result<(), ToolError> {
         let mut names = image.repo_tags.iter().chain(&image.repo_digests);
-        names.try_for_each(|name| self.policy.permit(&Subject::image(name)))
+        match names.all(|name| self.policy.permits(&Subject::image(name))) {
+            true => Ok(()),
+            false => Err(self.policy.refusal(given.as_str())),
+        }
     }
 
     /// A visible image; `None` if it does not exist here.
@@ -65,7 +70,7 @@ impl Docker {
         let path = Path::to("/images").id(name).then("/json");
         let found: Option<ImageDetails> = self.existing(path).await?;
         if let Some(image) = &found {
-            self.permit_names(image)?;
+            self.permit_names(name, image)?;
         }
         Ok(found)
     }
@@ -97,9 +102,14 @@ impl Docker {
     pub(crate) async fn network(&self, name: &ObjectName) -> Result<Network, ToolError> {
         let path = Path::to("/networks").id(name);
         let network = (ObjectKind::Network, name.as_str());
-        let network: Network = self.engine.get_object(network, path).await?;
-        self.permit_object(&network.name, &network.labels)?;
-        Ok(network)
+        let network: Network = self.get_object(network, path).await?;
+        match self
+            .policy
+            .permits(&Subject::object(&network.name, &network.labels))
+        {
+            true => Ok(network),
+            false => Err(self.policy.refusal(name.as_str())),
+        }
     }
 
     /// A visible volume; `None` if it does not exist.
@@ -117,13 +127,10 @@ impl Docker {
     async fn permit_volume(&self, volume: &Volume) -> Result<(), ToolError> {
         self.permit_object(&volume.name, &volume.labels)?;
         if is_anonymous(&volume.name) && self.policy.has_rules() {
-            let visible = self.containers(true).await?;
             let users = self.volume_usage().await?;
-            let users = users.get(&volume.name).into_iter().flatten();
-            for user in users {
-                if !visible.iter().any(|at| at.display_name() == user) {
-                    return Err(self.policy.refusal(user));
-                }
+            let mut users = users.get(&volume.name).into_iter().flatten();
+            if users.any(|user| user == HIDDEN) {
+                return Err(self.policy.refusal(&volume.name));
             }
         }
         Ok(())
@@ -201,7 +208,7 @@ impl Docker {
     pub(crate) async fn volume(&self, name: &ObjectName) -> Result<Volume, ToolError> {
         let path = Path::to("/volumes").id(name);
         let volume = (ObjectKind::Volume, name.as_str());
-        let volume: Volume = self.engine.get_object(volume, path).await?;
+        let volume: Volume = self.get_object(volume, path).await?;
         self.permit_volume(&volume).await?;
         Ok(volume)
     }
@@ -229,30 +236,49 @@ impl Docker {
     /// The number of containers of each image, by its whole id; includes hidden containers.
     pub(crate) async fn image_usage(&self) -> Result<BTreeMap<String, usize>, ToolError> {
         let mut counts = BTreeMap::new();
-        for container in self.all_containers().await? {
-            let image = container["ImageID"].as_str().unwrap_or_default();
-            *counts.entry(image.to_owned()).or_default() += 1;
+        for container in self.engine.containers(true).await? {
+            *counts.entry(container.image_id).or_default() += 1;
         }
         Ok(counts)
     }
 
-    /// The names of the containers that mount each volume, stopped and hidden ones included.
+    /// The names of the containers that mount each volume, stopped ones included, with [`HIDDEN`] for
+    /// those that the rules hide.
     pub(crate) async fn volume_usage(&self) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
+        let all = self.engine.containers(true).await?;
+        let visible = self.visible(all.clone()).await?;
         let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for container in self.all_containers().await? {
-            let name = container["Names"][0].as_str().unwrap_or_default();
-            let mounts = container["Mounts"].as_array().into_iter().flatten();
-            let volumes = mounts.filter_map(|mount| mount["Name"].as_str());
-            for volume in volumes.filter(|volume| !volume.is_empty()) {
-                let names = users.entry(volume.to_owned()).or_default();
-                names.push(name.trim_start_matches('/').to_owned());
+        for container in all {
+            let is_visible = visible.iter().any(|at| at.id == container.id);
+            let name = if is_visible {
+                container.display_name()
+            } else {
+                HIDDEN
+            };
+            for mount in container
+                .mounts
+                .iter()
+                .filter(|mount| !mount.name.is_empty())
+            {
+                let names = users.entry(mount.name.clone()).or_default();
+                names.push(name.to_owned());
             }
         }
         Ok(users)
     }
 
-    async fn all_containers(&self) -> Result<Vec<Value>, ToolError> {
-        let path = Path::to("/containers/json").query("all", true);
-        self.engine.get(path).await
+    /// The names of the containers in a network by id, and their addresses, with [`HIDDEN`] for those
+    /// that the rules hide.
+    pub(crate) async fn network_users(
+        &self,
+        network: &Network,
+    ) -> Result<Vec<(String, String)>, ToolError> {
+        let visible = self.containers(true).await?;
+        let users = network.containers.iter().map(|(id, user)| {
+            let is_visible = visible.iter().any(|at| at.id == *id);
+            let name = if is_visible { &user.name } else { HIDDEN };
+            (name.to_owned(), user.ip_address.clone())
+        });
+        Ok(users.collect())
     }
 }

@@ -1,7 +1,5 @@
 //! Descriptions of changes, for the error texts.
 
-use std::time::Duration;
-
 /// The kinds of objects that an engine has.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ObjectKind {
@@ -19,9 +17,7 @@ pub(crate) struct Action<'a> {
     /// The changed object, by the name that the caller gave.
     pub(super) name: &'a str,
     /// The object that may be missing: mostly the same.
-    pub(super) needs: (ObjectKind, &'a str),
-    /// The time that the change itself takes, added to the timeout of the reply.
-    pub(crate) duration: Duration,
+    pub(crate) needs: (ObjectKind, &'a str),
 }
 
 impl<'a> Action<'a> {
@@ -31,8 +27,12 @@ impl<'a> Action<'a> {
             verb,
             name,
             needs: (kind, name),
-            duration: Duration::ZERO,
         }
+    }
+
+    /// To `verb` the container `name`.
+    pub(crate) fn on_container(verb: &'static str, name: &'a str) -> Self {
+        Self::new(verb, ObjectKind::Container, name)
     }
 
     /// Sets the object that may be missing, if it is another one.
@@ -41,10 +41,5 @@ impl<'a> Action<'a> {
             needs: (kind, name),
             ..self
         }
-    }
-
-    /// Sets the time that the change itself takes.
-    pub(crate) fn with_duration(self, duration: Duration) -> Self {
-        Self { duration, ..self }
     }
 }

@@ -1,10 +1,10 @@
-//! Connections to the engine's socket, for bollard's typed calls and for our own requests.
+//! Connections to the engine's socket, for bollard's streams and for our own requests.
 //!
-//! bollard sends all of its requests through [`Connector::send`], as its custom transport. A few
-//! requests use the connector directly; `engine` says which, and why.
+//! bollard sends its requests through [`Connector::send`], as its custom transport. All others use the
+//! connector directly; `engine` says why.
 //!
 //! Each request opens a connection, so a restarted engine needs no reconnect. Since a connection serves
-//! one request, a limit on its bytes also limits the reply, which bollard reads as a whole.
+//! one request, a limit on its bytes also limits the reply.
 
 use std::io;
 use std::pin::Pin;
@@ -15,7 +15,7 @@ use bollard::{API_DEFAULT_VERSION, BollardRequest, body_full};
 use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_TYPE, HOST};
-use http::{HeaderValue, Method, Response, Uri};
+use http::{HeaderValue, Method, Response, StatusCode, Uri};
 use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
@@ -68,20 +68,17 @@ impl Connector {
         })))
     }
 
-    /// bollard with at most `limit` bytes per reply; `None` for streams.
+    /// bollard, for streams.
     ///
     /// Its requests have no version in the path, so the engine uses its newest one. This is
     /// intended: no version is accepted by the engines of 2020 and by those of next year, and all
     /// versions have what we use.
-    pub(super) fn bollard(
-        &self,
-        limit: Option<u64>,
-    ) -> Result<bollard::Docker, bollard::errors::Error> {
-        let (connector, limit) = (self.clone(), limit.unwrap_or(UNLIMITED));
+    pub(super) fn bollard(&self) -> Result<bollard::Docker, bollard::errors::Error> {
+        let connector = self.clone();
         let transport = move |request| {
             let connector = connector.clone();
             async move {
-                let sent = connector.send(request, limit).await;
+                let sent = connector.send(request, UNLIMITED).await;
                 // bollard cannot carry our errors; `EngineError::from` unwraps it again.
                 sent.map_err(|failure| io::Error::other(failure).into())
             }
@@ -94,15 +91,15 @@ impl Connector {
         )
     }
 
-    /// Sends a request with this JSON and returns the whole reply, of at most `limit` bytes.
+    /// Sends a request with this content and returns the whole reply, of at most `limit` bytes.
     pub(super) async fn fetch(
         &self,
         method: Method,
         path: Path,
-        json: Bytes,
+        content: Bytes,
         limit: u64,
     ) -> Result<Bytes, EngineError> {
-        let reply = self.request(method, path, json, limit).await?;
+        let reply = self.request(method, path, content, limit).await?;
         Ok(reply.into_body().collect().await?.to_bytes())
     }
 
@@ -122,17 +119,23 @@ impl Connector {
         &self,
         method: Method,
         path: Path,
-        json: Bytes,
+        content: Bytes,
         limit: u64,
     ) -> Result<Response<Incoming>, EngineError> {
-        let mut request = BollardRequest::new(body_full(json));
+        let mut request = BollardRequest::new(body_full(content));
+        // Only archives are put.
+        let content_type = match method {
+            Method::PUT => "application/x-tar",
+            _ => "application/json",
+        };
         *request.method_mut() = method;
         *request.uri_mut() = path.into_uri()?;
-        let json = HeaderValue::from_static("application/json");
-        request.headers_mut().insert(CONTENT_TYPE, json);
+        let content_type = HeaderValue::from_static(content_type);
+        request.headers_mut().insert(CONTENT_TYPE, content_type);
         let reply = self.send(request, limit).await?;
         let status = reply.status();
-        if status.is_success() {
+        // A container that is to be started runs already.
+        if status.is_success() || status == StatusCode::NOT_MODIFIED {
             return Ok(reply);
         }
         #[derive(Deserialize)]

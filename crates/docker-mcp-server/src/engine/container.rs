@@ -9,7 +9,6 @@ use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::action::ObjectKind;
 use super::error::EngineError;
 use super::path::Path;
 use super::{Engine, MAX_OBJECT_BYTES, parse, within};
@@ -28,6 +27,7 @@ pub(crate) struct ContainerSummary {
     pub(crate) created: i64,
     pub(crate) ports: Vec<PortSummary>,
     pub(crate) labels: BTreeMap<String, String>,
+    pub(crate) mounts: Vec<MountPoint>,
     /// `running`, `exited`, …
     pub(crate) state: String,
     /// For people: `Up 5 minutes (healthy)`.
@@ -278,25 +278,11 @@ impl Engine {
     }
 
     /// The details of one container.
-    pub(crate) async fn inspect(
-        &self,
-        container: &ContainerName,
-    ) -> Result<ContainerDetails, ToolError> {
-        match self.try_inspect(container).await {
-            Ok(details) => Ok(details),
-            Err(failure) => {
-                let object = (ObjectKind::Container, container.as_str());
-                Err(self.explain_about(failure, object, None).await)
-            }
-        }
-    }
-
-    /// The details of one container, for callers that expect it to be gone.
     pub(crate) async fn try_inspect(
         &self,
         container: &ContainerName,
     ) -> Result<ContainerDetails, EngineError> {
-        let path = Path::to("/containers").id(container).then("/json");
+        let path = Path::container(container, "/json");
         within(self.timeout, self.read(path, MAX_OBJECT_BYTES)).await
     }
 }

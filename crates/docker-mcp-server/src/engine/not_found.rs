@@ -1,17 +1,10 @@
 //! Explains that an object does not exist, and suggests similar names.
 
-use std::time::Duration;
-
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use serde_json::Value;
 
 use super::action::{Action, ObjectKind};
 use super::error::EngineError;
-use super::path::Path;
-use super::{Engine, within};
-
-/// The timeout of the names of existing objects, which are read to suggest one in an error.
-const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
+use super::Engine;
 
 impl ObjectKind {
     fn word(self) -> &'static str {
@@ -34,7 +27,7 @@ impl ObjectKind {
 
     /// Whether the engine reports that this object is missing. A request may also fail because of
     /// another object: a network is connected to a container.
-    fn is_missing(self, failure: &EngineError) -> bool {
+    pub(crate) fn is_missing(self, failure: &EngineError) -> bool {
         let EngineError::Refused {
             status: 404,
             message,
@@ -51,12 +44,13 @@ impl ObjectKind {
 
 impl Engine {
     /// The tool error of a request that concerns one object. If the object does not exist, it
-    /// suggests similar names.
-    pub(crate) async fn explain_about(
+    /// suggests similar ones of the `known` names.
+    pub(crate) fn explain_about(
         &self,
         failure: EngineError,
         (kind, name): (ObjectKind, &str),
         action: Option<&Action<'_>>,
+        known: &[String],
     ) -> ToolError {
         match &failure {
             EngineError::Refused {
@@ -67,8 +61,7 @@ impl Engine {
                 format!("The Docker Engine refuses: {message}."),
             ),
             missing if kind.is_missing(missing) => {
-                let known = within(SUGGESTION_TIMEOUT, self.names(kind)).await;
-                let near = nearest(name, &known.unwrap_or_default());
+                let near = nearest(name, known);
                 let suggestion = match near.as_slice() {
                     [] => kind.hint().to_owned(),
                     near => format!("Did you mean {}?", near.join(" or ")),
@@ -78,25 +71,6 @@ impl Engine {
             }
             _ => failure.explain(&self.target, action),
         }
-    }
-
-    /// The names of all objects of one kind.
-    async fn names(&self, kind: ObjectKind) -> Result<Vec<String>, EngineError> {
-        let path = match kind {
-            ObjectKind::Container => Path::to("/containers/json").query("all", true),
-            ObjectKind::Image => Path::to("/images/json"),
-            ObjectKind::Network => Path::to("/networks"),
-            ObjectKind::Volume => Path::to("/volumes"),
-        };
-        let reply: Value = self.try_get(path).await?;
-        let objects = reply.get("Volumes").unwrap_or(&reply).as_array();
-        let names = objects.into_iter().flatten().flat_map(|object| {
-            let tags = object["RepoTags"].as_array().into_iter().flatten();
-            let names = [&object["Name"], &object["Names"][0]].into_iter();
-            names.chain(tags).filter_map(Value::as_str)
-        });
-        let names = names.map(|name| name.trim_start_matches('/').to_owned());
-        Ok(names.filter(|name| !name.is_empty()).collect())
     }
 }
 

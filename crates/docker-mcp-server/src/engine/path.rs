@@ -10,7 +10,7 @@ use http::Uri;
 use http::uri::PathAndQuery;
 
 use super::EngineError;
-use crate::name::{Name, NameSyntax};
+use crate::name::{ContainerName, Name, NameSyntax};
 
 /// The path and the query of a request.
 #[derive(Clone, Debug)]
@@ -26,6 +26,11 @@ impl Path {
             text: fixed.to_owned(),
             has_query: false,
         }
+    }
+
+    /// The path of a container, or of what it has: `/json`.
+    pub(crate) fn container(id: &ContainerName, fixed: &'static str) -> Self {
+        Self::to("/containers").id(id).then(fixed)
     }
 
     /// Appends the identifier of an object.
@@ -69,14 +74,11 @@ impl Path {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::name::ContainerName;
 
     #[test]
     fn values_of_a_path_are_encoded() {
         let name = ContainerName::new("web").unwrap();
-        let path = Path::to("/containers")
-            .id(&name)
-            .then("/kill")
+        let path = Path::container(&name, "/kill")
             .query("signal", "a&b=/../?#\n%")
             .query("n", 1);
         assert_eq!(

@@ -1,6 +1,6 @@
 //! `connect_network`.
 
-use bollard::models::{EndpointSettings, NetworkConnectRequest};
+use serde_json::json;
 
 use super::prelude::*;
 
@@ -31,22 +31,14 @@ impl Tool for ConnectNetwork {
         if container.is_in_network(&network.name) {
             return Ok(ObjectChange::new(name, "connected").with_note("It was connected already."));
         }
-        let endpoint = EndpointSettings {
-            aliases: Some(self.aliases.iter().map(ContainerName::to_string).collect()),
-            ..EndpointSettings::default()
-        };
-        let request = NetworkConnectRequest {
-            container: container.id.clone(),
-            endpoint_config: Some(endpoint),
-        };
-        let id = self.network.to_string();
-        let action = Action::new("connect", ObjectKind::Container, name)
+        let request = json!({
+            "Container": container.id,
+            "EndpointConfig": {"Aliases": self.aliases},
+        });
+        let path = Path::to("/networks").id(&self.network).then("/connect");
+        let action = Action::on_container("connect", name)
             .with_required(ObjectKind::Network, self.network.as_str());
-        docker
-            .change(action, |engine| async move {
-                engine.connect_network(&id, request).await
-            })
-            .await?;
+        docker.post_json(action, path, &request).await?;
         Ok(ObjectChange::new(name, "connected").with_note(format!("to `{}`", network.name)))
     }
 }

@@ -220,7 +220,7 @@ pub(super) async fn explain(
         }
     }
     let object = (ObjectKind::Container, container.as_str());
-    docker.engine.explain_about(failure, object, None).await
+    docker.explain_about(failure, object, None).await
 }
 
 #[cfg(test)]

@@ -4,7 +4,6 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bollard::query_parameters::UploadToContainerOptionsBuilder;
 
 use super::copy_from_container::{archive, check_path, explain};
 use super::prelude::*;
@@ -61,16 +60,12 @@ impl Tool for CopyToContainer {
                 format!("Overwrites {path:?} in `{container}`: its present content is lost.");
             docker.confirm(call, &loss, path, &self.confirm).await?;
         }
-        let archive = bollard::body_full(self.tar(name, &content)?.into());
+        let archive = self.tar(name, &content)?;
         // A file must not replace a directory.
-        let options = UploadToContainerOptionsBuilder::new().no_overwrite_dir_non_dir("true");
-        let options = Some(options.path(directory).build());
-        let upload = |engine: bollard::Docker| async move {
-            let upload = engine.upload_to_container(id.as_str(), options, archive);
-            upload.await
-        };
-        match docker.engine.try_change(Duration::ZERO, upload).await {
-            Ok(_) => Ok(Written {
+        let upload = Path::container(&id, "/archive").query("path", directory);
+        let upload = upload.query("noOverwriteDirNonDir", true);
+        match docker.engine.try_put(upload, archive).await {
+            Ok(()) => Ok(Written {
                 container: details.display_name().to_owned(),
                 path: self.path,
                 bytes: content.len(),

@@ -144,7 +144,8 @@ impl Tool for CreateContainer {
         let (id, warnings) = created.await?;
         let redactor = docker.redactor();
         let warnings = warnings.iter().map(|line| redactor.text(line)).collect();
-        let before = engine.inspect(&id).await?;
+        let inspected = engine.try_inspect(&id).await;
+        let before = inspected.map_err(|failure| engine.explain(failure))?;
         let mut created = Created {
             id: short_id(&before.id).to_owned(),
             name: before.display_name().to_owned(),

@@ -3,8 +3,8 @@
 use serde_json::json;
 
 use super::prelude::*;
-use crate::engine::{EngineError, Path};
-use crate::policy::CREATED;
+use crate::engine::EngineError;
+use crate::policy::{CREATED, permit_marks};
 
 /// Create a bridge network, in which containers find each other by name.
 #[derive(Deserialize, JsonSchema)]
@@ -29,6 +29,7 @@ impl Tool for CreateNetwork {
     type Output = ObjectChange;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
+        permit_marks("", self.labels.keys())?;
         docker.permit_object(self.network.as_str(), &self.labels)?;
         let mut labels = self.labels.clone();
         labels.insert(CREATED.to_owned(), "true".to_owned());
@@ -43,7 +44,11 @@ impl Tool for CreateNetwork {
             body["IPAM"] = json!({"Config": [{"Subnet": subnet}]});
         }
         let path = Path::to("/networks/create");
-        match docker.engine.try_post(path, &body).await {
+        match docker
+            .engine
+            .try_post(path, Some(&body), Duration::ZERO)
+            .await
+        {
             Ok(_) => Ok(ObjectChange::new(&self.network, "created")),
             Err(EngineError::Refused {
                 status: 403 | 409,
@@ -54,7 +59,7 @@ impl Tool for CreateNetwork {
             ))),
             Err(failure) => {
                 let action = Action::new("create", ObjectKind::Network, self.network.as_str());
-                Err(docker.engine.explain_action(failure, action).await)
+                Err(docker.explain_action(failure, action).await)
             }
         }
     }

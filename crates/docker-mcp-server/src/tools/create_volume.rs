@@ -1,6 +1,7 @@
 //! `create_volume`.
 
 use super::prelude::*;
+use crate::policy::permit_marks;
 
 /// Create an empty volume. One that exists stays as it is.
 #[derive(Deserialize, JsonSchema)]
@@ -20,6 +21,7 @@ impl Tool for CreateVolume {
     type Output = ObjectChange;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ObjectChange, ToolError> {
+        permit_marks("", self.labels.keys())?;
         docker.permit_object(self.volume.as_str(), &self.labels)?;
         if docker.try_volume(&self.volume).await?.is_some() {
             return Ok(ObjectChange::new(&self.volume, "kept").with_note("It existed already."));

@@ -1,6 +1,6 @@
 //! `disconnect_network`.
 
-use bollard::models::NetworkDisconnectRequest;
+use serde_json::json;
 
 use super::prelude::*;
 
@@ -34,18 +34,11 @@ impl Tool for DisconnectNetwork {
             network.name
         );
         docker.confirm(call, &loss, name, &self.confirm).await?;
-        let request = NetworkDisconnectRequest {
-            container: container.id.clone(),
-            force: Some(false),
-        };
-        let id = self.network.to_string();
-        let action = Action::new("disconnect", ObjectKind::Container, name)
+        let request = json!({"Container": container.id, "Force": false});
+        let path = Path::to("/networks").id(&self.network).then("/disconnect");
+        let action = Action::on_container("disconnect", name)
             .with_required(ObjectKind::Network, self.network.as_str());
-        docker
-            .change(action, |engine| async move {
-                engine.disconnect_network(&id, request).await
-            })
-            .await?;
+        docker.post_json(action, path, &request).await?;
         Ok(ObjectChange::new(name, "disconnected").with_note(loss))
     }
 }

@@ -3,8 +3,9 @@
 mod output;
 mod process;
 
-use self::process::{Command, Process, ProcessEnd};
+use self::process::{Process, ProcessEnd};
 use super::prelude::*;
+use crate::exec::Command;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
@@ -100,9 +101,9 @@ impl Tool for ExecuteCommand {
             Ok(Some(end)) => Ok(report(&redactor, name, end, seconds)),
             Ok(None) => Err(cancelled()),
             Err(failure) => {
-                let action = Action::new("run a command in", ObjectKind::Container, &name)
+                let action = Action::on_container("run a command in", &name)
                     .with_required(ObjectKind::Container, self.container.as_str());
-                Err(docker.engine.explain_action(failure, action).await)
+                Err(docker.explain_action(failure, action).await)
             }
         }
     }

@@ -187,7 +187,7 @@ pub(super) async fn explain(
         return unreadable(container);
     }
     let object = (ObjectKind::Container, container.as_str());
-    docker.engine.explain_about(failure, object, None).await
+    docker.explain_about(failure, object, None).await
 }
 
 fn unreadable(container: &ContainerName) -> ToolError {

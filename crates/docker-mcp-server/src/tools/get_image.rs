@@ -46,6 +46,15 @@ pub(super) struct ImageView {
     redacted: Option<u32>,
 }
 
+/// A layer as the engine describes it.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct PastLayer {
+    created: i64,
+    created_by: String,
+    size: i64,
+}
+
 #[derive(Serialize, JsonSchema)]
 struct Layer {
     created: String,
@@ -61,11 +70,8 @@ impl Tool for GetImage {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<ImageView, ToolError> {
         let details = docker.image(&self.image).await?;
-        let name = self.image.to_string();
-        let history = docker
-            .engine
-            .call(|engine| async move { engine.image_history(&name).await })
-            .await?;
+        let path = Path::to("/images").id(&self.image).then("/history");
+        let history: Vec<PastLayer> = docker.engine.get(path).await?;
         let redactor = docker.redactor();
         let config = &details.config;
         let short = |text: String| truncate(&text, MAX_TEXT);

@@ -1,7 +1,5 @@
 //! `kill_container`.
 
-use bollard::query_parameters::KillContainerOptionsBuilder;
-
 use super::prelude::*;
 use super::state_change::{self, StateChange};
 
@@ -51,12 +49,9 @@ impl Tool for KillContainer {
             docker.policy.permit_destructive()?;
         }
         let id = before.container_id()?;
-        let options = KillContainerOptionsBuilder::new().signal(&signal).build();
-        let action = Action::new("kill", ObjectKind::Container, self.container.as_str());
+        let path = Path::container(&id, "/kill").query("signal", signal);
         docker
-            .change(action, |engine| async move {
-                engine.kill_container(id.as_str(), Some(options)).await
-            })
+            .post(Action::on_container("kill", name), path)
             .await?;
         state_change::since(docker, &before).await
     }

@@ -1,7 +1,5 @@
 //! Resource limits and restart policy of a container: set when it is created, changed later.
 
-use bollard::models::{RestartPolicy as EngineRestartPolicy, RestartPolicyNameEnum};
-
 use super::prelude::*;
 
 /// MiB; engines refuse less than six.
@@ -15,21 +13,6 @@ pub(super) enum RestartPolicy {
     Always,
     UnlessStopped,
     OnFailure,
-}
-
-impl From<RestartPolicy> for EngineRestartPolicy {
-    fn from(policy: RestartPolicy) -> Self {
-        let name = match policy {
-            RestartPolicy::No => RestartPolicyNameEnum::NO,
-            RestartPolicy::Always => RestartPolicyNameEnum::ALWAYS,
-            RestartPolicy::UnlessStopped => RestartPolicyNameEnum::UNLESS_STOPPED,
-            RestartPolicy::OnFailure => RestartPolicyNameEnum::ON_FAILURE,
-        };
-        Self {
-            name: Some(name),
-            maximum_retry_count: None,
-        }
-    }
 }
 
 /// Memory as the engine counts it.

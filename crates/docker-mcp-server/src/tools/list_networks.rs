@@ -48,13 +48,21 @@ impl Tool for ListNetworks {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Networks, ToolError> {
         let redactor = docker.redactor();
-        let (listed, max_bytes) = match &self.network {
-            Some(name) => (vec![docker.network(name).await?], usize::MAX),
-            None => (docker.networks().await?, MAX_BYTES),
+        let (listed, users, max_bytes) = match &self.network {
+            Some(name) => {
+                let network = docker.network(name).await?;
+                let users = docker.network_users(&network).await?;
+                (vec![network], Some(users), usize::MAX)
+            }
+            None => (docker.networks().await?, None, MAX_BYTES),
         };
+        let users = users.map(|users| {
+            let users = users.into_iter();
+            users
+                .map(|(name, address)| (redactor.text(&name), address))
+                .collect()
+        });
         let rows = listed.into_iter().map(|network| {
-            let containers = network.containers.into_values();
-            let addresses = containers.map(|at| (redactor.text(&at.name), at.ip_address));
             let ranges = network.ipam.config.into_iter();
             NetworkRow {
                 id: short_id(&network.id).to_owned(),
@@ -65,7 +73,7 @@ impl Tool for ListNetworks {
                 internal: network.internal,
                 created: network.created,
                 labels: redacted_labels(&network.labels, MAX_LABELS, &redactor),
-                containers: self.network.is_some().then(|| addresses.collect()),
+                containers: users.clone(),
             }
         });
         let (networks, omitted) = fit(rows.collect(), max_bytes);

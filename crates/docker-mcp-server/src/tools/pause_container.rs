@@ -34,17 +34,13 @@ impl Tool for PauseContainer {
             };
             return Ok(StateChange::none(&before).with_note(note));
         }
-        let (id, unpause) = (before.container_id()?, self.unpause);
-        let verb = if unpause { "unpause" } else { "pause" };
-        let action = Action::new(verb, ObjectKind::Container, self.container.as_str());
-        docker
-            .change(action, |engine| async move {
-                match unpause {
-                    true => engine.unpause_container(id.as_str()).await,
-                    false => engine.pause_container(id.as_str()).await,
-                }
-            })
-            .await?;
+        let id = before.container_id()?;
+        let (verb, path) = match self.unpause {
+            true => ("unpause", Path::container(&id, "/unpause")),
+            false => ("pause", Path::container(&id, "/pause")),
+        };
+        let action = Action::on_container(verb, self.container.as_str());
+        docker.post(action, path).await?;
         state_change::since(docker, &before).await
     }
 }

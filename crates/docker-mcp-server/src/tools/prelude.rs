@@ -16,7 +16,7 @@ pub(super) use upstream::time::rfc3339;
 
 pub(super) use super::object_change::ObjectChange;
 pub(super) use crate::docker::Docker;
-pub(super) use crate::engine::{Action, ContainerDetails, ObjectKind};
+pub(super) use crate::engine::{Action, ContainerDetails, ObjectKind, Path};
 pub(super) use crate::name::{ContainerName, ImageName, ObjectName};
 
 /// The first 12 characters of an id, which is the form in which Docker shows it.

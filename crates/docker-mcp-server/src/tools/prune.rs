@@ -1,9 +1,8 @@
 //! `prune`.
 
-use bollard::query_parameters::PruneBuildOptionsBuilder;
-
 use super::get_system_info::{Share, disk_usage};
 use super::prelude::*;
+use super::recreate_container::is_kept;
 use super::remove_container::remove;
 use super::remove_image::remove_image;
 use super::remove_network::remove_network;
@@ -167,13 +166,9 @@ impl Prune {
         let loss = format!("Removes {count} pieces of build cache: the next builds take longer.");
         let what = self.what.as_str();
         docker.confirm(call, &loss, what, &self.confirm).await?;
-        let options = PruneBuildOptionsBuilder::new().all(self.all).build();
+        let path = Path::to("/build/prune").query("all", self.all);
         let action = Action::new("prune", ObjectKind::Image, what);
-        docker
-            .change(action, |engine| async move {
-                engine.prune_build(Some(options)).await
-            })
-            .await?;
+        docker.post(action, path).await?;
         pruned.applied = true;
         Ok(pruned)
     }
@@ -194,7 +189,9 @@ impl PruneKind {
 async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
     let listed = docker.containers(true).await?;
     let ended = listed.iter().filter(|container| {
-        matches!(&*container.state, "created" | "exited" | "dead") && docker.may_change(container)
+        let is_over = matches!(&*container.state, "created" | "exited" | "dead");
+        // The old container of a replacement may have to come back.
+        is_over && docker.may_change(container) && !is_kept(container)
     });
     let unused = ended.filter_map(|container| {
         let id = ObjectId::Container(ContainerName::new(&container.id).ok()?);

@@ -1,16 +1,17 @@
 //! `recreate_container`.
 
+mod recovery;
 mod replacement;
 mod request;
 
-pub(crate) use replacement::recover;
+pub(crate) use recovery::recover;
+pub(super) use replacement::is_kept;
 
 use serde_json::{Map, Value};
 
 use self::replacement::Replacement;
 use super::prelude::*;
 use super::stop_container::grace;
-use crate::engine::Path;
 
 /// Default of [`RecreateContainer::timeout_seconds`].
 const DEFAULT_TIMEOUT: u32 = 60;
@@ -60,7 +61,7 @@ impl Tool for RecreateContainer {
                  not come back. Use create_container."
             )));
         }
-        let path = Path::to("/containers").id(&id).then("/json");
+        let path = Path::container(&id, "/json");
         let old: Value = docker.engine.get(path).await?;
         let image = ImageName::new(old["Image"].as_str().unwrap_or_default());
         let path = image.map(|image| Path::to("/images").id(&image).then("/json"));
@@ -77,7 +78,7 @@ impl Tool for RecreateContainer {
         docker.image(&image).await?;
         let missing = docker.permit_container(name, &request.body).await?;
         for (network, _) in &request.networks {
-            docker.permit_network(network).await?;
+            docker.permit_network(network.as_str()).await?;
         }
         let loss = format!(
             "Replaces `{name}` by a new container of `{new_image}`: it is down for a moment, and loses \
@@ -91,6 +92,7 @@ impl Tool for RecreateContainer {
         let was_running = before.state.is_alive();
         let replacement = Replacement {
             engine: docker.engine.clone(),
+            redact: docker.redact,
             old: id,
             name: ContainerName::new(name).unwrap_or(self.container),
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),
@@ -103,7 +105,7 @@ impl Tool for RecreateContainer {
         let lost = |error| ToolError::upstream("The replacement broke off.").caused_by(error);
         let (after, note) = match run.await.map_err(lost)? {
             Ok(replaced) => replaced,
-            Err(failure) => return Err(failure.explain(name, &docker.redactor())),
+            Err(failure) => return Err(failure.explain(name)),
         };
         Ok(Recreated {
             container: after.display_name().to_owned(),

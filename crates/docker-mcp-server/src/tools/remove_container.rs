@@ -1,7 +1,5 @@
 //! `remove_container`.
 
-use bollard::query_parameters::RemoveContainerOptionsBuilder;
-
 use super::prelude::*;
 use super::state_change::StateChange;
 
@@ -67,13 +65,10 @@ pub(super) async fn remove(
     force: bool,
     volumes: bool,
 ) -> Result<(), ToolError> {
-    let id = id.clone();
-    let options = RemoveContainerOptionsBuilder::new().force(force).v(volumes);
-    let action = Action::new("remove", ObjectKind::Container, name);
+    let path = Path::container(id, "")
+        .query("force", force)
+        .query("v", volumes);
     docker
-        .change(action, |engine| async move {
-            let options = options.build();
-            engine.remove_container(id.as_str(), Some(options)).await
-        })
+        .delete(Action::on_container("remove", name), path)
         .await
 }

@@ -1,7 +1,5 @@
 //! `remove_image`.
 
-use bollard::query_parameters::RemoveImageOptionsBuilder;
-
 use super::prelude::*;
 
 /// Remove an image, or one of its names if it has several.
@@ -47,13 +45,7 @@ pub(super) async fn remove_image(
     image: &ImageName,
     force: bool,
 ) -> Result<(), ToolError> {
-    let name = image.to_string();
-    let options = RemoveImageOptionsBuilder::new().force(force).build();
     let action = Action::new("remove", ObjectKind::Image, image.as_str());
-    docker
-        .change(action, |engine| async move {
-            engine.remove_image(&name, Some(options), None).await
-        })
-        .await?;
-    Ok(())
+    let path = Path::to("/images").id(image).query("force", force);
+    docker.delete(action, path).await
 }

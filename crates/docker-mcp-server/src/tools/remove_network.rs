@@ -23,7 +23,8 @@ impl Tool for RemoveNetwork {
         let name = network.name.as_str();
         docker.policy.permit_change(name, &network.labels)?;
         if !network.containers.is_empty() {
-            let users: Vec<&str> = network.containers.values().map(|at| &*at.name).collect();
+            let users = docker.network_users(&network).await?;
+            let users: Vec<String> = users.into_iter().map(|(name, _)| name).collect();
             let users = users.join(", ");
             return Err(conflict(format!(
                 "`{name}` is in use by {users}: disconnect_network takes them out."
@@ -38,12 +39,8 @@ impl Tool for RemoveNetwork {
 
 /// Removes a network that no container is connected to.
 pub(super) async fn remove_network(docker: &Docker, network: &ObjectName) -> Result<(), ToolError> {
-    let id = network.to_string();
     let action = Action::new("remove", ObjectKind::Network, network.as_str());
     docker
-        .change(
-            action,
-            |engine| async move { engine.remove_network(&id).await },
-        )
+        .delete(action, Path::to("/networks").id(network))
         .await
 }

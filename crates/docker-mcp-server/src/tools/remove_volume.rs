@@ -1,7 +1,5 @@
 //! `remove_volume`.
 
-use bollard::query_parameters::RemoveVolumeOptions;
-
 use super::prelude::*;
 
 /// Remove a volume that no container uses, with all data in it.
@@ -39,13 +37,6 @@ impl Tool for RemoveVolume {
 
 /// Removes a volume that no container uses.
 pub(super) async fn remove_volume(docker: &Docker, volume: &ObjectName) -> Result<(), ToolError> {
-    let name = volume.to_string();
     let action = Action::new("remove", ObjectKind::Volume, volume.as_str());
-    docker
-        .change(action, |engine| async move {
-            engine
-                .remove_volume(&name, None::<RemoveVolumeOptions>)
-                .await
-        })
-        .await
+    docker.delete(action, Path::to("/volumes").id(volume)).await
 }

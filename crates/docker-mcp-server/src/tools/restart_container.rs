@@ -1,7 +1,5 @@
 //! `restart_container`.
 
-use bollard::query_parameters::RestartContainerOptionsBuilder;
-
 use super::prelude::*;
 use super::state_change::{self, StateChange};
 use super::stop_container::grace;
@@ -29,15 +27,9 @@ impl Tool for RestartContainer {
         let id = before.container_id()?;
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
-        let options = RestartContainerOptionsBuilder::new().t(grace.cast_signed());
-        let options = options.build();
-        let action = Action::new("restart", ObjectKind::Container, self.container.as_str())
-            .with_duration(Duration::from_secs(grace.into()));
-        docker
-            .change(action, |engine| async move {
-                engine.restart_container(id.as_str(), Some(options)).await
-            })
-            .await?;
+        let path = Path::container(&id, "/restart").query("t", grace);
+        let action = Action::on_container("restart", self.container.as_str());
+        docker.post_slow(action, path, grace).await?;
         state_change::watch_early_exit(docker, &before).await
     }
 }

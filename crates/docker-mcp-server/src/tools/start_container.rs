@@ -36,17 +36,15 @@ pub(super) async fn start(
     name: &ContainerName,
     id: &ContainerName,
 ) -> Result<(), ToolError> {
-    let id = id.clone();
-    let start =
-        |engine: bollard::Docker| async move { engine.start_container(id.as_str(), None).await };
-    let Err(failure) = docker.engine.try_change(Duration::ZERO, start).await else {
+    let path = Path::container(id, "/start");
+    let Err(failure) = docker.engine.try_post(path, None, Duration::ZERO).await else {
         return Ok(());
     };
     if let Some(error) = configuration_error(name, &failure) {
         return Err(error);
     }
-    let action = Action::new("start", ObjectKind::Container, name.as_str());
-    Err(docker.engine.explain_action(failure, action).await)
+    let action = Action::on_container("start", name.as_str());
+    Err(docker.explain_action(failure, action).await)
 }
 
 /// The error of a start that fails because of the container's configuration, with advice. The status

@@ -1,7 +1,5 @@
 //! `stop_container`.
 
-use bollard::query_parameters::StopContainerOptionsBuilder;
-
 use super::prelude::*;
 use super::state_change::StateChange;
 
@@ -69,16 +67,9 @@ pub(super) async fn stop(
     id: &ContainerName,
     grace: u32,
 ) -> Result<(), ToolError> {
-    let id = id.clone();
-    let options = StopContainerOptionsBuilder::new().t(grace.cast_signed());
-    let options = options.build();
-    let grace = Duration::from_secs(grace.into());
-    let action = Action::new("stop", ObjectKind::Container, name).with_duration(grace);
-    docker
-        .change(action, |engine| async move {
-            engine.stop_container(id.as_str(), Some(options)).await
-        })
-        .await
+    let path = Path::container(id, "/stop").query("t", grace);
+    let action = Action::on_container("stop", name);
+    docker.post_slow(action, path, grace).await.map(drop)
 }
 
 fn stopped(before: &ContainerDetails, after: &ContainerDetails, grace: u32) -> StateChange {

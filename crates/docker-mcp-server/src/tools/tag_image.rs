@@ -1,7 +1,5 @@
 //! `tag_image`.
 
-use bollard::query_parameters::TagImageOptionsBuilder;
-
 use super::prelude::*;
 
 /// Give an image another name. If another image has that name, it loses it.
@@ -34,14 +32,12 @@ impl Tool for TagImage {
         docker
             .confirm_name(call, &self.new_name, id, &self.confirm)
             .await?;
-        let image = source.id;
-        let options = TagImageOptionsBuilder::new().repo(name).tag(tag).build();
+        // By its id: the name may move meanwhile.
+        let image = ImageName::new(&source.id).unwrap_or(self.image.clone());
+        let path = Path::to("/images").id(&image).then("/tag");
+        let path = path.query("repo", name).query("tag", tag);
         let action = Action::new("tag", ObjectKind::Image, self.image.as_str());
-        docker
-            .change(action, |engine| async move {
-                engine.tag_image(&image, Some(options)).await
-            })
-            .await?;
+        docker.post(action, path).await?;
         Ok(ObjectChange::new(&self.new_name, "tagged"))
     }
 }

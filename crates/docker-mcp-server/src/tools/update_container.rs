@@ -1,12 +1,10 @@
 //! `update_container`.
 
-use bollard::models::ContainerUpdateBody;
-use bollard::query_parameters::RenameContainerOptionsBuilder;
+use serde_json::{Map, Value, json};
 
 use super::limits::{Megabytes, RestartPolicy, memory_bytes, nano_cpus};
 use super::prelude::*;
-use crate::engine::Path;
-use crate::policy::Subject;
+use crate::policy::{Subject, permit_marks};
 
 /// Rename a container, or change its limits and restart policy, while it runs.
 #[derive(Deserialize, JsonSchema)]
@@ -55,32 +53,26 @@ impl Tool for UpdateContainer {
             docker.policy.permit_destructive()?;
         }
         if let Some(name) = &self.new_name {
+            permit_marks(name.as_str(), [])?;
             // Renaming must not bypass a rule about names.
             let config = &before.config;
             let renamed = Subject::container(name.as_str(), &config.image, &config.labels);
             docker.policy.permit(&renamed)?;
         }
-        let (engine, asked) = (&docker.engine, self.container.as_str());
+        let asked = self.container.as_str();
         let mut warnings = Vec::new();
         if !changed.is_empty() {
-            let path = Path::to("/containers").id(&id).then("/update");
-            let action = Action::new("update", ObjectKind::Container, asked);
-            let receipt = match engine.try_post(path, &limits).await {
-                Ok(receipt) => receipt,
-                Err(failure) => return Err(engine.explain_action(failure, action).await),
-            };
+            let action = Action::on_container("update", asked);
+            let path = Path::container(&id, "/update");
+            let receipt = docker.post_json(action, path, &limits.into()).await?;
             let redactor = docker.redactor();
             let lines = receipt["Warnings"].as_array().into_iter().flatten();
             warnings.extend(lines.filter_map(|line| Some(redactor.text(line.as_str()?))));
         }
         if let Some(name) = &self.new_name {
-            let options = RenameContainerOptionsBuilder::new().name(name.as_str());
-            let options = options.build();
-            let action = Action::new("rename", ObjectKind::Container, asked);
+            let path = Path::container(&id, "/rename").query("name", name);
             docker
-                .change(action, |engine| async move {
-                    engine.rename_container(id.as_str(), options).await
-                })
+                .post(Action::on_container("rename", asked), path)
                 .await?;
             changed.push("name");
         }
@@ -109,24 +101,28 @@ impl UpdateContainer {
             .any(|(asked, present)| asked.is_some_and(|asked| *present <= 0 || asked < *present))
     }
 
-    fn limits(&self) -> Result<(ContainerUpdateBody, Vec<&'static str>), ToolError> {
-        let memory = self.memory_mb.map(memory_bytes);
-        let limits = ContainerUpdateBody {
-            memory,
+    /// The engine's request, and what it changes.
+    fn limits(&self) -> Result<(Map<String, Value>, Vec<&'static str>), ToolError> {
+        let (memory, cpus) = (self.memory_mb.map(memory_bytes), self.cpus.map(nano_cpus));
+        let settings = [
+            ("memory", "Memory", memory.map(Value::from)),
             // The engine refuses a limit above that of memory and swap together.
-            memory_swap: memory.map(|bytes| 2 * bytes),
-            nano_cpus: self.cpus.map(nano_cpus).transpose()?,
-            pids_limit: self.pids.map(|pids| pids.get().into()),
-            restart_policy: self.restart.map(Into::into),
-            ..ContainerUpdateBody::default()
-        };
-        let changed = [
-            ("memory", limits.memory.is_some()),
-            ("cpus", limits.nano_cpus.is_some()),
-            ("pids", limits.pids_limit.is_some()),
-            ("restart", limits.restart_policy.is_some()),
+            ("", "MemorySwap", memory.map(|bytes| (2 * bytes).into())),
+            ("cpus", "NanoCpus", cpus.transpose()?.map(Value::from)),
+            ("pids", "PidsLimit", self.pids.map(|pids| pids.get().into())),
+            (
+                "restart",
+                "RestartPolicy",
+                self.restart.map(|name| json!({"Name": name})),
+            ),
         ];
-        let changed = changed.into_iter().filter(|(_, changed)| *changed);
-        Ok((limits, changed.map(|(name, _)| name).collect()))
+        let (mut limits, mut changed) = (Map::new(), Vec::new());
+        for (name, member, value) in settings {
+            if let Some(value) = value {
+                limits.insert(member.to_owned(), value);
+                changed.extend(Some(name).filter(|name| !name.is_empty()));
+            }
+        }
+        Ok((limits, changed))
     }
 }

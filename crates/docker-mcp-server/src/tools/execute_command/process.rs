@@ -6,31 +6,18 @@
 use std::time::Duration;
 
 use bollard::container::LogOutput;
-use bollard::errors::Error;
-use bollard::exec::StartExecResults;
-use bollard::models::{ExecConfig, ExecInspectResponse};
 use futures_util::StreamExt as _;
-use futures_util::stream::BoxStream;
+use serde::Deserialize;
 
 use super::output::Output;
 use crate::docker::Docker;
-use crate::engine::{Engine, EngineError, within};
-use crate::exec::{KILL_TIMEOUT, KillTarget, RunningProcess};
-use crate::name::ContainerName;
+use crate::engine::{Engine, EngineError, Path};
+use crate::exec::{Command, ExecOutput, KILL_TIMEOUT, KillTarget, RunningProcess, attach, create};
+use crate::name::{ContainerName, ObjectName};
 
 /// Prints its process id and becomes the command.
 const PID_WRAPPER: [&str; 4] = ["/bin/sh", "-c", "echo $$; exec \"$@\"", "sh"];
 const POLL_INTERVAL: Duration = Duration::from_millis(50);
-
-/// The command to run.
-#[derive(Debug)]
-pub(super) struct Command {
-    pub(super) argv: Vec<String>,
-    pub(super) user: String,
-    pub(super) working_dir: String,
-    /// `KEY=value`.
-    pub(super) env: Vec<String>,
-}
 
 /// A process that was started.
 pub(super) struct Process<'a> {
@@ -39,10 +26,18 @@ pub(super) struct Process<'a> {
     container: &'a ContainerName,
     command: &'a Command,
     exec: String,
-    reply: BoxStream<'static, Result<LogOutput, Error>>,
+    reply: ExecOutput,
     pid: PidLine,
     /// Once its process id is known.
     running: Option<RunningProcess>,
+}
+
+/// The engine's state of a process.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct ExecState {
+    running: bool,
+    exit_code: Option<i64>,
 }
 
 /// The line with the process id, which comes before the output.
@@ -73,8 +68,11 @@ impl<'a> Process<'a> {
     ) -> Result<Self, EngineError> {
         let engine = &docker.engine;
         let argv = PID_WRAPPER.map(str::to_owned).into_iter();
-        let argv = argv.chain(command.argv.iter().cloned()).collect();
-        let exec = create(engine, container, command, argv).await?;
+        let wrapped = Command {
+            argv: argv.chain(command.argv.iter().cloned()).collect(),
+            ..command.clone()
+        };
+        let exec = create(engine, container, &wrapped).await?;
         let reply = attach(engine, &exec).await?;
         Ok(Self {
             docker,
@@ -100,7 +98,7 @@ impl<'a> Process<'a> {
         let in_time = read.is_ok();
         read.unwrap_or(Ok(()))?;
         let mut state = self.state().await?;
-        let timed_out = !in_time && state.running == Some(true);
+        let timed_out = !in_time && state.running;
         let still_running = timed_out && !self.kill().await;
         if timed_out && !still_running {
             state = self.state().await?;
@@ -126,11 +124,7 @@ impl<'a> Process<'a> {
             running.kill().await;
         }
         let ended = async {
-            while !self
-                .state()
-                .await
-                .is_ok_and(|state| state.running != Some(true))
-            {
+            while !self.state().await.is_ok_and(|state| !state.running) {
                 tokio::time::sleep(POLL_INTERVAL).await;
             }
         };
@@ -151,8 +145,7 @@ impl<'a> Process<'a> {
             // The command has not run yet, so this does not run it twice.
             stdout.clear();
             stderr.clear();
-            let argv = self.command.argv.clone();
-            self.exec = create(self.engine, self.container, self.command, argv).await?;
+            self.exec = create(self.engine, self.container, self.command).await?;
             self.reply = attach(self.engine, &self.exec).await?;
             self.pid = PidLine::Missing;
         }
@@ -163,8 +156,8 @@ impl<'a> Process<'a> {
         let rest = self.pid.take(bytes);
         if let (PidLine::Pid(pid), None) = (&self.pid, &self.running) {
             let target = KillTarget {
-                docker: self.engine.bollard.clone(),
-                container: self.container.to_string(),
+                engine: self.engine.clone(),
+                container: self.container.clone(),
                 user: self.command.user.clone(),
                 pid: *pid,
             };
@@ -195,10 +188,11 @@ impl<'a> Process<'a> {
         Ok(matches!(code, Some(126 | 127)) && (missing || error.is_empty()))
     }
 
-    async fn state(&mut self) -> Result<ExecInspectResponse, EngineError> {
-        let exec = &self.exec;
-        let call = |engine: bollard::Docker| async move { engine.inspect_exec(exec).await };
-        self.engine.try_call(call).await
+    async fn state(&mut self) -> Result<ExecState, EngineError> {
+        let exec = ObjectName::new(&self.exec);
+        let exec = exec.map_err(|error| EngineError::unreadable(error.to_string()))?;
+        let path = Path::to("/exec").id(&exec).then("/json");
+        self.engine.try_get(path).await
     }
 }
 
@@ -224,38 +218,6 @@ impl PidLine {
                 &[]
             }
         }
-    }
-}
-
-async fn create(
-    engine: &Engine,
-    container: &ContainerName,
-    command: &Command,
-    argv: Vec<String>,
-) -> Result<String, EngineError> {
-    let config = ExecConfig {
-        attach_stdout: Some(true),
-        attach_stderr: Some(true),
-        cmd: Some(argv),
-        user: Some(command.user.clone()),
-        working_dir: Some(command.working_dir.clone()),
-        env: Some(command.env.clone()),
-        ..ExecConfig::default()
-    };
-    let container = container.to_string();
-    let create =
-        |engine: bollard::Docker| async move { engine.create_exec(&container, config).await };
-    Ok(engine.try_change(Duration::ZERO, create).await?.id)
-}
-
-async fn attach(
-    engine: &Engine,
-    exec: &str,
-) -> Result<BoxStream<'static, Result<LogOutput, Error>>, EngineError> {
-    let start = async { Ok(engine.streams.start_exec(exec, None).await?) };
-    match within(engine.timeout, start).await? {
-        StartExecResults::Attached { output, .. } => Ok(output),
-        StartExecResults::Detached => Err(EngineError::unreadable("a command without its output")),
     }
 }
 

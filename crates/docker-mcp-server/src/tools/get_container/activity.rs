@@ -1,16 +1,32 @@
 //! The processes of a container, and the files that it has changed.
 
-use bollard::models::ChangeType;
 use mcp_core::tool::ToolError;
+use serde::Deserialize;
 use upstream::redact::Redactor;
 use upstream::text::truncate_list;
 
 use crate::docker::Docker;
-use crate::engine::ContainerDetails;
+use crate::engine::{ContainerDetails, Path};
 
 /// Processes and files that are shown, and the longest line in characters.
 const MAX_ITEMS: usize = 60;
 const MAX_TEXT: usize = 200;
+
+/// The engine's list of processes.
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct Top {
+    titles: Vec<String>,
+    processes: Vec<Vec<String>>,
+}
+
+/// A changed file, with its index in `CAD`: changed, added, deleted.
+#[derive(Deserialize)]
+#[serde(rename_all = "PascalCase")]
+struct Change {
+    path: String,
+    kind: usize,
+}
 
 /// The processes, in the form of `ps`.
 pub(super) async fn processes(
@@ -18,12 +34,9 @@ pub(super) async fn processes(
     container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
-    let id = container.container_id()?;
-    let engine = &docker.engine;
-    let top = engine.call(|engine| async move { engine.top_processes(id.as_str(), None).await });
-    let top = top.await?;
-    let processes = top.processes.unwrap_or_default();
-    let mut lines = vec![top.titles.unwrap_or_default().join(" ")];
+    let path = Path::container(&container.container_id()?, "/top");
+    let Top { titles, processes } = docker.engine.get(path).await?;
+    let mut lines = vec![titles.join(" ")];
     let shown = processes.iter().map(|process| {
         let line = redactor.command(process.iter().map(String::as_str));
         line.chars().take(MAX_TEXT).collect()
@@ -38,17 +51,12 @@ pub(super) async fn changes(
     container: &ContainerDetails,
     redactor: &Redactor,
 ) -> Result<Vec<String>, ToolError> {
-    let id = container.container_id()?;
-    let engine = &docker.engine;
-    let changes = engine.call(|engine| async move { engine.container_changes(id.as_str()).await });
+    let path = Path::container(&container.container_id()?, "/changes");
     // The engine writes null for an empty list.
-    let changes = changes.await?.unwrap_or_default();
+    let changes: Option<Vec<Change>> = docker.engine.get(path).await?;
+    let changes = changes.unwrap_or_default();
     let lines = changes.iter().map(|change| {
-        let kind = match change.kind {
-            ChangeType::_0 => 'C',
-            ChangeType::_1 => 'A',
-            ChangeType::_2 => 'D',
-        };
+        let kind = ["C", "A", "D"].get(change.kind).unwrap_or(&"?");
         let line = redactor.text(&format!("{kind} {}", change.path));
         line.chars().take(MAX_TEXT).collect()
     });

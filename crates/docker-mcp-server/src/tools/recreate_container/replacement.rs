@@ -1,43 +1,35 @@
 //! The replacement of a container, which ends as a whole: with the new container, or with the old one.
 //!
 //! The old one first gets another name, `NAME.before-ID`, which marks it. If this server is killed in
-//! between, the next start of one finds the mark and finishes what was begun, after the time in which the
-//! first server would have: it may be another one, which is still at work.
+//! between, the next start of one finds the mark and finishes what was begun (`recovery`).
 
-use bollard::models::{ContainerCreateBody, NetworkConnectRequest};
-use bollard::query_parameters::{
-    CreateContainerOptionsBuilder, RemoveContainerOptionsBuilder, RenameContainerOptionsBuilder,
-    StopContainerOptionsBuilder,
-};
+use serde_json::{Value, json};
 
 use super::super::prelude::*;
 use super::super::start_container::configuration_error;
 use super::request::Request;
-use crate::engine::{ContainerSummary, Engine, EngineError, LogQuery, Path};
-use crate::policy::CREATED;
-use crate::{exit_code, log};
-use upstream::time::Timestamp;
+use crate::docker::redactor_of;
+use crate::engine::{ContainerState, ContainerSummary, Engine, EngineError, LogQuery};
+use crate::policy::{CREATED, KEPT, REPLACES};
+use crate::{exit_code, log, unix_time};
 
-/// The label of the new container: the id of the old one, the timeout in seconds, if that ran, and the Unix
-/// time when the replacement is over.
-const REPLACES: &str = "docker-mcp-server.replaces";
-/// Before the id in the name of the old container.
-const MARK: &str = ".before-";
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The time for the steps of a replacement other than stopping and waiting.
-const STEPS_TIMEOUT: Duration = Duration::from_secs(10);
-/// The delay between two attempts to reach an engine that is down.
-const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+pub(super) const STEPS_TIMEOUT: Duration = Duration::from_secs(10);
 /// Lines and bytes of the log of a new container that failed, and the timeout for reading them.
 const MAX_LOG_LINES: u32 = 10;
 const MAX_LOG_BYTES: usize = 2_000;
 const LOG_TIMEOUT: Duration = Duration::from_secs(2);
 
+type Result<T, E = ToolError> = std::result::Result<T, E>;
+
 /// A replacement that is under way.
 pub(super) struct Replacement {
     pub(super) engine: Engine,
+    /// Hide secrets in errors.
+    pub(super) redact: bool,
     /// The id of the old container.
     pub(super) old: ContainerName,
     /// Its name, which the new one gets.
@@ -48,32 +40,41 @@ pub(super) struct Replacement {
 
 /// The reason why the old container is there again, or is not.
 pub(super) struct Failure {
-    cause: ToolError,
+    pub(super) cause: ToolError,
     /// The end of the log of the new container.
     log: String,
     /// The error of the way back.
-    rollback: Option<ToolError>,
+    pub(super) rollback: Option<ToolError>,
 }
 
 impl Failure {
-    pub(super) fn explain(self, name: &str, redactor: &Redactor) -> ToolError {
-        let cause = redactor.text(self.cause.message());
+    pub(super) fn explain(self, name: &str) -> ToolError {
+        let cause = self.cause.message();
         let mut text = match &self.rollback {
             None => format!("`{name}` was not replaced; the old container is as it was. {cause}"),
             Some(error) => format!(
                 "`{name}` was not replaced, and bringing back the old container failed, too: {} It \
-                 has the name `{name}{MARK}…`. The first error: {cause}",
+                 has the name `{name}{KEPT}…`. The first error: {cause}",
                 error.message()
             ),
         };
         if !self.log.is_empty() {
-            text = format!(
-                "{text} The new container wrote:\n{}",
-                redactor.text(&self.log)
-            );
+            text = format!("{text} The new container wrote:\n{}", self.log);
         }
         ToolError::new(self.cause.kind(), text)
     }
+}
+
+/// The name of the container with this id while its replacement is not known to be healthy.
+pub(super) fn kept_name(name: &str, id: &str) -> String {
+    format!("{name}{KEPT}{}", short_id(id))
+}
+
+/// Whether it is the old container of a replacement.
+pub(in crate::tools) fn is_kept(container: &ContainerSummary) -> bool {
+    let name = container.display_name();
+    let kept = name.rsplit_once(KEPT);
+    kept.is_some_and(|(replaced, _)| name == kept_name(replaced, &container.id))
 }
 
 impl Replacement {
@@ -83,10 +84,6 @@ impl Replacement {
         request: Request,
         grace: u32,
     ) -> Result<(ContainerDetails, Option<String>), Failure> {
-        let parked = format!("{}{MARK}{}", self.name, short_id(self.old.as_str()));
-        if let Err(cause) = self.rename(&self.old, &parked).await {
-            return Err(self.roll_back(cause).await);
-        }
         if let Err(cause) = self.start(request, grace).await {
             return Err(self.roll_back(cause).await);
         }
@@ -94,7 +91,7 @@ impl Replacement {
     }
 
     /// Waits for the new container and removes one of the two.
-    async fn settle(&self) -> Result<(ContainerDetails, Option<String>), Failure> {
+    pub(super) async fn settle(&self) -> Result<(ContainerDetails, Option<String>), Failure> {
         let after = match self.watch().await {
             Ok(after) => after,
             Err(cause) => return Err(self.roll_back(cause).await),
@@ -107,117 +104,99 @@ impl Replacement {
         Ok((after, note))
     }
 
-    async fn start(&self, request: Request, grace: u32) -> Result<(), ToolError> {
-        let Request { mut body, networks } = request;
+    async fn start(&self, request: Request, grace: u32) -> Result<()> {
+        let kept = kept_name(self.name.as_str(), self.old.as_str());
+        self.rename(&self.old, &kept).await?;
         let seconds = self.timeout.map_or(0, |timeout| timeout.as_secs());
-        let longest = Duration::from_secs(seconds + 2 * u64::from(grace)) + STEPS_TIMEOUT;
-        let until = unix_now() + longest.as_secs();
-        let marks = [
-            (CREATED, "true".to_owned()),
-            (REPLACES, format!("{} {seconds} {until}", self.old)),
-        ];
-        let labels = body.labels.get_or_insert_default();
-        labels.extend(marks.map(|(name, value)| (name.to_owned(), value)));
-        self.create(body).await?;
-        for (network, endpoint) in networks {
-            let request = NetworkConnectRequest {
-                container: self.name.to_string(),
-                endpoint_config: Some(endpoint),
-            };
-            let connect = |engine: bollard::Docker| async move {
-                engine.connect_network(&network, request).await
-            };
-            self.step("connect", Duration::ZERO, connect).await?;
+        let longest = seconds + 2 * u64::from(grace) + STEPS_TIMEOUT.as_secs();
+        let mut body = json!(request.body);
+        body["Labels"][CREATED] = "true".into();
+        body["Labels"][REPLACES] = format!("{} {seconds} {longest}", self.old).into();
+        if let Some(binds) = body["HostConfig"]["Binds"].as_array_mut() {
+            binds.extend(request.kept_volumes.into_iter().map(Value::from));
+        } else {
+            body["HostConfig"]["Binds"] = json!(request.kept_volumes);
+        }
+        let path = Path::to("/containers/create").query("name", &self.name);
+        self.post("create", path, Some(&body), 0).await?;
+        for (network, endpoint) in request.networks {
+            let body = json!({"Container": self.name, "EndpointConfig": endpoint});
+            let path = Path::to("/networks").id(&network).then("/connect");
+            self.post("connect", path, Some(&body), 0).await?;
         }
         if self.timeout.is_none() {
             return Ok(());
         }
-        let old = self.old.clone();
-        let options = StopContainerOptionsBuilder::new().t(grace.cast_signed());
-        let duration = Duration::from_secs(grace.into());
-        let stop = |engine: bollard::Docker| async move {
-            engine
-                .stop_container(old.as_str(), Some(options.build()))
-                .await
-        };
-        self.step("stop", duration, stop).await?;
+        let path = Path::container(&self.old, "/stop").query("t", grace);
+        self.post("stop", path, None, grace).await?;
         self.start_again(&self.name).await
     }
 
-    async fn create(&self, body: ContainerCreateBody) -> Result<(), ToolError> {
-        let options = CreateContainerOptionsBuilder::new().name(self.name.as_str());
-        let create = |engine: bollard::Docker| async move {
-            engine.create_container(Some(options.build()), body).await
-        };
-        self.step("create", Duration::ZERO, create).await.map(drop)
-    }
-
     /// Polls the new container until it is healthy, or without health check has run for a while.
-    async fn watch(&self) -> Result<ContainerDetails, ToolError> {
+    async fn watch(&self) -> Result<ContainerDetails> {
         let began = tokio::time::Instant::now();
-        let mut first_start: Option<String> = None;
+        let clock = EngineClock::read(&self.engine).await;
         loop {
-            let now = self.engine.inspect(&self.name).await?;
+            let now = self.inspect(&self.name).await?;
             let Some(timeout) = self.timeout else {
                 return Ok(now);
             };
-            let state = &now.state;
-            // Another server may be about to start it. Podman has an empty health without a check.
-            let is_new = state.status == "created";
-            let started = first_start.get_or_insert_with(|| state.started_at.clone());
-            if !is_new && (!state.runs() || *started != state.started_at) {
-                let meaning = exit_code::meaning(state.exit_code, state.oom_killed);
-                return Err(conflict(format!(
-                    "The new one ended with exit code {} ({meaning}).",
-                    state.exit_code
-                )));
-            }
-            if is_new {
-                first_start = None;
-            }
-            let health = state.health.as_ref().map(|health| &*health.status);
-            match health.filter(|health| !matches!(*health, "" | "none")) {
-                Some("healthy") => return Ok(now),
-                Some("unhealthy") => {
-                    let probe = state
-                        .health
-                        .iter()
-                        .flat_map(|health| &health.log)
-                        .next_back();
-                    let output = probe.map_or("", |probe| probe.output.trim());
-                    let output = truncate(output, 300);
-                    let text = format!("The health check of the new one failed: {output}");
-                    return Err(conflict(text.trim_end_matches([' ', ':'])));
+            // By the engine's clock: it may have been started by another server.
+            let age = match &*now.state.status {
+                "created" => began.elapsed(),
+                _ => clock.age(&now.state.started_at),
+            };
+            match self.progress(&now, age >= MIN_UPTIME.min(timeout))? {
+                true => return Ok(now),
+                false if age >= timeout => {
+                    let seconds = timeout.as_secs();
+                    let text = format!("The new one was not healthy after {seconds} s.");
+                    return Err(conflict(text));
                 }
-                Some(_) => {}
-                None if !is_new && began.elapsed() >= MIN_UPTIME.min(timeout) => return Ok(now),
-                None => {}
+                false => tokio::time::sleep(POLL_INTERVAL).await,
             }
-            if began.elapsed() >= timeout {
-                let seconds = timeout.as_secs();
-                return Err(conflict(format!(
-                    "The new one was not healthy after {seconds} s."
-                )));
+        }
+    }
+
+    /// Whether the new container is as it should be; `has_lasted` if it has run for a while.
+    /// Errors when it never will be.
+    fn progress(&self, now: &ContainerDetails, has_lasted: bool) -> Result<bool> {
+        let state: &ContainerState = &now.state;
+        let is_new = state.status == "created";
+        if !is_new && (!state.runs() || now.restart_count > 0) {
+            let meaning = exit_code::meaning(state.exit_code, state.oom_killed);
+            let code = state.exit_code;
+            let text = format!("The new one ended with exit code {code} ({meaning}).");
+            return Err(conflict(text));
+        }
+        let health = state.health.as_ref();
+        // Podman has an empty health without a check.
+        match health.map_or("", |health| &*health.status) {
+            "" | "none" => Ok(!is_new && has_lasted),
+            "healthy" => Ok(true),
+            "unhealthy" => {
+                let probe = health.and_then(|health| health.log.last());
+                let output = probe.map_or("", |probe| probe.output.trim());
+                let output = redactor_of(self.redact, now).text(output);
+                let output = truncate(&output, 300);
+                let text = format!("The health check of the new one failed: {output}");
+                Err(conflict(text.trim_end_matches([' ', ':'])))
             }
-            tokio::time::sleep(POLL_INTERVAL).await;
+            _ => Ok(false),
         }
     }
 
     /// Brings back the old container. Every step may have been done already.
     async fn roll_back(&self, cause: ToolError) -> Failure {
-        let mut failure = Failure {
-            cause,
-            log: String::new(),
-            rollback: None,
-        };
+        let mut log = String::new();
         let undo = async {
             // First: without the old one, the new one is all that is left.
-            let old = self.engine.inspect(&self.old).await?;
+            let old = self.inspect(&self.old).await?;
             if let Ok(new) = self.engine.try_inspect(&self.name).await
                 && new.id != self.old.as_str()
                 && self.is_new(&new)
             {
-                failure.log = self.last_lines(&new).await;
+                log = self.last_lines(&new).await;
                 self.remove(&new.container_id()?).await?;
             }
             if old.display_name() != self.name.as_str() {
@@ -228,8 +207,12 @@ impl Replacement {
             }
             Ok(())
         };
-        failure.rollback = undo.await.err();
-        failure
+        let rollback = undo.await.err();
+        Failure {
+            cause,
+            log,
+            rollback,
+        }
     }
 
     fn is_new(&self, container: &ContainerDetails) -> bool {
@@ -244,136 +227,79 @@ impl Replacement {
         let (query, tty) = (LogQuery::newest(MAX_LOG_LINES), container.config.tty);
         let bytes = MAX_LOG_BYTES;
         let read = log::read(&self.engine, &id, query, tty, bytes, LOG_TIMEOUT, None);
-        read.await.map(|log| log.text).unwrap_or_default()
+        let text = read.await.map(|log| log.text).unwrap_or_default();
+        redactor_of(self.redact, container).text(&text)
     }
 
-    async fn rename(&self, id: &ContainerName, name: &str) -> Result<(), ToolError> {
-        let (id, options) = (id.clone(), RenameContainerOptionsBuilder::new().name(name));
-        let rename = |engine: bollard::Docker| async move {
-            engine.rename_container(id.as_str(), options.build()).await
-        };
-        self.step("rename", Duration::ZERO, rename).await
+    async fn inspect(&self, id: &ContainerName) -> Result<ContainerDetails> {
+        let details = self.engine.try_inspect(id).await;
+        details.map_err(|failure| self.explain("inspect", failure))
     }
 
-    async fn start_again(&self, id: &ContainerName) -> Result<(), ToolError> {
-        let own = id.clone();
-        let start = |engine: bollard::Docker| async move {
-            engine.start_container(own.as_str(), None).await
-        };
-        let Err(failure) = self.engine.try_change(Duration::ZERO, start).await else {
-            return Ok(());
-        };
-        if let Some(error) = configuration_error(&self.name, &failure) {
-            return Err(error);
-        }
-        Err(self.explain("start", failure).await)
+    async fn rename(&self, id: &ContainerName, name: &str) -> Result<()> {
+        let path = Path::container(id, "/rename").query("name", name);
+        self.post("rename", path, None, 0).await
     }
 
-    async fn remove(&self, id: &ContainerName) -> Result<(), ToolError> {
-        let id = id.clone();
-        let options = RemoveContainerOptionsBuilder::new().force(true);
-        let remove = |engine: bollard::Docker| async move {
-            engine
-                .remove_container(id.as_str(), Some(options.build()))
-                .await
-        };
-        match self.engine.try_change(Duration::ZERO, remove).await {
-            Err(failure) if !failure.is_no_such_container() => {
-                Err(self.explain("remove", failure).await)
-            }
+    async fn start_again(&self, id: &ContainerName) -> Result<()> {
+        let path = Path::container(id, "/start");
+        let started = self.engine.try_post(path, None, Duration::ZERO).await;
+        started.map(drop).map_err(|failure| {
+            configuration_error(&self.name, &failure)
+                .unwrap_or_else(|| self.explain("start", failure))
+        })
+    }
+
+    async fn remove(&self, id: &ContainerName) -> Result<()> {
+        let path = Path::container(id, "").query("force", true);
+        match self.engine.try_delete(path).await {
+            Err(failure) if !failure.is_no_such_container() => Err(self.explain("remove", failure)),
             _ => Ok(()),
         }
     }
 
-    async fn step<T, C>(
+    async fn post(
         &self,
         verb: &'static str,
-        duration: Duration,
-        call: impl FnOnce(bollard::Docker) -> C,
-    ) -> Result<T, ToolError>
-    where
-        T: Send + 'static,
-        C: Future<Output = Result<T, bollard::errors::Error>> + Send + 'static,
-    {
-        match self.engine.try_change(duration, call).await {
-            Ok(done) => Ok(done),
-            Err(failure) => Err(self.explain(verb, failure).await),
-        }
+        path: Path,
+        body: Option<&Value>,
+        seconds: u32,
+    ) -> Result<()> {
+        let duration = Duration::from_secs(seconds.into());
+        let done = self.engine.try_post(path, body, duration).await;
+        done.map(drop)
+            .map_err(|failure| self.explain(verb, failure))
     }
 
-    async fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
-        let action = Action::new(verb, ObjectKind::Container, self.name.as_str());
-        self.engine.explain_action(failure, action).await
-    }
-}
-
-/// Finishes replacements that a server which was killed has begun, once the engine is up.
-pub(crate) async fn recover(engine: Engine) {
-    let containers = loop {
-        let path = Path::to("/containers/json").query("filters", r#"{"name":[".before-"]}"#);
-        match engine
-            .get::<Vec<ContainerSummary>>(path.query("all", true))
-            .await
-        {
-            Ok(containers) => break containers,
-            Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
-        }
-    };
-    for container in containers {
-        let Some((name, mark)) = container.display_name().rsplit_once(MARK) else {
-            continue;
-        };
-        let names = (ContainerName::new(name), ContainerName::new(&container.id));
-        let (Ok(name), Ok(old)) = names else { continue };
-        if mark != short_id(old.as_str()) {
-            continue;
-        }
-        let Some((_, until)) = progress(&engine, &name, &old).await else {
-            continue;
-        };
-        tokio::time::sleep(Duration::from_secs(until.saturating_sub(unix_now()))).await;
-        let is_left = engine.try_inspect(&old).await;
-        let is_left = is_left.is_ok_and(|old| old.display_name() == container.display_name());
-        let Some((seconds, _)) = progress(&engine, &name, &old).await.filter(|_| is_left) else {
-            continue;
-        };
-        let replacement = Replacement {
-            engine: engine.clone(),
-            timeout: (seconds > 0).then(|| Duration::from_secs(seconds)),
-            name,
-            old,
-        };
-        let name = replacement.name.clone();
-        match replacement.settle().await {
-            Ok(_) => tracing::info!("a replacement of {name} that had broken off is complete"),
-            Err(Failure {
-                cause, rollback, ..
-            }) => {
-                let rollback = rollback.map(|error| error.message().to_owned());
-                let cause = Redactor::new(true).text(cause.message());
-                tracing::warn!("{name} was not replaced: {cause}; {rollback:?}");
-            }
-        }
+    fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
+        let action = Action::on_container(verb, self.name.as_str());
+        let needs = action.needs;
+        self.engine
+            .explain_about(failure, needs, Some(&action), &[])
     }
 }
 
-/// The timeout of a replacement in seconds, and the Unix time when it is over; `None` if another container
-/// has the name.
-async fn progress(
-    engine: &Engine,
-    name: &ContainerName,
-    old: &ContainerName,
-) -> Option<(u64, u64)> {
-    let Ok(new) = engine.try_inspect(name).await else {
-        // It was not created yet, so the old one was not stopped yet.
-        return Some((0, unix_now() + STEPS_TIMEOUT.as_secs()));
-    };
-    let mut words = new.config.labels.get(REPLACES)?.split(' ');
-    let is_ours = words.next() == Some(old.as_str());
-    let mut number = || words.next()?.parse().ok();
-    is_ours.then_some((number().unwrap_or(0), number().unwrap_or(0)))
+/// The engine's clock: containers are dated by it, and it may differ from ours.
+pub(super) struct EngineClock {
+    /// Seconds by which it is ahead.
+    ahead: i64,
 }
 
-fn unix_now() -> u64 {
-    u64::try_from(Timestamp::now().as_second()).unwrap_or(0)
+impl EngineClock {
+    pub(super) async fn read(engine: &Engine) -> Self {
+        let info: Value = engine.try_get(Path::to("/info")).await.unwrap_or_default();
+        let now = info["SystemTime"]
+            .as_str()
+            .and_then(unix_time::from_timestamp);
+        Self {
+            ahead: now.map_or(0, |now| now - unix_time::now()),
+        }
+    }
+
+    /// The time since this one.
+    pub(super) fn age(&self, timestamp: &str) -> Duration {
+        let then = unix_time::from_timestamp(timestamp).unwrap_or(0);
+        let seconds = unix_time::now() + self.ahead - then;
+        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
 }

@@ -1,12 +1,13 @@
 //! The request that makes a container once more: its own options, without what came from its image or from
 //! the engine, and the changes.
 
-use bollard::models::{ContainerCreateBody, EndpointSettings};
+use bollard::models::ContainerCreateBody;
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
 use super::super::create_container::CreateContainer;
 use crate::engine::is_anonymous;
+use crate::name::ObjectName;
 
 /// Members of `Config` that an image has, too.
 const FROM_IMAGE: &str = "Entrypoint Cmd WorkingDir User StopSignal Healthcheck Shell OnBuild";
@@ -18,8 +19,10 @@ const OF_ENDPOINT: [&str; 4] = ["IPAMConfig", "Links", "Aliases", "DriverOpts"];
 /// A new container.
 pub(super) struct Request {
     pub(super) body: ContainerCreateBody,
+    /// The anonymous volumes of the old container, as binds: they hold its data. No rule names them.
+    pub(super) kept_volumes: Vec<String>,
     /// Further networks: engines before version 25 take one with the request.
-    pub(super) networks: Vec<(String, EndpointSettings)>,
+    pub(super) networks: Vec<(ObjectName, Value)>,
 }
 
 /// Merges the changes into the options of the container that the engine describes as `old`;
@@ -65,7 +68,7 @@ pub(super) fn merge(
         );
     }
     host.extend(members(new_host));
-    keep_anonymous_volumes(old, &mut host);
+    let kept_volumes = anonymous_volumes(old, &mut host);
     body.insert("HostConfig".to_owned(), host.into());
     for (name, value) in members(changes) {
         match (&*name, value) {
@@ -88,12 +91,13 @@ pub(super) fn merge(
         let text = "The options of this container cannot be read: create it by create_container.";
         ToolError::upstream(text).caused_by(error)
     };
-    let endpoint = |(name, endpoint)| Ok((name, serde_json::from_value(endpoint)?));
+    let networks = networks.into_iter();
+    let networks =
+        networks.filter_map(|(name, endpoint)| Some((ObjectName::new(&name).ok()?, endpoint)));
     Ok(Request {
         body: serde_json::from_value(body.into()).map_err(unreadable)?,
-        networks: (networks.into_iter().map(endpoint))
-            .collect::<Result<_, _>>()
-            .map_err(unreadable)?,
+        kept_volumes,
+        networks: networks.collect(),
     })
 }
 
@@ -127,12 +131,16 @@ fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
         config.remove("Domainname");
     }
     // With an entrypoint of the user, the command is the user's, too.
-    let own_entrypoint = config.get("Entrypoint") != defaults.get("Entrypoint");
+    let own_entrypoint = given(config.get("Entrypoint")) != given(defaults.get("Entrypoint"));
     for name in FROM_IMAGE.split(' ') {
-        let is_default = config.get(name) == defaults.get(name);
+        let is_default = given(config.get(name)) == given(defaults.get(name));
         if is_default && !(name == "Cmd" && own_entrypoint) {
             config.remove(name);
         }
+    }
+    if own_entrypoint && given(config.get("Entrypoint")).is_none() {
+        // The form in which the engine takes "none".
+        config.insert("Entrypoint".to_owned(), json!([""]));
     }
     for (name, value) in &mut config {
         match (value, &defaults[name]) {
@@ -147,6 +155,11 @@ fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
     }
     config.retain(|name, _| !OF_ENGINE.split(' ').any(|other| other == name));
     config
+}
+
+/// A member that is set: the engine writes null or an empty list for one that is not.
+fn given(member: Option<&Value>) -> Option<&Value> {
+    member.filter(|value| !value.is_null() && **value != json!([]))
 }
 
 /// The `HostConfig` without the engine's own defaults, which count as access to the host.
@@ -197,21 +210,39 @@ fn endpoints(old: &Value) -> (String, Map<String, Value>) {
     (main, networks)
 }
 
-/// Mounts the anonymous volumes of the old container at the same paths: they hold its data.
-fn keep_anonymous_volumes(old: &Value, host: &mut Map<String, Value>) {
-    let binds = host.get("Binds").and_then(Value::as_array);
-    let mut binds = binds.cloned().unwrap_or_default();
-    let targets = |bind: &Value| Some(bind.as_str()?.split(':').nth(1)?.to_owned());
-    let taken: Vec<String> = binds.iter().filter_map(targets).collect();
-    for mount in old["Mounts"].as_array().into_iter().flatten() {
-        let text = |name: &str| mount[name].as_str().unwrap_or_default();
-        let (name, target) = (text("Name"), text("Destination"));
-        let is_taken = taken.iter().any(|taken| taken == target);
-        if text("Type") == "volume" && is_anonymous(name) && !is_taken {
-            binds.push(format!("{name}:{target}").into());
+/// The anonymous volumes of the old container, as binds at the same paths, without those whose path has
+/// another mount now. Removes what would make new ones there.
+fn anonymous_volumes(old: &Value, host: &mut Map<String, Value>) -> Vec<String> {
+    let path_of = |mount: &Value| match mount.as_str() {
+        Some(bind) => bind.split(':').nth(1).map(str::to_owned),
+        None => {
+            let source = mount["Source"].as_str().unwrap_or_default();
+            let path = mount["Target"].as_str().filter(|_| !source.is_empty());
+            path.map(str::to_owned)
+        }
+    };
+    let mut taken = Vec::new();
+    for name in ["Binds", "Mounts"] {
+        if let Some(Value::Array(mounts)) = host.get_mut(name) {
+            let is_anonymous = |mount: &Value| {
+                let is_tmpfs = mount["Type"] == "tmpfs";
+                path_of(mount).is_none() && !is_tmpfs
+            };
+            mounts.retain(|mount| !is_anonymous(mount));
+            taken.extend(mounts.iter().filter_map(path_of));
         }
     }
-    host.insert("Binds".to_owned(), binds.into());
+    let mut kept = Vec::new();
+    for mount in old["Mounts"].as_array().into_iter().flatten() {
+        let text = |name: &str| mount[name].as_str().unwrap_or_default();
+        let (name, path) = (text("Name"), text("Destination"));
+        let is_taken = taken.iter().any(|taken| taken == path);
+        if text("Type") == "volume" && is_anonymous(name) && !is_taken {
+            let mode = if mount["RW"] == false { ":ro" } else { "" };
+            kept.push(format!("{name}:{path}{mode}"));
+        }
+    }
+    kept
 }
 
 fn merge_env(body: &mut Map<String, Value>, new: Vec<Value>) {
@@ -241,15 +272,17 @@ mod tests {
 
     #[test]
     fn own_options_stay_and_those_of_the_image_go() {
-        let anonymous = "ab".repeat(32);
+        let [data, logs] = ["ab", "cd"].map(|digits| digits.repeat(32));
         let old = json!({
             "Id": "abcdef0123456789", "Image": "sha256:1",
             "Config": {"Hostname": "abcdef012345", "Image": "app:1", "Cmd": ["run"], "Entrypoint": ["/x"],
                 "Env": ["PATH=/bin", "A=1", "B=2", "C=3"], "Labels": {"own": "1", "image": "2", "gone": "3"},
                 "ExposedPorts": {"80/tcp": {}, "81/tcp": {}}, "User": "me"},
-            "HostConfig": {"NetworkMode": "front", "Memory": 5, "MemorySwap": 10, "Binds": ["data:/data"],
+            "HostConfig": {"NetworkMode": "front", "Memory": 5, "MemorySwap": 10,
+                "Binds": ["data:/data", "/logs"], "Mounts": [{"Type": "volume", "Target": "/cache"}],
                 "MaskedPaths": ["/proc/kcore"], "CgroupnsMode": "host", "RestartPolicy": {"Name": "always"}},
-            "Mounts": [{"Type": "volume", "Name": anonymous, "Destination": "/cache"}],
+            "Mounts": [{"Type": "volume", "Name": data, "Destination": "/cache", "RW": false},
+                {"Type": "volume", "Name": logs, "Destination": "/logs", "RW": true}],
             "NetworkSettings": {"Networks": {
                 "front": {"Aliases": ["web", "abcdef012345"], "IPAddress": "1.2.3.4"},
                 "back": {"Aliases": ["api"], "NetworkID": "x"}}},
@@ -260,35 +293,57 @@ mod tests {
             "memory_mb": 64});
         let made = merge(&old, &image, members(changes)).unwrap();
         let body = serde_json::to_value(made.body).unwrap();
-        let expected = json!({"Image": "app:2", "Env": ["A=1", "B=9"], "Labels": {"own": "1"},
-            "User": "me"});
-        for (name, value) in expected.as_object().unwrap() {
-            assert_eq!(&body[name], value, "{body}");
+        let kept = [format!("{data}:/cache:ro"), format!("{logs}:/logs")];
+        assert_eq!(made.kept_volumes, kept);
+        let front = json!({"front": {"Aliases": ["web"]}});
+        for (pointer, expected) in [
+            ("/Image", json!("app:2")),
+            ("/Env", json!(["A=1", "B=9"])),
+            ("/Labels", json!({"own": "1"})),
+            ("/User", json!("me")),
+            ("/Cmd", Value::Null),
+            ("/Hostname", Value::Null),
+            ("/HostConfig/Memory", json!(64 << 20)),
+            ("/HostConfig/MemorySwap", Value::Null),
+            ("/HostConfig/MaskedPaths", Value::Null),
+            ("/HostConfig/Binds", json!(["data:/data"])),
+            ("/HostConfig/Mounts", json!([])),
+            ("/HostConfig/RestartPolicy/Name", json!("always")),
+            ("/NetworkingConfig/EndpointsConfig", front),
+        ] {
+            let found = body.pointer(pointer).unwrap_or(&Value::Null);
+            assert_eq!(*found, expected, "{pointer}");
         }
-        assert!(
-            body.get("Cmd").is_none() && body.get("Hostname").is_none(),
-            "{body}"
-        );
-        let host = &body["HostConfig"];
-        assert_eq!(host["Memory"], 64 << 20);
-        assert!(
-            host["MemorySwap"].is_null() && host["MaskedPaths"].is_null(),
-            "{host}"
-        );
-        assert_eq!(
-            host["Binds"],
-            json!(["data:/data", format!("{anonymous}:/cache")])
-        );
-        assert_eq!(host["RestartPolicy"]["Name"], "always");
-        let front = &body["NetworkingConfig"]["EndpointsConfig"]["front"];
-        assert_eq!(*front, json!({"Aliases": ["web"]}));
         assert_eq!(made.networks.len(), 1);
         for wrong in [
             json!({"name": "x"}),
             json!({"imagee": "x"}),
             json!({"env": 1}),
+            json!({"labels": {"docker-mcp-server.created": "x"}}),
         ] {
             assert!(merge(&old, &image, members(wrong)).is_err());
+        }
+    }
+
+    /// Engines write null, an empty list or nothing for an entrypoint that is not set.
+    #[test]
+    fn entrypoint_that_is_not_set_is_compared_by_its_meaning() {
+        let none = json!([""]);
+        for (own, of_image, expected) in [
+            (json!(null), json!({}), None),
+            (json!([]), json!({"Entrypoint": null}), None),
+            (json!(null), json!({"Entrypoint": ["/x"]}), Some(&none)),
+            (json!(["/x"]), json!({"Entrypoint": ["/x"]}), None),
+        ] {
+            let old = json!({"Config": {"Entrypoint": own, "Cmd": ["run"]}});
+            let image = json!({"Cmd": ["run"], "Entrypoint": of_image["Entrypoint"]});
+            let config = own_config(&old, &image);
+            assert_eq!(config.get("Entrypoint"), expected, "{own} {of_image}");
+            assert_eq!(
+                config.contains_key("Cmd"),
+                expected.is_some(),
+                "{own} {of_image}"
+            );
         }
     }
 }

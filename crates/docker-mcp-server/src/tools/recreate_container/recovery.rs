@@ -1,0 +1,92 @@
+//! The end of replacements that a server which was killed has begun.
+
+use super::super::prelude::*;
+use super::replacement::{EngineClock, Replacement, STEPS_TIMEOUT, is_kept};
+use crate::engine::{ContainerSummary, Engine};
+use crate::policy::{KEPT, REPLACES};
+
+/// The delay between two attempts to reach an engine that is down.
+const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+
+/// What is known of a replacement that was begun.
+struct Begun {
+    /// For the new container to get healthy; `None` if the old one did not run.
+    timeout: Option<Duration>,
+    /// Until the server that began it would have ended it. It may be another one, which is still at work.
+    left: Duration,
+}
+
+/// Finishes replacements that a server which was killed has begun, once the engine is up.
+pub(crate) async fn recover(engine: Engine, redact: bool) {
+    let filter = format!(r#"{{"name":["{KEPT}"]}}"#);
+    let kept: Vec<ContainerSummary> = loop {
+        let path = Path::to("/containers/json").query("filters", &filter);
+        match engine.try_get(path.query("all", true)).await {
+            Ok(containers) => break containers,
+            Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
+        }
+    };
+    for container in kept.iter().filter(|container| is_kept(container)) {
+        finish(&engine, redact, container).await;
+    }
+}
+
+async fn finish(engine: &Engine, redact: bool, kept: &ContainerSummary) {
+    let name = kept
+        .display_name()
+        .rsplit_once(KEPT)
+        .map_or("", |(name, _)| name);
+    let names = (ContainerName::new(name), ContainerName::new(&kept.id));
+    let (Ok(name), Ok(old)) = names else { return };
+    let Some(Begun { left, .. }) = begun(engine, &name, &old).await else {
+        return;
+    };
+    tokio::time::sleep(left).await;
+    let is_left = engine.try_inspect(&old).await;
+    let is_left = is_left.is_ok_and(|old| old.display_name() == kept.display_name());
+    let Some(Begun { timeout, .. }) = begun(engine, &name, &old).await.filter(|_| is_left) else {
+        return;
+    };
+    let replacement = Replacement {
+        engine: engine.clone(),
+        redact,
+        timeout,
+        name: name.clone(),
+        old,
+    };
+    match replacement.settle().await {
+        Ok(_) => tracing::info!("a replacement of {name} that had broken off is complete"),
+        Err(failure) => {
+            let rollback = failure.rollback.map(|error| error.message().to_owned());
+            let cause = Redactor::new(true).text(failure.cause.message());
+            tracing::warn!("{name} was not replaced: {cause}; {rollback:?}");
+        }
+    }
+}
+
+/// The replacement of `old`, which had `name`; `None` if another container has the name now.
+async fn begun(engine: &Engine, name: &ContainerName, old: &ContainerName) -> Option<Begun> {
+    let new = loop {
+        match engine.try_inspect(name).await {
+            Ok(new) => break new,
+            // It was not created yet, so the old one was not stopped yet.
+            Err(failure) if failure.is_no_such_container() => {
+                return Some(Begun {
+                    timeout: None,
+                    left: STEPS_TIMEOUT,
+                });
+            }
+            Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
+        }
+    };
+    let mut words = new.config.labels.get(REPLACES)?.split(' ');
+    let is_ours = words.next() == Some(old.as_str());
+    let mut seconds = || words.next()?.parse().ok().map(Duration::from_secs);
+    let timeout = seconds().filter(|timeout| !timeout.is_zero());
+    let longest = seconds().unwrap_or_default();
+    let age = EngineClock::read(engine).await.age(&new.created);
+    is_ours.then(|| Begun {
+        timeout,
+        left: longest.saturating_sub(age),
+    })
+}
