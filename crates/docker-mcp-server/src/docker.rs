@@ -10,6 +10,7 @@ mod objects;
 mod past_events;
 
 pub(crate) use dockerfile::images;
+pub(crate) use objects::HIDDEN;
 
 use std::time::Duration;
 
@@ -139,11 +140,8 @@ impl Docker {
         let images = self.image_names().await?;
         let names = images.get(&details.image).into_iter().flatten();
         let subject = Subject::from(&details).with_images(names.map(String::as_str));
-        match self.policy.permits(&subject) {
-            true => Ok(details),
-            // By the caller's name: an id must not tell the name.
-            false => Err(self.policy.refusal(name.as_str())),
-        }
+        self.policy.permit_as(name.as_str(), &subject)?;
+        Ok(details)
     }
 
     /// The details of a container that was visible a moment ago; `None` if it is gone.

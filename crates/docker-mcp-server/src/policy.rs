@@ -89,6 +89,11 @@ impl Policy {
         allow_if(self.permits(subject), || excluded(subject.name))
     }
 
+    /// As [`Policy::permit`], with the caller's name in the error: an id must not tell the name.
+    pub(crate) fn permit_as(&self, given: &str, subject: &Subject<'_>) -> Result<(), ToolError> {
+        allow_if(self.permits(subject), || excluded(given))
+    }
+
     /// Errors when a rule denies `subject`. For what a visible container already uses: the operator
     /// need not have allowed each of its volumes by name.
     pub(crate) fn permit_use(&self, subject: &Subject<'_>) -> Result<(), ToolError> {

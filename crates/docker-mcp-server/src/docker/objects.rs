@@ -1,6 +1,6 @@
 //! Images, networks and volumes, as far as the policy lets a caller see and change them.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
@@ -12,10 +12,16 @@ use crate::engine::{
     Volume, is_anonymous,
 };
 use crate::name::{ContainerName, ImageName, ObjectName};
-use crate::policy::Subject;
+use crate::policy::{Subject, forbidden};
 
-/// The name that is shown of a container which the rules hide.
-pub(crate) const HIDDEN: &str = "(a container that the rules hide)";
+/// The name that is shown of an object which the rules hide.
+pub(crate) const HIDDEN: &str = "(hidden by the rules)";
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct VolumeList {
+    volumes: Vec<Volume>,
+}
 
 impl Docker {
     /// The visible images.
@@ -54,10 +60,7 @@ impl Docker {
     /// Refuses an image by the names that it has, since an id or another name must not bypass a rule.
     fn permit_names(&self, given: &ImageName, image: &ImageDetails) -> Result<(), ToolError> {
         let mut names = image.repo_tags.iter().chain(&image.repo_digests);
-        match names.all(|name| self.policy.permits(&Subject::image(name))) {
-            true => Ok(()),
-            false => Err(self.policy.refusal(given.as_str())),
-        }
+        names.try_for_each(|name| self.policy.permit_as(given.as_str(), &Subject::image(name)))
     }
 
     /// A visible image; `None` if it does not exist here.
@@ -103,13 +106,9 @@ impl Docker {
         let path = Path::to("/networks").id(name);
         let network = (ObjectKind::Network, name.as_str());
         let network: Network = self.get_object(network, path).await?;
-        match self
-            .policy
-            .permits(&Subject::object(&network.name, &network.labels))
-        {
-            true => Ok(network),
-            false => Err(self.policy.refusal(name.as_str())),
-        }
+        let subject = Subject::object(&network.name, &network.labels);
+        self.policy.permit_as(name.as_str(), &subject)?;
+        Ok(network)
     }
 
     /// A visible volume; `None` if it does not exist.
@@ -155,8 +154,14 @@ impl Docker {
             };
             let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
             let labels = found.unwrap_or_default().labels;
-            self.policy
-                .permit_use(&Subject::object(&mount.name, &labels))?;
+            let volume = Subject::object(&mount.name, &labels);
+            if self.policy.permit_use(&volume).is_err() {
+                return Err(forbidden(format!(
+                    "`{}` mounts a volume that is not accessible through this server: its rules \
+                     (--allow, --deny) exclude it.",
+                    container.display_name()
+                )));
+            }
             if to_change && mount.writable {
                 self.policy.permit_write(&mount.name, &labels)?;
             }
@@ -192,11 +197,6 @@ impl Docker {
 
     /// The visible volumes.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
-        #[derive(Default, Deserialize)]
-        #[serde(default, rename_all = "PascalCase")]
-        struct VolumeList {
-            volumes: Vec<Volume>,
-        }
         let VolumeList { mut volumes } = self.engine.get(Path::to("/volumes")).await?;
         volumes.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
@@ -211,6 +211,22 @@ impl Docker {
         let volume: Volume = self.get_object(volume, path).await?;
         self.permit_volume(&volume).await?;
         Ok(volume)
+    }
+
+    /// The names of networks and volumes that a rule denies, which a visible container may use.
+    pub(crate) async fn denied_names(&self) -> Result<BTreeSet<String>, ToolError> {
+        if !self.policy.has_rules() {
+            return Ok(BTreeSet::new());
+        }
+        let networks: Vec<Network> = self.engine.get(Path::to("/networks")).await?;
+        let VolumeList { volumes } = self.engine.get(Path::to("/volumes")).await?;
+        let networks = networks.into_iter().map(|at| (at.name, at.labels));
+        let all = networks.chain(volumes.into_iter().map(|at| (at.name, at.labels)));
+        let denied = all.filter(|(name, labels)| {
+            let subject = Subject::object(name, labels);
+            self.policy.permit_use(&subject).is_err()
+        });
+        Ok(denied.map(|(name, _)| name).collect())
     }
 
     /// Refuses a network or a volume that the policy puts out of bounds, even before it exists.

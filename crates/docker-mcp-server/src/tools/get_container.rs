@@ -2,9 +2,12 @@
 
 mod activity;
 
+use std::collections::BTreeSet;
+
 use super::ports;
 use super::prelude::*;
 use crate::compose;
+use crate::docker::HIDDEN;
 use crate::engine::{ContainerState, Health, HostConfig, MountPoint};
 use crate::exit_code;
 
@@ -122,7 +125,8 @@ impl Tool for GetContainer {
     type Output = Container;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Container, ToolError> {
-        let details = docker.container(&self.container).await?;
+        let mut details = docker.container(&self.container).await?;
+        hide_names(&mut details, &docker.denied_names().await?);
         let redactor = docker.redactor_of(&details);
         let mut container = Container::new(&details, &self, &redactor);
         if self.sections.contains(&Section::Processes) && details.state.is_alive() {
@@ -260,6 +264,20 @@ impl Limits {
             memory_bytes: set(host.memory),
             cpus: set(host.nano_cpus).map(|cpus| cpus as f64 / 1e9),
             pids: set(host.pids_limit),
+        }
+    }
+}
+
+/// Replaces the names of networks and volumes that the rules hide.
+fn hide_names(details: &mut ContainerDetails, denied: &BTreeSet<String>) {
+    let mounts = details.mounts.iter_mut();
+    for mount in mounts.filter(|mount| denied.contains(&mount.name)) {
+        HIDDEN.clone_into(&mut mount.name);
+    }
+    for name in denied {
+        if let Some(endpoint) = details.network_settings.networks.remove(name) {
+            let networks = &mut details.network_settings.networks;
+            networks.insert(HIDDEN.to_owned(), endpoint);
         }
     }
 }

@@ -3,10 +3,6 @@
 use super::get_system_info::{Share, disk_usage};
 use super::prelude::*;
 use super::recreate_container::is_kept;
-use super::remove_container::remove;
-use super::remove_image::remove_image;
-use super::remove_network::remove_network;
-use super::remove_volume::remove_volume;
 use crate::engine::is_anonymous;
 
 /// Objects that are listed in an answer, and in a question to the user.
@@ -54,50 +50,22 @@ pub(super) struct Pruned {
     note: Option<&'static str>,
 }
 
-impl Pruned {
-    /// A preview: nothing was removed yet.
-    fn preview(what: PruneKind, count: usize, size_bytes: Option<i64>) -> Self {
-        Self {
-            what,
-            applied: false,
-            items: Vec::new(),
-            count,
-            size_bytes,
-            failed: BTreeMap::new(),
-            note: None,
-        }
-    }
-}
-
 /// An unused object.
 struct Unused {
     name: String,
-    id: ObjectId,
+    kind: ObjectKind,
+    /// Where it is removed.
+    path: Path,
     size: i64,
 }
 
-enum ObjectId {
-    Container(ContainerName),
-    Image(ImageName),
-    Network(ObjectName),
-    Volume(ObjectName),
-}
-
 impl Unused {
-    fn new(name: impl Into<String>, id: ObjectId) -> Self {
+    fn new(name: &str, kind: ObjectKind, path: Path) -> Self {
         Self {
-            name: name.into(),
-            id,
+            name: name.to_owned(),
+            kind,
+            path,
             size: 0,
-        }
-    }
-
-    async fn remove(&self, docker: &Docker) -> Result<(), ToolError> {
-        match &self.id {
-            ObjectId::Container(id) => remove(docker, &self.name, id, false, false).await,
-            ObjectId::Image(name) => remove_image(docker, name, false).await,
-            ObjectId::Network(id) => remove_network(docker, id).await,
-            ObjectId::Volume(name) => remove_volume(docker, name).await,
         }
     }
 }
@@ -124,9 +92,11 @@ impl Tool for Prune {
         };
         let (what, count) = (self.what.as_str(), unused.len());
         let size: i64 = unused.iter().map(|one| one.size).sum();
-        let mut pruned = Pruned::preview(self.what, count, (size > 0).then_some(size));
         let names = unused.iter().take(MAX_ITEMS).map(|one| one.name.clone());
-        pruned.items = names.collect();
+        let mut pruned = Pruned {
+            items: names.collect(),
+            ..self.preview(count, (size > 0).then_some(size))
+        };
         if !self.apply || count == 0 {
             pruned.note = (count > 0)
                 .then_some("Nothing was done yet: call again with apply: true to remove these.");
@@ -143,7 +113,8 @@ impl Tool for Prune {
         docker.confirm(call, &loss, what, &self.confirm).await?;
         for (done, one) in unused.iter().enumerate() {
             call.progress(done as f64, Some(count as f64), &one.name);
-            if let Err(error) = one.remove(docker).await {
+            let action = Action::new("remove", one.kind, &one.name);
+            if let Err(error) = docker.delete(action, one.path.clone()).await {
                 let error = error.message().to_owned();
                 pruned.failed.insert(one.name.clone(), error);
                 pruned.count -= 1;
@@ -156,10 +127,23 @@ impl Tool for Prune {
 }
 
 impl Prune {
+    /// Nothing was removed yet.
+    fn preview(&self, count: usize, size_bytes: Option<i64>) -> Pruned {
+        Pruned {
+            what: self.what,
+            applied: false,
+            items: Vec::new(),
+            count,
+            size_bytes,
+            failed: BTreeMap::new(),
+            note: None,
+        }
+    }
+
     async fn build_cache(&self, docker: &Docker, call: &Call) -> Result<Pruned, ToolError> {
         let cache = Share::build_cache(&disk_usage(&docker.engine).await?);
         let count = cache.unused();
-        let mut pruned = Pruned::preview(self.what, count, Some(cache.reclaimable_bytes));
+        let mut pruned = self.preview(count, Some(cache.reclaimable_bytes));
         if !self.apply || count == 0 {
             return Ok(pruned);
         }
@@ -194,8 +178,9 @@ async fn containers(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
         is_over && docker.may_change(container) && !is_kept(container)
     });
     let unused = ended.filter_map(|container| {
-        let id = ObjectId::Container(ContainerName::new(&container.id).ok()?);
-        Some(Unused::new(container.display_name(), id))
+        let path = Path::container(&ContainerName::new(&container.id).ok()?, "");
+        let name = container.display_name();
+        Some(Unused::new(name, ObjectKind::Container, path))
     });
     Ok(unused.collect())
 }
@@ -217,8 +202,9 @@ async fn images(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
         let mut size = image.size;
         for name in names {
             if let Ok(reference) = ImageName::new(name) {
-                let unnamed = Unused::new(name, ObjectId::Image(reference));
-                unused.push(Unused { size, ..unnamed });
+                let path = Path::to("/images").id(&reference);
+                let one = Unused::new(name, ObjectKind::Image, path);
+                unused.push(Unused { size, ..one });
             }
             size = 0;
         }
@@ -238,7 +224,8 @@ async fn networks(docker: &Docker) -> Result<Vec<Unused>, ToolError> {
             && let Ok(details) = docker.network(&id).await
             && details.containers.is_empty()
         {
-            unused.push(Unused::new(network.name, ObjectId::Network(id)));
+            let path = Path::to("/networks").id(&id);
+            unused.push(Unused::new(&network.name, ObjectKind::Network, path));
         }
     }
     Ok(unused)
@@ -253,8 +240,8 @@ async fn volumes(docker: &Docker, all: bool) -> Result<Vec<Unused>, ToolError> {
             && docker.policy.may_change(&volume.labels)
     });
     let unused = unused.filter_map(|volume| {
-        let id = ObjectId::Volume(ObjectName::new(&volume.name).ok()?);
-        Some(Unused::new(&volume.name, id))
+        let path = Path::to("/volumes").id(&ObjectName::new(&volume.name).ok()?);
+        Some(Unused::new(&volume.name, ObjectKind::Volume, path))
     });
     Ok(unused.collect())
 }

@@ -34,18 +34,11 @@ impl Tool for RemoveImage {
             ),
         };
         docker.confirm(call, &loss, name, &self.confirm).await?;
-        remove_image(docker, &self.image, self.force).await?;
+        let action = Action::new("remove", ObjectKind::Image, name);
+        let path = Path::to("/images")
+            .id(&self.image)
+            .query("force", self.force);
+        docker.delete(action, path).await?;
         Ok(ObjectChange::new(name, "removed").with_note(loss))
     }
-}
-
-/// Removes an image, or one of its names if it has several.
-pub(super) async fn remove_image(
-    docker: &Docker,
-    image: &ImageName,
-    force: bool,
-) -> Result<(), ToolError> {
-    let action = Action::new("remove", ObjectKind::Image, image.as_str());
-    let path = Path::to("/images").id(image).query("force", force);
-    docker.delete(action, path).await
 }

@@ -10,6 +10,7 @@ mod confirmations;
 mod containers;
 mod exec;
 mod files;
+mod hidden_names;
 mod host;
 mod images;
 mod logins;

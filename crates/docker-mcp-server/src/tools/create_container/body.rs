@@ -147,6 +147,7 @@ mod tests {
                 "/HostConfig/Binds",
                 r#"["d:/d:ro"]"#,
             ),
+            (r#"{"ports": ["80"]}"#, "/ExposedPorts", r#"{"80/tcp": {}}"#),
             (r#"{"memory_mb": 64}"#, "/HostConfig/Memory", "67108864"),
             (r#"{"cpus": 0.5}"#, "/HostConfig/NanoCpus", "500000000"),
             (

@@ -4,6 +4,7 @@ use std::net::IpAddr;
 
 use bollard::models::{PortBinding, PortMap};
 use serde::Deserialize;
+use serde_json::{Value, json};
 
 /// `[[ip:]port:]port[/protocol]`.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]
@@ -60,8 +61,9 @@ pub(super) fn bindings(ports: &[PortSpec]) -> PortMap {
 }
 
 /// As `ExposedPorts`.
-pub(super) fn exposed(ports: &[PortSpec]) -> Vec<String> {
-    ports.iter().map(|port| port.inside.clone()).collect()
+pub(super) fn exposed(ports: &[PortSpec]) -> Value {
+    let ports = ports.iter().map(|port| (port.inside.clone(), json!({})));
+    Value::Object(ports.collect())
 }
 
 impl TryFrom<String> for PortSpec {
@@ -74,8 +76,6 @@ impl TryFrom<String> for PortSpec {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]

@@ -67,8 +67,9 @@ pub(super) fn merge(
             json!({"EndpointsConfig": {name: endpoint}}),
         );
     }
+    remove_anonymous_volumes(&mut host);
     host.extend(members(new_host));
-    let kept_volumes = anonymous_volumes(old, &mut host);
+    let kept_volumes = anonymous_volumes(old, &host);
     body.insert("HostConfig".to_owned(), host.into());
     for (name, value) in members(changes) {
         match (&*name, value) {
@@ -210,34 +211,40 @@ fn endpoints(old: &Value) -> (String, Map<String, Value>) {
     (main, networks)
 }
 
-/// The anonymous volumes of the old container, as binds at the same paths, without those whose path has
-/// another mount now. Removes what would make new ones there.
-fn anonymous_volumes(old: &Value, host: &mut Map<String, Value>) -> Vec<String> {
-    let path_of = |mount: &Value| match mount.as_str() {
-        Some(bind) => bind.split(':').nth(1).map(str::to_owned),
-        None => {
-            let source = mount["Source"].as_str().unwrap_or_default();
-            let path = mount["Target"].as_str().filter(|_| !source.is_empty());
-            path.map(str::to_owned)
-        }
-    };
-    let mut taken = Vec::new();
+/// Removes the anonymous volumes, also those that a replacement before this one has mounted by name.
+fn remove_anonymous_volumes(host: &mut Map<String, Value>) {
     for name in ["Binds", "Mounts"] {
-        if let Some(Value::Array(mounts)) = host.get_mut(name) {
-            let is_anonymous = |mount: &Value| {
-                let is_tmpfs = mount["Type"] == "tmpfs";
-                path_of(mount).is_none() && !is_tmpfs
-            };
-            mounts.retain(|mount| !is_anonymous(mount));
-            taken.extend(mounts.iter().filter_map(path_of));
-        }
+        let Some(Value::Array(mounts)) = host.get_mut(name) else {
+            continue;
+        };
+        mounts.retain(|mount| match mount.as_str() {
+            Some(bind) => {
+                let source = bind.split_once(':').map(|(source, _)| source);
+                source.is_some_and(|source| !is_anonymous(source))
+            }
+            None => {
+                let source = mount["Source"].as_str().unwrap_or_default();
+                mount["Type"] != "volume" || !(source.is_empty() || is_anonymous(source))
+            }
+        });
     }
+}
+
+/// The anonymous volumes of the old container, as binds at the same paths, without those whose path has
+/// another mount now.
+fn anonymous_volumes(old: &Value, host: &Map<String, Value>) -> Vec<String> {
+    let mounts = ["Binds", "Mounts"].map(|name| host.get(name).and_then(Value::as_array));
+    let taken = mounts.into_iter().flatten().flatten();
+    let taken = taken.filter_map(|mount| match mount.as_str() {
+        Some(bind) => bind.split(':').nth(1),
+        None => mount["Target"].as_str(),
+    });
+    let taken: Vec<&str> = taken.collect();
     let mut kept = Vec::new();
     for mount in old["Mounts"].as_array().into_iter().flatten() {
         let text = |name: &str| mount[name].as_str().unwrap_or_default();
         let (name, path) = (text("Name"), text("Destination"));
-        let is_taken = taken.iter().any(|taken| taken == path);
-        if text("Type") == "volume" && is_anonymous(name) && !is_taken {
+        if text("Type") == "volume" && is_anonymous(name) && !taken.contains(&path) {
             let mode = if mount["RW"] == false { ":ro" } else { "" };
             kept.push(format!("{name}:{path}{mode}"));
         }
@@ -272,17 +279,18 @@ mod tests {
 
     #[test]
     fn own_options_stay_and_those_of_the_image_go() {
-        let [data, logs] = ["ab", "cd"].map(|digits| digits.repeat(32));
+        let [data, logs, tmp] = ["ab", "cd", "ef"].map(|digits| digits.repeat(32));
         let old = json!({
             "Id": "abcdef0123456789", "Image": "sha256:1",
             "Config": {"Hostname": "abcdef012345", "Image": "app:1", "Cmd": ["run"], "Entrypoint": ["/x"],
                 "Env": ["PATH=/bin", "A=1", "B=2", "C=3"], "Labels": {"own": "1", "image": "2", "gone": "3"},
                 "ExposedPorts": {"80/tcp": {}, "81/tcp": {}}, "User": "me"},
             "HostConfig": {"NetworkMode": "front", "Memory": 5, "MemorySwap": 10,
-                "Binds": ["data:/data", "/logs"], "Mounts": [{"Type": "volume", "Target": "/cache"}],
+                "Binds": ["data:/data", "/logs", format!("{tmp}:/tmp")], "Mounts": [{"Type": "volume", "Target": "/cache"}],
                 "MaskedPaths": ["/proc/kcore"], "CgroupnsMode": "host", "RestartPolicy": {"Name": "always"}},
             "Mounts": [{"Type": "volume", "Name": data, "Destination": "/cache", "RW": false},
-                {"Type": "volume", "Name": logs, "Destination": "/logs", "RW": true}],
+                {"Type": "volume", "Name": logs, "Destination": "/logs", "RW": true},
+                {"Type": "volume", "Name": tmp, "Destination": "/tmp", "RW": true}],
             "NetworkSettings": {"Networks": {
                 "front": {"Aliases": ["web", "abcdef012345"], "IPAddress": "1.2.3.4"},
                 "back": {"Aliases": ["api"], "NetworkID": "x"}}},
@@ -293,7 +301,11 @@ mod tests {
             "memory_mb": 64});
         let made = merge(&old, &image, members(changes)).unwrap();
         let body = serde_json::to_value(made.body).unwrap();
-        let kept = [format!("{data}:/cache:ro"), format!("{logs}:/logs")];
+        let kept = [
+            format!("{data}:/cache:ro"),
+            format!("{logs}:/logs"),
+            format!("{tmp}:/tmp"),
+        ];
         assert_eq!(made.kept_volumes, kept);
         let front = json!({"front": {"Aliases": ["web"]}});
         for (pointer, expected) in [

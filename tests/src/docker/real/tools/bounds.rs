@@ -14,7 +14,7 @@ use crate::harness::{Server, assert_lacks};
 
 /// The effect of a call on the object that it names.
 #[derive(Clone, Copy, Debug, PartialEq)]
-enum Use {
+pub(super) enum Use {
     /// Shows or uses it.
     Reads,
     /// Changes it, and loses nothing.
@@ -57,7 +57,7 @@ struct Theirs {
 }
 
 /// The tools that take a volume, a network or an image: `@` is its name.
-fn rows() -> Vec<(&'static str, &'static str, Use, Value)> {
+pub(super) fn rows() -> Vec<(&'static str, &'static str, Use, Value)> {
     use Use::{Loses, Reads};
     let new = json!({"image": "busybox:test", "only_create": true, "auto_remove": true});
     let with = |more| merged(new.clone(), more);

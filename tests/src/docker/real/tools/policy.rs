@@ -74,6 +74,46 @@ async fn policy_file_allows_exceptions_only() {
     }
 }
 
+/// A container that may write to an allowed directory can make a link in it that leads anywhere.
+#[tokio::test]
+async fn link_in_an_allowed_directory_is_refused_as_a_bind() {
+    let dir = Folder::new();
+    let policy = json!({"create": {"binds": [dir.path().join("data")]}}).to_string();
+    let policy = dir.write("policy.json", &policy);
+    fs::create_dir_all(dir.path().join("data/folder")).unwrap();
+    let Some(mut lab) = lab_with(&[("DOCKER_MCP_POLICY", policy.to_str().unwrap())]).await else {
+        return;
+    };
+    let source = |path: &str| format!("{}/data{path}:/w", dir.str());
+    let name = lab.adopt("linker");
+    succeed!(lab, "create_container", {"image": "busybox:test", "name": name,
+        "command": ["ln", "-s", "/", "/w/link"], "mounts": [source("")]});
+    assert!(dir.path().join("data/link").is_symlink());
+    let thief = lab.adopt("thief");
+    let asked = |path: &str| {
+        json!({"image": "busybox:test", "name": thief, "command": ["ls", "/w"],
+            "mounts": [source(path)]})
+    };
+    for path in ["/link", "/link/etc", "/folder/../link", "/./link"] {
+        let arguments = asked(path);
+        fails_with!(
+            lab,
+            "create_container",
+            arguments,
+            "this path of the host as a mount"
+        );
+    }
+    let changes = json!({"mounts": [source("/link")]});
+    let arguments = json!({"container": name, "changes": changes, "confirm": name});
+    fails_with!(
+        lab,
+        "recreate_container",
+        arguments,
+        "this path of the host as a mount"
+    );
+    succeed(&lab, "create_container", asked("/folder")).await;
+}
+
 #[test]
 fn server_does_not_start_with_an_invalid_policy() {
     let dir = Folder::new();

@@ -1,12 +1,15 @@
 //! `recreate_container`, and the options of `create_container` that it takes, too.
 
+use std::collections::BTreeSet;
+
+use bollard::query_parameters::RenameContainerOptionsBuilder;
 use serde_json::{Value, json};
 
 use super::super::super::SERVER;
 use super::super::super::lab::Lab;
 use super::stdio_session::StdioSession;
-use super::{confirmed, fail, lab, succeed};
-use crate::harness::{Server, assert_contains, real, wait_until};
+use super::{confirmed, fail, lab, succeed, texts};
+use crate::harness::{Server, assert_contains, assert_lacks, real, wait_until};
 
 /// A server with all tools on each engine.
 async fn labs() -> Vec<Lab> {
@@ -163,6 +166,124 @@ async fn old_container_comes_back_if_the_new_one_fails() {
             .await;
         fails_with!(lab, "recreate_container", {"container": host, "confirm": host}, "namespace of the host");
     }
+}
+
+/// The log of the new one says what its environment holds, which has no shape of a secret.
+#[tokio::test]
+async fn log_of_a_failed_container_is_redacted_by_its_environment() {
+    for mut lab in labs().await {
+        let options = json!({"StopTimeout": 0, "Env": ["SIGNING=Wolkenbruch77"]});
+        let web = lab.run("web", &["sleep", "600"], options).await;
+        let command = json!(["sh", "-c", "echo got $SIGNING; exit 3"]);
+        let health =
+            json!({"command": ["echo saw $SIGNING; false"], "interval_seconds": 1, "retries": 1});
+        for (changes, shown) in [
+            (json!({"command": command}), "got ***"),
+            (json!({"healthcheck": health}), "saw ***"),
+        ] {
+            let arguments = json!({"container": web, "changes": changes, "confirm": web});
+            let error = fail(&lab, "recreate_container", arguments).await;
+            assert_contains(&error, shown);
+            assert_lacks(&error, "Wolkenbruch77");
+        }
+    }
+}
+
+/// Anonymous volumes have no name that a rule could allow and no label; they go with their container.
+#[tokio::test]
+async fn anonymous_volumes_are_kept_under_every_rule_and_as_they_were() {
+    for mut lab in labs().await {
+        let rule = format!("name={}*", lab.prefix);
+        for (number, option) in [
+            ("DOCKER_MCP_ALLOW", &*rule),
+            ("DOCKER_MCP_ONLY_CREATED", "1"),
+        ]
+        .into_iter()
+        .enumerate()
+        {
+            let hex = || uuid::Uuid::new_v4().simple().to_string();
+            let anonymous = format!("{}{}:/b:ro", hex(), hex());
+            let mounts = json!({"StopTimeout": 0, "Volumes": {"/a": {}}, "HostConfig": {"Binds": [anonymous]},
+                "Labels": {"docker-mcp-server.created": "true"}});
+            let name = format!("web{number}");
+            let web = lab.run(&name, &["sleep", "600"], mounts).await;
+            let volumes = async |lab: &Lab| {
+                let details = inspect(lab, &web).await;
+                let mounts = details["Mounts"].as_array().unwrap().iter();
+                let mounts =
+                    mounts.map(|at| format!("{} {} {}", at["Name"], at["Destination"], at["RW"]));
+                mounts.collect::<BTreeSet<_>>()
+            };
+            let before = volumes(&lab).await;
+            assert_eq!(before.len(), 2, "{before:?}");
+            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all"), option];
+            let bounded = Server::start(SERVER, &env).await;
+            for _ in 0..2 {
+                succeed!(bounded, "recreate_container", {"container": web, "confirm": web});
+                assert_eq!(volumes(&lab).await, before);
+            }
+        }
+    }
+}
+
+/// Labels and names by which this server knows its own objects are not a caller's to give.
+#[tokio::test]
+async fn marks_of_this_server_are_refused() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab.create("web", &["true"], json!({})).await;
+    let marked = json!({"docker-mcp-server.created": "true"});
+    let kept = format!("{web}.before-0123456789ab");
+    for (tool, arguments) in [
+        (
+            "create_container",
+            json!({"image": "busybox:test", "labels": marked}),
+        ),
+        (
+            "create_container",
+            json!({"image": "busybox:test", "name": kept}),
+        ),
+        (
+            "create_network",
+            json!({"network": lab.name("x"), "labels": marked}),
+        ),
+        (
+            "create_volume",
+            json!({"volume": lab.name("x"), "labels": marked}),
+        ),
+        (
+            "update_container",
+            json!({"container": web, "new_name": kept}),
+        ),
+        (
+            "recreate_container",
+            json!({"container": web, "confirm": web, "changes": {"labels": marked}}),
+        ),
+    ] {
+        let error = fail(&lab, tool, arguments).await;
+        let names_mark = error.contains("docker-mcp-server.") || error.contains(".before-");
+        assert!(names_mark, "{tool}: {error}");
+    }
+}
+
+/// A replacement that has not ended may need its old container.
+#[tokio::test]
+async fn prune_leaves_the_old_container_of_a_replacement() {
+    let Some(mut lab) = lab().await else { return };
+    let web = lab.create("web", &["true"], json!({})).await;
+    let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
+    let kept = format!("{web}.before-{}", &id[..12]);
+    let other = lab
+        .create("other.before-0123456789ab", &["true"], json!({}))
+        .await;
+    let options = RenameContainerOptionsBuilder::new().name(&kept).build();
+    lab.docker.rename_container(&web, options).await.unwrap();
+    let pruned = succeed!(lab, "prune", {"what": "containers"});
+    let items = texts(&pruned["items"]);
+    assert!(
+        !items.contains(&&*kept) && items.contains(&&*other),
+        "{items:?}"
+    );
+    lab.remove(&kept).await;
 }
 
 /// A new container that gets unhealthy after some seconds.
