@@ -2,9 +2,9 @@
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
+use super::Engine;
 use super::action::{Action, ObjectKind};
 use super::error::EngineError;
-use super::Engine;
 
 impl ObjectKind {
     fn word(self) -> &'static str {
