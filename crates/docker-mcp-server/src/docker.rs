@@ -114,10 +114,7 @@ impl Docker {
             .await
     }
 
-    pub(super) async fn visible(
-        &self,
-        mut listed: Vec<ContainerSummary>,
-    ) -> Result<Vec<ContainerSummary>> {
+    async fn visible(&self, mut listed: Vec<ContainerSummary>) -> Result<Vec<ContainerSummary>> {
         let images = self.image_names().await?;
         listed.retain(|container| {
             let names = images.get(&container.image_id).into_iter().flatten();
@@ -180,19 +177,7 @@ impl Docker {
     /// Makes a change by a request without content.
     /// Errors describe `action`.
     pub(crate) async fn post(&self, action: Action<'_>, path: Path) -> Result<Value> {
-        let done = self.engine.try_post(path, None, Duration::ZERO).await;
-        self.explained(done, action).await
-    }
-
-    /// As [`Docker::post`], with content.
-    pub(crate) async fn post_json(
-        &self,
-        action: Action<'_>,
-        path: Path,
-        body: &Value,
-    ) -> Result<Value> {
-        let done = self.engine.try_post(path, Some(body), Duration::ZERO);
-        self.explained(done.await, action).await
+        self.post_slow(action, path, 0).await
     }
 
     /// As [`Docker::post`], for a change that itself takes up to some `seconds`.
@@ -205,6 +190,17 @@ impl Docker {
         let duration = Duration::from_secs(seconds.into());
         let done = self.engine.try_post(path, None, duration).await;
         self.explained(done, action).await
+    }
+
+    /// As [`Docker::post`], with content.
+    pub(crate) async fn post_json(
+        &self,
+        action: Action<'_>,
+        path: Path,
+        body: &Value,
+    ) -> Result<Value> {
+        let done = self.engine.try_post(path, Some(body), Duration::ZERO);
+        self.explained(done.await, action).await
     }
 
     /// Removes what is at `path`.

@@ -78,11 +78,15 @@ impl Docker {
         let host = body.host_config.as_ref().unwrap_or(&default);
         let uses = Uses::new(body, host);
         let mut namespaces = uses.networks.clone();
-        let modes = [&host.pid_mode, &host.ipc_mode, &host.uts_mode];
-        let modes = modes.into_iter().chain([&host.userns_mode]);
-        namespaces.extend(modes.filter_map(|mode| mode.as_deref()));
         let cgroup = host.cgroupns_mode.map(|mode| mode.to_string());
-        namespaces.extend(cgroup.as_deref());
+        let modes = [
+            &host.pid_mode,
+            &host.ipc_mode,
+            &host.uts_mode,
+            &host.userns_mode,
+            &cgroup,
+        ];
+        namespaces.extend(modes.into_iter().flatten().map(String::as_str));
         let request = PrivilegeRequest {
             privileged: host.privileged.unwrap_or_default(),
             capabilities: host.cap_add.as_deref().unwrap_or_default(),
@@ -177,12 +181,9 @@ impl<'a> Uses<'a> {
         uses.networks.push(mode);
         let endpoints = body.networking_config.as_ref();
         let endpoints = endpoints.and_then(|config| config.endpoints_config.as_ref());
-        uses.networks.extend(
-            endpoints
-                .into_iter()
-                .flatten()
-                .map(|(name, _)| name.as_str()),
-        );
+        let endpoints = endpoints.into_iter().flatten();
+        uses.networks
+            .extend(endpoints.map(|(name, _)| name.as_str()));
         uses.options(host);
         uses
     }
@@ -232,22 +233,22 @@ impl<'a> Uses<'a> {
                 self.others.push(name.clone());
             }
         }
-        let no_new_privileges = |option: &&String| option.starts_with("no-new-privileges");
         let security = host.security_opt.iter().flatten();
-        let security = security.filter(|option| !no_new_privileges(option));
+        let security = security.filter(|option| !option.starts_with("no-new-privileges"));
         self.others.extend(security.cloned());
-        let log = host.log_config.as_ref().and_then(|log| log.typ.as_deref());
-        let log = log.filter(|driver| !LOCAL_LOG_DRIVERS.split(' ').any(|local| local == *driver));
-        self.others
-            .extend(log.map(|driver| format!("the log driver {driver}")));
-        let runtime = host.runtime.as_deref();
-        let runtime = runtime.filter(|name| !matches!(*name, "" | "runc" | "crun"));
-        self.others
-            .extend(runtime.map(|name| format!("the runtime {name}")));
-        let driver = host.volume_driver.as_deref();
-        let driver = driver.filter(|name| !matches!(*name, "" | "local"));
-        self.others
-            .extend(driver.map(|name| format!("the volume driver {name}")));
+        let log = host.log_config.as_ref().and_then(|log| log.typ.as_ref());
+        for (option, given, harmless) in [
+            ("log driver", log, LOCAL_LOG_DRIVERS),
+            ("runtime", host.runtime.as_ref(), "runc crun"),
+            ("volume driver", host.volume_driver.as_ref(), "local"),
+        ] {
+            let is_harmless = |given: &&String| {
+                given.is_empty() || harmless.split(' ').any(|known| known == **given)
+            };
+            if let Some(given) = given.filter(|given| !is_harmless(given)) {
+                self.others.push(format!("the {option} {given}"));
+            }
+        }
     }
 }
 

@@ -258,43 +258,47 @@ impl Docker {
         Ok(counts)
     }
 
-    /// The names of the containers that mount each volume, stopped ones included, with [`HIDDEN`] for
-    /// those that the rules hide.
+    /// The names of the containers that mount each volume, stopped ones included; [`HIDDEN`] for those
+    /// that the rules hide.
     pub(crate) async fn volume_usage(&self) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
-        let all = self.engine.containers(true).await?;
-        let visible = self.visible(all.clone()).await?;
+        let visible = self.visible_names().await?;
         let mut users: BTreeMap<String, Vec<String>> = BTreeMap::new();
-        for container in all {
-            let is_visible = visible.iter().any(|at| at.id == container.id);
-            let name = if is_visible {
-                container.display_name()
-            } else {
-                HIDDEN
-            };
+        for container in self.engine.containers(true).await? {
+            let name = visible.get(&container.id).map_or(HIDDEN, String::as_str);
             for mount in container
                 .mounts
                 .iter()
                 .filter(|mount| !mount.name.is_empty())
             {
-                let names = users.entry(mount.name.clone()).or_default();
-                names.push(name.to_owned());
+                users
+                    .entry(mount.name.clone())
+                    .or_default()
+                    .push(name.to_owned());
             }
         }
         Ok(users)
     }
 
-    /// The names of the containers in a network by id, and their addresses, with [`HIDDEN`] for those
-    /// that the rules hide.
+    /// The names and addresses of the containers in a network; [`HIDDEN`] for those that the rules hide.
     pub(crate) async fn network_users(
         &self,
         network: &Network,
     ) -> Result<Vec<(String, String)>, ToolError> {
-        let visible = self.containers(true).await?;
+        let visible = self.visible_names().await?;
         let users = network.containers.iter().map(|(id, user)| {
-            let is_visible = visible.iter().any(|at| at.id == *id);
-            let name = if is_visible { &user.name } else { HIDDEN };
+            let name = visible.get(id).map_or(HIDDEN, String::as_str);
             (name.to_owned(), user.ip_address.clone())
         });
         Ok(users.collect())
+    }
+
+    /// The names of the visible containers, by their ids.
+    async fn visible_names(&self) -> Result<BTreeMap<String, String>, ToolError> {
+        let visible = self.containers(true).await?;
+        let names = visible.into_iter().map(|at| {
+            let name = at.display_name().to_owned();
+            (at.id, name)
+        });
+        Ok(names.collect())
     }
 }

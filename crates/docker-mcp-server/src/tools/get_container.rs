@@ -159,24 +159,26 @@ impl GetContainer {
 
 impl Container {
     fn new(details: &ContainerDetails, asked: &GetContainer, redactor: &Redactor) -> Self {
-        let config = &details.config;
-        let wants = |section| asked.wants(section);
-        let env = wants(Section::Env).then(|| env(&config.env, redactor));
-        let (env, more_env) = env.unzip();
-        let more_env = more_env.unwrap_or(0);
-        let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor));
-        let (labels, more_labels) = labels.unwrap_or_default();
-        let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
-        let command = wants(Section::Command).then(|| truncate(&redactor.command(words), MAX_TEXT));
+        let (config, host) = (&details.config, &details.host_config);
         let text = &|text: &str| truncate(&redactor.text(text), MAX_TEXT);
-        let label = |key: &str| config.labels.get(key);
-        let if_wanted = |section, shown: &str| match wants(section) {
-            true => text(shown),
-            false => String::new(),
+        let wants = |section| asked.wants(section);
+        let (has_command, has_limits) = (wants(Section::Command), wants(Section::Limits));
+        let (has_network, has_mounts) = (wants(Section::Network), wants(Section::Mounts));
+        let mut omitted = 0;
+        let env = wants(Section::Env).then(|| env(&config.env, redactor, &mut omitted));
+        let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor, &mut omitted));
+        let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
+        let label = |key: &str| config.labels.get(key).map(|name| text(name));
+        let command_text = |shown: &str| {
+            if has_command {
+                text(shown)
+            } else {
+                String::new()
+            }
         };
-        let host = &details.host_config;
         let health = details.state.health.as_ref();
         let health = health.filter(|_| wants(Section::Health));
+        let mounts = details.mounts.iter().take(MAX_ITEMS);
         Self {
             id: short_id(&details.id).to_owned(),
             name: text(details.display_name()),
@@ -184,29 +186,25 @@ impl Container {
             created: details.created.clone(),
             state: StateView::new(details, text),
             health: health.and_then(|health| HealthView::new(health, text)),
-            command,
-            working_dir: if_wanted(Section::Command, &config.working_dir),
-            user: if_wanted(Section::Command, &config.user),
+            command: has_command.then(|| truncate(&redactor.command(words), MAX_TEXT)),
+            working_dir: command_text(&config.working_dir),
+            user: command_text(&config.user),
             env,
-            labels,
-            compose_project: label(compose::PROJECT).map(|name| text(name)),
-            compose_service: label(compose::SERVICE).map(|name| text(name)),
-            mounts: wants(Section::Mounts).then(|| {
-                let mounts = details.mounts.iter().take(MAX_ITEMS);
-                mounts.map(|at| mount(at, text)).collect()
-            }),
-            ports: wants(Section::Network).then(|| published_ports(details)),
-            networks: wants(Section::Network).then(|| networks(details, text)),
-            restart_policy: wants(Section::Limits).then(|| restart_policy(host)),
-            limits: wants(Section::Limits).then(|| Limits::new(host)),
+            labels: labels.unwrap_or_default(),
+            compose_project: label(compose::PROJECT),
+            compose_service: label(compose::SERVICE),
+            mounts: has_mounts.then(|| mounts.map(|at| mount(at, text)).collect()),
+            ports: has_network.then(|| published_ports(details)),
+            networks: has_network.then(|| networks(details, text)),
+            restart_policy: has_limits.then(|| restart_policy(host)),
+            limits: has_limits.then(|| Limits::new(host)),
             privileged: host.privileged,
-            log_driver: wants(Section::Limits).then(|| text(&host.log_config.driver)),
+            log_driver: has_limits.then(|| text(&host.log_config.driver)),
             processes: None,
             changes: None,
             redacted: None,
-            note: (more_env + more_labels > 0).then(|| {
-                format!("Left out for length: {more_env} variables and {more_labels} labels.")
-            }),
+            note: (omitted > 0)
+                .then(|| format!("Left out for length: {omitted} variables and labels.")),
         }
     }
 }
@@ -282,39 +280,30 @@ fn hide_names(details: &mut ContainerDetails, denied: &BTreeSet<String>) {
     }
 }
 
-/// The variables that fit, and the number of the others.
-fn env(env: &[String], redactor: &Redactor) -> (Vec<String>, usize) {
-    let mut room = MAX_LIST_BYTES;
-    let shown = env.iter().map_while(|variable| {
-        let variable = truncate(&redactor.assignment(variable), MAX_TEXT);
-        room = room.checked_sub(variable.len())?;
-        Some(variable)
-    });
-    let shown: Vec<_> = shown.collect();
-    let more = env.len() - shown.len();
-    (shown, more)
+/// The variables that fit; counts the others.
+fn env(env: &[String], redactor: &Redactor, omitted: &mut usize) -> Vec<String> {
+    let shown = env.iter();
+    let shown = shown.map(|variable| truncate(&redactor.assignment(variable), MAX_TEXT));
+    let fitting = fitting(shown.collect(), MAX_LIST_BYTES);
+    *omitted += fitting.omitted;
+    fitting.rows
 }
 
-/// The labels that fit, and the number of the others. Leaves out those of compose.
+/// The labels that fit; counts the others. Leaves out those of compose.
 fn labels(
     labels: &BTreeMap<String, String>,
     redactor: &Redactor,
-) -> (BTreeMap<String, String>, usize) {
-    let mut room = MAX_LIST_BYTES;
-    let own = || {
-        labels
-            .iter()
-            .filter(|(key, _)| !key.starts_with("com.docker.compose."))
-    };
-    let shown = own().filter_map(|(key, value)| {
+    omitted: &mut usize,
+) -> BTreeMap<String, String> {
+    let own = labels.iter();
+    let own = own.filter(|(key, _)| !key.starts_with("com.docker.compose."));
+    let shown = own.map(|(key, value)| {
         let value = truncate(&redactor.named(key, value), MAX_TEXT);
-        let key = truncate(&redactor.text(key), MAX_TEXT);
-        room = room.checked_sub(key.len() + value.len())?;
-        Some((key, value))
+        (truncate(&redactor.text(key), MAX_TEXT), value)
     });
-    let shown: BTreeMap<_, _> = shown.collect();
-    let more = own().count() - shown.len();
-    (shown, more)
+    let fitting = fitting(shown.collect(), MAX_LIST_BYTES);
+    *omitted += fitting.omitted;
+    fitting.rows.into_iter().collect()
 }
 
 /// `/srv/data -> /data (bind, ro)`.

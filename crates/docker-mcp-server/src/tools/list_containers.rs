@@ -208,16 +208,25 @@ mod tests {
         assert_eq!(listed.total, Some(200));
         assert_eq!(listed.omitted, Some(200 - listed.containers.len()));
         assert!(listed.containers.len() > 20 && listed.note.unwrap().contains("limit"));
+        assert!(list("{}", Vec::new()).note.unwrap().contains("all: true"));
     }
 
     #[test]
-    fn limit_and_name_select() {
-        let all = list(r#"{"limit":500}"#, containers(200));
-        assert_eq!(all.containers.len(), 200);
-        let found = list(r#"{"name":"/SERVICE-19"}"#, containers(200));
-        assert_eq!(found.containers.len(), 11);
-        assert!(found.total.is_none() && found.note.is_none());
-        assert!(list("{}", Vec::new()).note.unwrap().contains("all: true"));
+    fn filters_select() {
+        for (arguments, expected) in [
+            (r#"{"limit":500}"#, 200),
+            (r#"{"name":"/SERVICE-19"}"#, 11),
+            (r#"{"state":"running","image":"team/","limit":9}"#, 9),
+            (r#"{"state":"healthy","limit":500}"#, 200),
+            (r#"{"state":"exited"}"#, 0),
+            (r#"{"label":"a"}"#, 0),
+            (r#"{"label":"a=b"}"#, 0),
+            (r#"{"image":"nginx"}"#, 0),
+            (r#"{"project":"shop"}"#, 0),
+        ] {
+            let count = list(arguments, containers(200)).containers.len();
+            assert_eq!(count, expected, "{arguments}");
+        }
     }
 
     #[test]
@@ -230,27 +239,15 @@ mod tests {
     }
 
     #[test]
-    fn filters_select() {
-        let count = |arguments| list(arguments, containers(3)).containers.len();
-        assert_eq!(count(r#"{"state":"running","image":"team/","limit":9}"#), 3);
-        assert_eq!(count(r#"{"state":"healthy"}"#), 3);
-        for none in [
-            r#"{"state":"exited"}"#,
-            r#"{"label":"a"}"#,
-            r#"{"label":"a=b"}"#,
-            r#"{"image":"nginx"}"#,
-            r#"{"project":"shop"}"#,
-        ] {
-            assert_eq!(count(none), 0, "{none}");
-        }
-    }
-
-    #[test]
     fn health_is_read_from_the_status() {
-        assert_eq!(health("Up 2 hours (healthy)"), Some("healthy"));
-        assert_eq!(health("Up 2 hours (unhealthy)"), Some("unhealthy"));
-        assert_eq!(health("Up 1 second (health: starting)"), Some("starting"));
-        assert_eq!(health("Exited (3) 2 hours ago"), None);
-        assert_eq!(health("Up 2 hours (Paused)"), None);
+        for (status, expected) in [
+            ("Up 2 hours (healthy)", Some("healthy")),
+            ("Up 2 hours (unhealthy)", Some("unhealthy")),
+            ("Up 1 second (health: starting)", Some("starting")),
+            ("Exited (3) 2 hours ago", None),
+            ("Up 2 hours (Paused)", None),
+        ] {
+            assert_eq!(health(status), expected, "{status}");
+        }
     }
 }

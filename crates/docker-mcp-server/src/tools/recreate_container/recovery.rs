@@ -45,6 +45,7 @@ async fn finish(engine: &Engine, redact: bool, kept: &ContainerSummary) {
     let is_left = engine.try_inspect(&old).await;
     let is_left = is_left.is_ok_and(|old| old.display_name() == kept.display_name());
     let Some(Begun { timeout, .. }) = begun(engine, &name, &old).await.filter(|_| is_left) else {
+        tracing::info!("a replacement of {name} was ended by another server");
         return;
     };
     let replacement = Replacement {

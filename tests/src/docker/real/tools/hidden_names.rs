@@ -137,6 +137,14 @@ fn calls(lab: &Lab, visible: &Visible) -> Vec<(&'static str, Value)> {
             "compose_up",
             merged(project.clone(), json!({"directory": "/"})),
         ),
+        (
+            "compose_config",
+            merged(project.clone(), json!({"directory": "/"})),
+        ),
+        (
+            "compose_service",
+            merged(project.clone(), json!({"action": "start"})),
+        ),
         ("list_compose_projects", project),
         (
             "create_container",

@@ -321,7 +321,9 @@ async fn replacement_ends_without_its_caller_and_without_its_server() {
             let next = Server::start(SERVER, &env).await;
             wait_until("the old one is back", async || is_back(&lab).await).await;
             wait_until("it is told", async || {
-                next.log().contains("was not replaced")
+                // A server of another test may have been faster.
+                let log = next.log();
+                log.contains("was not replaced") || log.contains("another server")
             })
             .await;
         } else {
