@@ -189,7 +189,7 @@ mod tests {
         }
     }
 
-    /// An empty list would be a statement about callers that nobody has asked.
+    /// An empty list would be a statement about callers that were not asked.
     #[tokio::test]
     async fn roots_are_refused_while_several_callers_could_be_meant() {
         for (callers, is_refused) in [(&[][..], false), (&[1, 1], false), (&[1, 2], true)] {

@@ -63,9 +63,9 @@ pub(crate) struct Backend {
     status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
     fingerprints: Mutex<Fingerprints>,
-    /// That of the shared process.
+    /// The circuit breaker of the shared process.
     breaker: Arc<CircuitBreaker>,
-    /// Those of the shared process.
+    /// The permits of the shared process.
     permits: Semaphore,
     /// The callers' own processes or sessions.
     instances: Instances,

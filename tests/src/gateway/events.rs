@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_client::EraChoice;
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, failure, misbehaving, request, stdio_fixture, text};
@@ -169,6 +169,59 @@ async fn subscription_is_recorded_as_what_it_is() {
     assert_eq!(found.len(), 2, "{found:?}");
     for (facts, method) in found.iter().zip(["resources/subscribe", "resources/read"]) {
         assert_has!(facts, {"method": method, "backend": "b", "outcome": "ok", "principal": null});
+    }
+}
+
+/// The session of HTTP+SSE has a secret id, too.
+#[tokio::test]
+async fn principal_over_sse_is_the_token_and_never_the_session() {
+    for token in [Some("ada-has-a-token-of-32-characters"), None] {
+        let folder = Folder::new();
+        let tokens = folder.write("tokens", "ada ada-has-a-token-of-32-characters\n");
+        let args = ["--sse", "--token-file", tokens.as_str()];
+        let args = if token.is_some() {
+            &args[..]
+        } else {
+            &args[..1]
+        };
+        let config = format!("[backends.b]\n{}\n", stdio_fixture());
+        let gateway = Gateway::start(folder, &config, args).await;
+        let mut endpoint = Endpoint::new(&gateway.url.replace("/mcp", "/sse")).unwrap();
+        if let Some(token) = token {
+            endpoint = endpoint.bearer(token).unwrap();
+        }
+        let client = Client::builder().sse(endpoint).unwrap();
+        client.initialize(&ClientInfo::new("t", "1")).await.unwrap();
+        let call = async |name: &str, arguments: Value| {
+            let params = json!({"name": name, "arguments": arguments});
+            let result = client.request("tools/call", &params).await.ok()?;
+            let result: Value = serde_json::from_str(result.get()).ok()?;
+            Some(text(&result).to_owned())
+        };
+        wait_until("the backend", async || {
+            let greeted = call("b__greet", json!({"name": "Ada"})).await;
+            greeted.is_some_and(|text| text.contains("Ada"))
+        })
+        .await;
+        call("gateway_status", json!({})).await;
+        let events = eventually("the events", async || {
+            let found = call("get_events", json!({"limit": 1000})).await?;
+            let found: Vec<Value> = serde_json::from_str(&found).ok()?;
+            let facts = found.into_iter().map(|event| event["metadata"].clone());
+            let facts: Vec<Value> = facts
+                .filter(|facts| facts["item"] == "gateway_status" || facts["outcome"] == "ok")
+                .collect();
+            (facts.len() >= 2).then_some(facts)
+        })
+        .await;
+        let principal = if token.is_some() {
+            json!("ada")
+        } else {
+            Value::Null
+        };
+        for facts in events {
+            assert_eq!(facts["principal"], principal, "{facts}");
+        }
     }
 }
 

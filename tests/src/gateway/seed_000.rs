@@ -154,7 +154,7 @@ async fn limited_or_unauthorized_server_of_seed_000_is_not_taken_for_an_empty_on
     }
 }
 
-/// Whatever answers at a wrong URL is no server without tools.
+/// An answer at a wrong URL is no server without tools.
 #[tokio::test]
 async fn wrong_url_of_a_server_without_handshake_is_an_error() {
     let page = || "<!doctype html><title>Welcome</title>".into();

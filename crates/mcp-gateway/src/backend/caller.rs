@@ -38,7 +38,7 @@ impl Caller {
         })
     }
 
-    /// Returns the caller to whom questions and log messages that name no call are attributed. In a process
+    /// Returns the caller that gets questions and log messages that name no call. In a process
     /// that all share, only calls of one session are certainly of one client: two clients may use one token.
     /// `None` makes each call one of a caller of its own.
     pub(super) fn attributed(&self, isolation: Isolation) -> Option<CallerId> {

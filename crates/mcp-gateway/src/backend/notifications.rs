@@ -42,7 +42,7 @@ impl Handler for Notifications {
 
     /// Outside of a call there is no client to ask; the gateway itself has no roots. During calls of several
     /// clients, `roots/list` is refused like any question: an empty list would be a statement about clients
-    /// that nobody has asked, and a server may take it for "no limits".
+    /// that were not asked, and a server may take it for "no limits".
     fn request(&self, method: &str, _: Option<&RawValue>) -> Reply {
         let answer = if method == "roots/list" {
             RawValue::from_string(r#"{"roots":[]}"#.to_owned())

@@ -31,7 +31,7 @@ pub(super) struct SentRequest {
 }
 
 impl SentRequest {
-    /// Reads the response also while nobody waits for it: a backend may end the call without an answer to its
+    /// Reads the response also before the client is back: a backend may end the call without an answer to its
     /// question, and the call is over then.
     fn run_in_background(&mut self) {
         let over = Box::pin(std::future::ready(Err(RequestError::Unavailable(

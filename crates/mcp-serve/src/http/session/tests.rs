@@ -131,7 +131,7 @@ fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
     assert!(sessions.open(&id, "", client).is_none());
 }
 
-/// Whoever opens many sessions ends only sessions of its own.
+/// A client that opens many sessions ends only sessions of its own.
 #[test]
 fn sessions_of_others_stay_when_a_client_opens_too_many() {
     let mut live = LiveSessions::default();
@@ -179,7 +179,7 @@ fn table_of_ended_sessions_drops_the_oldest() {
     assert!(sessions.open(&first, "", client).is_some());
 }
 
-/// Whoever ends many sessions brings back none of another client.
+/// A client that ends many sessions brings back no session of another client.
 #[test]
 fn ended_sessions_of_others_are_remembered_when_a_client_ends_too_many() {
     let mut revoked = RevokedSessions::default();
