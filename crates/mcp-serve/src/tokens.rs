@@ -24,6 +24,8 @@ pub struct Tokens(RwLock<Vec<Arc<Principal>>>);
 /// The owner of a token.
 pub(crate) struct Principal {
     pub(crate) name: Arc<str>,
+    /// False for a token without a name of its own.
+    pub(crate) is_named: bool,
     secret: String,
     /// Cancelled when the token is removed.
     pub(crate) revoked: CancellationToken,
@@ -124,9 +126,9 @@ fn parse(text: &str) -> anyhow::Result<Vec<Arc<Principal>>> {
             continue;
         }
         let words: Vec<&str> = line.split_whitespace().collect();
-        let (name, secret) = match words.as_slice() {
-            [secret] => (DEFAULT_OWNER, *secret),
-            [name, secret] => (*name, *secret),
+        let (name, is_named, secret) = match words.as_slice() {
+            [secret] => (DEFAULT_OWNER, false, *secret),
+            [name, secret] => (*name, true, *secret),
             _ => anyhow::bail!("line {} of the tokens is not NAME TOKEN", at + 1),
         };
         let is_taken = tokens.iter().any(|token| *token.name == *name);
@@ -137,6 +139,7 @@ fn parse(text: &str) -> anyhow::Result<Vec<Arc<Principal>>> {
         );
         tokens.push(Arc::new(Principal {
             name: name.into(),
+            is_named,
             secret: secret.to_owned(),
             revoked: CancellationToken::new(),
         }));

@@ -17,6 +17,7 @@ mod servers;
 mod shell;
 mod socket;
 mod task_id;
+mod version;
 
 pub(crate) use agent_server::AgentServer;
 pub(crate) use app_server::{AppConversation, AppServer, NewAppConversation, SandboxStatus};

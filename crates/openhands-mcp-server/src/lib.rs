@@ -10,7 +10,7 @@
 //! The modules, from the outside in. Each knows only those below it:
 //! - `tools`, `resources` and `prompts`: the MCP interface;
 //! - `task`: specification, creation, observation and reports of tasks;
-//! - `service`: the shared state;
+//! - `service`: the shared state; `owner`: the principals of tasks; `ended`: tasks that have ended;
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `events`: listening for events, and one-line summaries;
@@ -19,8 +19,10 @@
 
 mod api;
 mod budget;
+mod ended;
 mod events;
 mod options;
+mod owner;
 mod prompts;
 mod resources;
 mod scheduler;

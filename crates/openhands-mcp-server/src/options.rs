@@ -77,4 +77,9 @@ pub struct Options {
     /// US dollars after which a task is stopped; needs a model whose price OpenHands knows
     #[arg(long, env = "OPENHANDS_MAX_COST", value_name = "DOLLARS")]
     pub(crate) max_cost: Option<f64>,
+
+    /// Let all principals (names of bearer tokens) see and control all tasks and directories of the
+    /// agent server; otherwise each sees its own, and those that no principal has created
+    #[arg(long, env = "OPENHANDS_SHARE_TASKS")]
+    pub(crate) share_tasks: bool,
 }

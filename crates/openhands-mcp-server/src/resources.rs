@@ -86,8 +86,8 @@ impl Resource for DiffResource {
     const MIME_TYPE: &'static str = "text/x-diff";
     type Service = OpenHands;
 
-    async fn read(self, service: &OpenHands, _: &Call) -> Result<ResourceContents, ToolError> {
-        let server = service.servers.for_task(self.id).await?;
+    async fn read(self, service: &OpenHands, call: &Call) -> Result<ResourceContents, ToolError> {
+        let server = service.task_server(self.id, call).await?;
         let task = server.conversation(self.id).await?;
         let query = ChangesQuery {
             length: MAX_DIFF,

@@ -5,6 +5,7 @@
 
 mod queue;
 mod slots;
+mod starts;
 
 use std::time::Duration;
 
@@ -12,6 +13,7 @@ use upstream::time;
 
 use self::queue::Queue;
 use self::slots::{LimitedRuns, Slots};
+use self::starts::Starts;
 use crate::api::{AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::printed_id;
@@ -20,8 +22,9 @@ use crate::workspace::printed_id;
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks between two searches for waiting tasks that are not in the queue.
 const SEARCH_TICKS: u32 = 300;
-/// After this time a waiting task without a prompt is cancelled. A repeated call prompts it earlier.
-const PROMPT_TIMEOUT: Duration = Duration::from_secs(300);
+/// After this time a waiting task without a prompt counts as cut off. A repeated call with its key
+/// prompts it.
+pub(crate) const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time from the tag that a task runs to the start of its run.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Conversations in one response, and responses in one search.
@@ -36,6 +39,7 @@ pub(crate) struct Scheduler {
     queue: Queue,
     slots: Slots,
     limited: LimitedRuns,
+    pub(crate) starts: Starts,
 }
 
 /// The result of an attempt to start a waiting task.
@@ -57,6 +61,7 @@ impl Scheduler {
             queue: Queue::default(),
             slots: Slots::default(),
             limited: LimitedRuns::default(),
+            starts: Starts::default(),
         }
     }
 
@@ -214,8 +219,9 @@ impl Scheduler {
         // Without a prompt, the server that created it has crashed or has not sent the prompt yet.
         if server.count_messages(id, "user").await? == 0 {
             let quiet = time::since(&conversation.updated_at);
-            if quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT) {
-                tag_stopped(&server, id, StopReason::Cancelled).await?;
+            let is_cut_off = quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT);
+            if is_cut_off && !self.starts.contains(id) {
+                tag_stopped(&server, id, StopReason::NoPrompt).await?;
                 return Ok(StartAttempt::Done);
             }
             return Ok(StartAttempt::NotReady);
@@ -257,6 +263,10 @@ impl Scheduler {
                 StopReason::Time
             } else if tags.cost().is_some_and(|max| cost > max) {
                 StopReason::Cost
+            } else if let Some(max) = tags.steps()
+                && server.count_actions(id).await? > max
+            {
+                StopReason::Steps
             } else {
                 continue;
             };
@@ -280,11 +290,12 @@ async fn clear_deadline(server: &AgentServer, id: TaskId) -> ApiResult<()> {
         Err(failure) if failure.is_unknown_task() => return Ok(()),
         conversation => conversation?,
     };
+    let ended = conversation.last_event_at();
     let mut tags = ConversationTags::new(conversation.tags);
     if conversation.execution_status == Execution::Running || tags.deadline().is_none() {
         return Ok(());
     }
-    tags.end_run();
+    tags.end_run_at(ended);
     server.set_tags(id, tags.as_tags()).await
 }
 

@@ -1,13 +1,18 @@
 //! The state that all tools share.
 
+use std::sync::Arc;
+
 use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
+use mcp_core::tool::Call;
 use mcp_serve::Secret;
 
 use crate::Options;
-use crate::api::Servers;
+use crate::api::{AgentServer, ApiResult, Backend, Servers, TaskId};
 use crate::budget::Budget;
+use crate::ended::EndedTasks;
 use crate::events::EventListeners;
+use crate::owner::{Owner, Owners};
 use crate::scheduler::Scheduler;
 use crate::workspace::Root;
 use crate::workspace::mcp_servers::{self, McpServer};
@@ -22,8 +27,12 @@ pub struct OpenHands {
     pub(crate) max_budget: Budget,
     /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<McpServer>,
-    pub(crate) scheduler: Scheduler,
+    pub(crate) scheduler: Arc<Scheduler>,
+    /// The principals of tasks; `None` if all see all tasks.
+    owners: Option<Owners>,
     pub(crate) listeners: EventListeners,
+    /// Tasks that have ended, for the time in which the agent server does not answer.
+    pub(crate) ended: EndedTasks,
     /// Notifies clients of changes of the resources to which they subscribe.
     pub(crate) changes: ChangeNotifier,
 }
@@ -68,10 +77,40 @@ impl OpenHands {
                 cost,
             },
             mcp_servers,
-            scheduler: Scheduler::new(servers.clone(), options.max_parallel),
+            scheduler: Arc::new(Scheduler::new(servers.clone(), options.max_parallel)),
+            owners: (!options.share_tasks).then(Owners::default),
             listeners: EventListeners::new(servers.clone()),
+            ended: EndedTasks::default(),
             servers,
             changes: ChangeNotifier::new(),
         })
+    }
+
+    /// The owner of the tasks that this call creates; `None` if all see them.
+    pub(crate) fn owner(&self, call: &Call) -> Option<Owner> {
+        self.owners.as_ref()?;
+        call.client().principal.as_deref().map(Owner::new)
+    }
+
+    /// The agent server of a task that the caller may see.
+    ///
+    /// # Errors
+    /// The task does not exist, is another principal's, or its sandbox does not run.
+    pub(crate) async fn task_server(&self, id: TaskId, call: &Call) -> ApiResult<AgentServer> {
+        self.check_owner(id, call).await?;
+        self.servers.for_task(id).await
+    }
+
+    /// Checks that the caller may see the task. Behind an app server all may.
+    ///
+    /// # Errors
+    /// The task does not exist, or is another principal's.
+    pub(crate) async fn check_owner(&self, id: TaskId, call: &Call) -> ApiResult<()> {
+        if let (Some(owners), Some(owner)) = (&self.owners, self.owner(call))
+            && let Backend::Agent(server) = self.servers.backend().await?
+        {
+            owners.check(&server, id, &owner).await?;
+        }
+        Ok(())
     }
 }

@@ -6,7 +6,7 @@ use upstream::time::Timestamp;
 use uuid::Uuid;
 
 use crate::api::Tags;
-use crate::budget::Budget;
+use crate::budget::{Budget, TaskLimits};
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;
@@ -17,8 +17,13 @@ const TITLE_TAG: &str = "mcptask";
 const WAITS_FOR_TAG: &str = "mcpwaits";
 const SECONDS_TAG: &str = "mcpseconds";
 const DEADLINE_TAG: &str = "mcpdeadline";
+/// The rest of the time limit while the task does not run.
+const SECONDS_LEFT_TAG: &str = "mcpleft";
+/// The limit of steps over several runs; the agent server enforces that of the first one.
+const STEPS_TAG: &str = "mcpsteps";
 const COST_TAG: &str = "mcpcost";
 const STOP_REASON_TAG: &str = "mcpstopped";
+const OWNER_TAG: &str = "mcpowner";
 const BASE_TAG: &str = "mcpbase";
 
 /// The tags of a conversation: ours, and those of other programs.
@@ -43,14 +48,20 @@ pub(crate) enum StopReason {
     Time,
     /// Its money was used up.
     Cost,
+    /// Its steps were used up over several runs.
+    Steps,
+    /// Its start was cut off before the agent got the task.
+    NoPrompt,
     /// Its repository could not be fetched.
     NoRepository,
 }
 
-const STOP_REASONS: [(StopReason, &str); 4] = [
+const STOP_REASONS: [(StopReason, &str); 6] = [
     (StopReason::Cancelled, "cancelled"),
     (StopReason::Time, "time"),
     (StopReason::Cost, "cost"),
+    (StopReason::Steps, "steps"),
+    (StopReason::NoPrompt, "prompt"),
     (StopReason::NoRepository, "repository"),
 ];
 
@@ -109,9 +120,33 @@ impl ConversationTags {
         self.set(WAITS_FOR_TAG, value);
     }
 
-    /// The time limit of one run.
+    /// The time limit of the task.
     pub(crate) fn seconds(&self) -> Option<u64> {
         self.get(SECONDS_TAG)?.parse().ok()
+    }
+
+    /// The rest of the time limit; `None` if there is none.
+    pub(crate) fn seconds_left(&self) -> Option<u64> {
+        let left = self.get(SECONDS_LEFT_TAG).and_then(|left| left.parse().ok());
+        left.or_else(|| self.seconds())
+    }
+
+    /// The limit of steps over several runs; `None` before the second one.
+    pub(crate) fn steps(&self) -> Option<u64> {
+        self.get(STEPS_TAG)?.parse().ok()
+    }
+
+    /// Sets the limits for the next run of a task that has run before.
+    pub(crate) fn continue_with(&mut self, limits: &TaskLimits) {
+        if let (Some(old), Some(new)) = (self.seconds(), limits.seconds) {
+            let left = self.seconds_left().unwrap_or(old);
+            let left = left.saturating_add(new.saturating_sub(old));
+            self.set(SECONDS_LEFT_TAG, Some(left.to_string()));
+        }
+        let text = |limit: Option<u64>| limit.map(|limit| limit.to_string());
+        self.set(SECONDS_TAG, text(limits.seconds));
+        self.set(STEPS_TAG, text(limits.steps));
+        self.set(COST_TAG, limits.cost.map(|cost| cost.to_string()));
     }
 
     pub(crate) fn set_budget(&mut self, budget: &Budget) {
@@ -140,7 +175,7 @@ impl ConversationTags {
         self.set_waits_for(None);
         self.set_stop_reason(None);
         let now = Timestamp::now().as_second().unsigned_abs();
-        let deadline = self.seconds();
+        let deadline = self.seconds_left();
         let deadline = deadline.map(|seconds| now.saturating_add(seconds).to_string());
         self.set(DEADLINE_TAG, deadline);
     }
@@ -152,8 +187,18 @@ impl ConversationTags {
         self.set_waits_for(Some(WaitsFor::Slot));
     }
 
-    /// Marks the end of a run.
+    /// Marks the end of a run that ends now.
     pub(crate) fn end_run(&mut self) {
+        self.end_run_at(Timestamp::now());
+    }
+
+    /// Marks the end of a run that ended at this time.
+    pub(crate) fn end_run_at(&mut self, end: Timestamp) {
+        if let Some(deadline) = self.deadline() {
+            let left = deadline.duration_since(end).as_secs().max(0).unsigned_abs();
+            let left = left.min(self.seconds().unwrap_or(left));
+            self.set(SECONDS_LEFT_TAG, Some(left.to_string()));
+        }
         self.set(DEADLINE_TAG, None);
     }
 
@@ -178,6 +223,20 @@ impl ConversationTags {
         self.set(STOP_REASON_TAG, known.map(|(_, name)| (*name).to_owned()));
     }
 
+    /// The id of the principal that created the task; `None` if it is nobody's.
+    pub(crate) fn owner(&self) -> Option<&str> {
+        self.get(OWNER_TAG)
+    }
+
+    /// Returns true if these tags name no principal.
+    pub(crate) fn is_unowned(tags: &Tags) -> bool {
+        !tags.contains_key(OWNER_TAG)
+    }
+
+    pub(crate) fn set_owner(&mut self, id: Option<String>) {
+        self.set(OWNER_TAG, id);
+    }
+
     /// The git commit or tree of its directory before the task started.
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
@@ -195,6 +254,8 @@ impl ConversationTags {
             FINGERPRINT_TAG,
             WAITS_FOR_TAG,
             DEADLINE_TAG,
+            SECONDS_LEFT_TAG,
+            STEPS_TAG,
             STOP_REASON_TAG,
         ] {
             copy.set(name, None);
@@ -205,6 +266,8 @@ impl ConversationTags {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
@@ -235,6 +298,24 @@ mod tests {
         assert!((50..=60).contains(&left.as_secs()) && !tags.is_overdue());
         assert_eq!(tags.get("team"), Some("a"));
         assert_eq!(tags.without_run_state().deadline(), None);
+    }
+
+    #[test]
+    fn time_limit_is_of_all_runs() {
+        let mut tags = tags([("mcpseconds", "60")]);
+        tags.begin_run();
+        let deadline = tags.deadline().unwrap();
+        tags.end_run_at(deadline - Duration::from_secs(20));
+        assert_eq!((tags.deadline(), tags.seconds_left()), (None, Some(20)));
+        tags.begin_run();
+        let left = tags.deadline().unwrap().duration_since(Timestamp::now());
+        assert!((10..=20).contains(&left.as_secs()));
+        tags.end_run_at(tags.deadline().unwrap() + Duration::from_secs(5));
+        assert_eq!(tags.seconds_left(), Some(0));
+        let (steps, cost) = (None, None);
+        let seconds = Some(90);
+        tags.continue_with(&TaskLimits { steps, seconds, cost });
+        assert_eq!((tags.seconds(), tags.seconds_left()), (Some(90), Some(30)));
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! Tasks: their specification, creation, observation and reports.
 
 pub(crate) mod completion;
+mod claim;
 mod create;
 mod follow;
 mod outcome;

@@ -37,6 +37,7 @@ fn options(url: &str) -> Options {
         max_iterations: 500,
         max_seconds: 3600,
         max_cost: None,
+        share_tasks: false,
     }
 }
 
@@ -55,12 +56,12 @@ fn openhands(url: &str) -> OpenHands {
 
 /// Calls a tool as the dispatch does. The error for invalid arguments is `field: reason`.
 async fn try_call(
-    service: OpenHands,
+    service: impl Into<Arc<OpenHands>>,
     name: &str,
     arguments: Value,
     call: &Call,
 ) -> Result<Result<Value, ToolError>, String> {
-    let tools = crate::tools::all().bind(&Arc::new(service));
+    let tools = crate::tools::all().bind(&service.into());
     let mut tools = tools.into_iter();
     let (_, tool) = tools.find(|(tool, _)| tool.name == name).unwrap();
     let arguments = RawValue::from_string(arguments.to_string()).unwrap();

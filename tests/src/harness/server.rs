@@ -179,6 +179,12 @@ impl Server {
     pub(crate) async fn client(&self) -> Client {
         initialized(Client::http(Endpoint::new(&self.url).unwrap()).unwrap()).await
     }
+
+    /// Connects an MCP client with this bearer token.
+    pub(crate) async fn client_with_token(&self, token: &str) -> Client {
+        let endpoint = Endpoint::new(&self.url).unwrap().bearer(token).unwrap();
+        initialized(Client::http(endpoint).unwrap()).await
+    }
 }
 
 /// A connected client, which keeps its server running.

@@ -49,13 +49,17 @@ async fn time_limit_survives_a_restart_of_our_server() {
 }
 
 #[tokio::test]
-async fn resumed_task_gets_its_steps_again() {
+async fn task_over_its_steps_is_resumed_only_with_more() {
     let Some(client) = client().await else { return };
     let task = json!({"task": "RUN: echo 1\nRUN: echo 2\nRUN: echo 3", "max_iterations": 2});
     let run = call(&client, "run_task", task).await;
     assert_has!(run, {"status": "failed", "last_output": "2"});
     assert_contains(&run["error"], "limit of 2 steps");
-    let more = call_with_id(&client, "resume_task", &run["task_id"]).await;
+    let id = &run["task_id"];
+    let error = tool_error!(client, "resume_task", {"task_id": id});
+    assert_contains(&error, "used up its limit max_iterations (2 steps)");
+    assert_error!(client, "send_message", {"task_id": id, "message": "RUN: echo 4"}, "used up");
+    let more = call!(client, "resume_task", {"task_id": id, "max_iterations": 4});
     assert_has!(more, {"status": "finished", "last_output": "3"});
 }
 
@@ -75,7 +79,17 @@ async fn cost_limit_stops_the_task() {
     let run = call(&client, "run_task", task).await;
     assert_eq!(run["status"], "failed", "{run}");
     assert_contains(&run["error"], "reached its cost limit");
-    assert!(run["cost"].as_f64().unwrap() > 0.1, "{run}");
+    let cost = run["cost"].as_f64().unwrap();
+    assert!(cost > 0.1 && cost == (cost * 1e6).round() / 1e6, "{run}");
+    // What is over its limit is refused before it costs another step.
+    let id = &run["task_id"];
+    for (tool, arguments) in [
+        ("resume_task", json!({"task_id": id})),
+        ("send_message", json!({"task_id": id, "message": "RUN: echo more"})),
+    ] {
+        assert_error(&client, tool, arguments, "used up its limit max_cost (0.1").await;
+    }
+    assert_eq!(call_with_id(&client, "get_task_status", id).await["cost"], cost);
     remove_agent(&real, &name).await;
 }
 

@@ -66,6 +66,13 @@ impl Caller {
         self
     }
 
+    /// Returns the caller, whose bearer token has this name.
+    #[must_use]
+    pub fn with_principal(mut self, name: Option<Arc<str>>) -> Self {
+        self.info.principal = name;
+        self
+    }
+
     /// Cancelled when its bearer token is revoked; `None` if it has none.
     pub(super) fn revocation(&self) -> Option<&CancellationToken> {
         self.revoked.as_ref()

@@ -12,6 +12,8 @@ use super::{ClientCapabilities, InputRequest, LogLevel, ToolError, ToolErrorKind
 pub struct ClientInfo {
     /// A unique name, if it is known. Only this client sees the tasks of its calls.
     pub name: Option<Arc<str>>,
+    /// The name of its bearer token, the same in all its sessions; `None` for a token without a name.
+    pub principal: Option<Arc<str>>,
     /// The capabilities that it has declared.
     pub capabilities: ClientCapabilities,
     /// The lowest severity of log messages to send; `None` for no messages.

@@ -56,6 +56,12 @@ impl Authenticated {
             .map_or("", |principal| &principal.name)
     }
 
+    /// The name of its token; `None` for a token without a name.
+    fn named(&self) -> Option<Arc<str>> {
+        let principal = self.principal.as_ref().filter(|principal| principal.is_named)?;
+        Some(Arc::clone(&principal.name))
+    }
+
     /// The name by which limits are counted: that of its token if tokens are required, else its address.
     pub(super) fn share(&self) -> String {
         match &self.principal {

@@ -17,6 +17,7 @@ use upstream::http::{
 
 use super::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
 use super::task_id::TaskId;
+use super::version::KnownVersion;
 
 /// The header that carries the API key.
 const KEY_HEADER: &str = "X-Session-API-Key";
@@ -32,11 +33,12 @@ static PROFILE: ServiceProfile = ServiceProfile {
     wording: WORDING,
 };
 
-/// A client of an agent server: its address and its API key.
+/// A client of an agent server: its address, its API key, its version.
 #[derive(Clone)]
 pub(crate) struct AgentServer {
     http: Client,
     key: Arc<Secret>,
+    pub(super) version: Arc<KnownVersion>,
 }
 
 /// One page of a list, and the cursor of the next one.
@@ -63,6 +65,7 @@ impl AgentServer {
         Ok(Self {
             http: Client::new(base, &PROFILE)?,
             key: Arc::new(key),
+            version: Arc::default(),
         })
     }
 

@@ -6,6 +6,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::{Map, Value, json};
 use upstream::http::{Method, StatusCode};
+use upstream::time::{Timestamp, parse_timestamp};
 
 use super::agent_server::{AgentServer, Page};
 use super::failure::ApiResult;
@@ -16,6 +17,9 @@ pub(crate) type Tags = BTreeMap<String, String>;
 
 /// Creating a conversation sets up the agent and its tools: the first one took 4 s on a busy machine.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Parts of a US dollar to which costs are rounded.
+const COST_UNITS: f64 = 1e6;
 
 /// A conversation (`ConversationInfo`).
 #[derive(Debug, Clone, Deserialize)]
@@ -35,6 +39,9 @@ pub(crate) struct Conversation {
     /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) updated_at: String,
+    /// RFC 3339, UTC.
+    #[serde(default)]
+    created_at: String,
     launched_agent_profile: Option<LaunchedProfile>,
 }
 
@@ -48,6 +55,17 @@ impl Conversation {
     pub(crate) fn profile(&self) -> Option<&str> {
         let launched = self.launched_agent_profile.as_ref()?;
         Some(&launched.agent_profile_id)
+    }
+
+    /// The time from its creation to its last event, in seconds.
+    pub(crate) fn seconds(&self) -> Option<u64> {
+        let [created, updated] = [&self.created_at, &self.updated_at].map(|at| parse_timestamp(at));
+        Some(updated?.duration_since(created?).as_secs().max(0).unsigned_abs())
+    }
+
+    /// The time of the last event, or now.
+    pub(crate) fn last_event_at(&self) -> Timestamp {
+        parse_timestamp(&self.updated_at).unwrap_or_else(Timestamp::now)
     }
 }
 
@@ -90,13 +108,46 @@ pub(crate) struct Stats {
 pub(super) struct Metrics {
     #[serde(default)]
     pub(super) accumulated_cost: f64,
+    #[serde(default)]
+    model_name: String,
+    accumulated_token_usage: Option<TokenUsage>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct TokenUsage {
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
+}
+
+impl Metrics {
+    fn tokens(&self) -> u64 {
+        let usage = self.accumulated_token_usage.as_ref();
+        usage.map_or(0, |usage| usage.prompt_tokens + usage.completion_tokens)
+    }
 }
 
 impl Stats {
-    /// The cost of all models together, in US dollars.
+    /// The cost of all models together, in US dollars. OpenHands adds binary fractions, so it is
+    /// rounded.
     pub(crate) fn cost(&self) -> f64 {
         let metrics = self.usage_to_metrics.values();
-        metrics.map(|metrics| metrics.accumulated_cost).sum()
+        let cost: f64 = metrics.map(|metrics| metrics.accumulated_cost).sum();
+        (cost * COST_UNITS).round() / COST_UNITS
+    }
+
+    /// The tokens of all models together, read and written.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.usage_to_metrics.values().map(Metrics::tokens).sum()
+    }
+
+    /// The model with the most tokens.
+    pub(crate) fn model(&self) -> Option<&str> {
+        let metrics = self.usage_to_metrics.values();
+        let used = metrics.filter(|metrics| metrics.tokens() > 0);
+        let model = used.max_by_key(|metrics| metrics.tokens())?;
+        Some(model.model_name.as_str()).filter(|name| !matches!(*name, "" | "default"))
     }
 }
 

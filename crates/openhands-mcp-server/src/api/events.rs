@@ -103,20 +103,25 @@ struct EventTime {
 impl AgentServer {
     /// Counts the messages of one `source`: `agent` or `user`.
     pub(crate) async fn count_messages(&self, id: TaskId, source: &str) -> ApiResult<u64> {
-        let query = [("kind", event_kind::MESSAGE), ("source", source)];
-        self.count(id, &query).await
+        self.count(id, event_kind::MESSAGE, ("source", source))
+            .await
+    }
+
+    /// Counts the actions.
+    pub(crate) async fn count_actions(&self, id: TaskId) -> ApiResult<u64> {
+        self.count(id, event_kind::ACTION, ("source", "agent")).await
     }
 
     /// Counts the actions before `action`.
     pub(crate) async fn count_before(&self, id: TaskId, action: &Event) -> ApiResult<u64> {
         let before = ("timestamp__lt", action.timestamp.as_str());
-        self.count(id, &[("kind", event_kind::ACTION), before])
-            .await
+        self.count(id, event_kind::ACTION, before).await
     }
 
-    async fn count(&self, id: TaskId, query: &[(&str, &str)]) -> ApiResult<u64> {
+    async fn count(&self, id: TaskId, kind: &str, more: (&str, &str)) -> ApiResult<u64> {
+        let kind = self.kind_filter(kind).await?;
         let request = self.task_request(Method::GET, id, &["events", "count"]);
-        request.query(query).send().await
+        request.query(&[("kind", &*kind), more]).send().await
     }
 
     /// The newest event of `kind`.
@@ -186,13 +191,9 @@ impl AgentServer {
         since: Option<&str>,
         limit: &str,
     ) -> ApiResult<Vec<T>> {
-        let mut query = vec![
-            ("sort_order", "TIMESTAMP"),
-            ("kind", kind),
-            ("limit", limit),
-        ];
+        let mut query = vec![("sort_order", "TIMESTAMP"), ("limit", limit)];
         query.extend(since.map(|since| ("timestamp__gte", since)));
-        self.search(id, &query).await
+        self.search(id, kind, query).await
     }
 
     async fn recent_events<T: DeserializeOwned>(
@@ -201,17 +202,19 @@ impl AgentServer {
         kind: &str,
         limit: &str,
     ) -> ApiResult<Vec<T>> {
-        let newest_first = ("sort_order", "TIMESTAMP_DESC");
-        let query = [newest_first, ("kind", kind), ("limit", limit)];
-        self.search(id, &query).await
+        let query = vec![("sort_order", "TIMESTAMP_DESC"), ("limit", limit)];
+        self.search(id, kind, query).await
     }
 
     async fn search<T: DeserializeOwned>(
         &self,
         id: TaskId,
-        query: &[(&str, &str)],
+        kind: &str,
+        mut query: Vec<(&str, &str)>,
     ) -> ApiResult<Vec<T>> {
+        let kind = self.kind_filter(kind).await?;
+        query.push(("kind", &kind));
         let request = self.task_request(Method::GET, id, &["events", "search"]);
-        Ok(request.query(query).send::<Page<T>>().await?.items)
+        Ok(request.query(&query).send::<Page<T>>().await?.items)
     }
 }

@@ -69,6 +69,8 @@ pub(crate) enum ApiFailure {
     SandboxesOnly,
     /// The agent server of the task does not run.
     SandboxDown(TaskId, SandboxProblem),
+    /// No response came while the caller waited.
+    NoAnswer,
     /// The server at this address has no WebSocket for events.
     NoSocket(String),
     /// The API key for the event socket cannot be read.
@@ -105,6 +107,11 @@ impl From<HttpFailure> for ApiFailure {
 }
 
 impl ApiFailure {
+    /// The failure for a task that does not exist.
+    pub(crate) fn absent(id: TaskId) -> Self {
+        Self::Absent(RequestTarget::Task(id))
+    }
+
     fn status(&self) -> Option<StatusCode> {
         match self {
             Self::Http(failure) => failure.status(),
@@ -196,6 +203,7 @@ impl ApiFailure {
     pub(crate) fn is_transient(&self) -> bool {
         match self {
             Self::Http(failure) => failure.is_transient(),
+            Self::NoAnswer => true,
             _ => self.sandbox_problem() == Some(SandboxProblem::Starting),
         }
     }
@@ -214,6 +222,11 @@ impl From<ApiFailure> for ToolError {
             ApiFailure::NoSocket(address) => {
                 Self::upstream(OTHER_PROGRAM.replace("{address}", &address))
             }
+            ApiFailure::NoAnswer => Self::new(
+                ToolErrorKind::Timeout,
+                "The OpenHands agent server did not answer in time, so nothing is known about the \
+                 task now. Ask again in a moment.",
+            ),
             ApiFailure::Absent(RequestTarget::Task(id)) => Self::not_found(format!(
                 "There is no task {id} on the OpenHands agent server. Task ids come from run_task."
             )),

@@ -16,10 +16,11 @@ impl AgentServer {
     pub(super) async fn check(&self) -> ApiResult<()> {
         match self.count_all().await {
             Err(failure) if failure.is_other_program() && self.is_v0().await => {
-                Err(ApiFailure::V0(self.address().to_owned()))
+                return Err(ApiFailure::V0(self.address().to_owned()));
             }
-            result => result,
+            result => result?,
         }
+        self.read_version().await.map(drop)
     }
 
     async fn count_all(&self) -> ApiResult<()> {

@@ -35,13 +35,13 @@ impl Prompt for ReviewChange {
     async fn messages(
         self,
         service: &OpenHands,
-        _: &Call,
+        call: &Call,
     ) -> Result<Vec<PromptMessage>, ToolError> {
         let text = match non_blank(self.task_id) {
             Some(id) => {
                 let id = serde_json::from_value(id.into());
                 let id = id.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
-                task_prompt(service, id).await?
+                task_prompt(service, id, call).await?
             }
             None => branch_prompt(self.repository, self.branch)?,
         };
@@ -57,8 +57,12 @@ impl Prompt for ReviewChange {
 }
 
 /// The prompt for the change of a task. It holds the diff, so the reader of the prompt reviews it.
-async fn task_prompt(service: &OpenHands, id: TaskId) -> Result<String, ToolError> {
-    let server = service.servers.for_task(id).await?;
+async fn task_prompt(
+    service: &OpenHands,
+    id: TaskId,
+    call: &Call,
+) -> Result<String, ToolError> {
+    let server = service.task_server(id, call).await?;
     let task = TaskSnapshot::read(&server, id).await?;
     let query = ChangesQuery {
         length: MAX_DIFF,

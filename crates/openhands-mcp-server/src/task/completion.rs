@@ -1,6 +1,7 @@
 //! Completion of task ids.
 
 use crate::api::{ApiResult, Backend, Servers, TaskId};
+use crate::tags::ConversationTags;
 
 /// The newest tasks, whose ids are completed: the agent server takes 10 ms for each.
 const MAX_COMPLETED_TASKS: u32 = 30;
@@ -22,7 +23,10 @@ async fn newest(servers: &Servers) -> ApiResult<Vec<TaskId>> {
             let page = server
                 .conversations(None, MAX_COMPLETED_TASKS, None)
                 .await?;
-            page.items.into_iter().map(|task| task.id).collect()
+            // It is not known who asks, so the ids of principals' tasks are not shown.
+            let tasks = page.items.into_iter();
+            let tasks = tasks.filter(|task| ConversationTags::is_unowned(&task.tags));
+            tasks.map(|task| task.id).collect()
         }
     })
 }

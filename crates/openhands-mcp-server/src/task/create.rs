@@ -1,10 +1,14 @@
 //! Creating a task, which then runs or is queued.
 
+use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{Call, ToolError};
+use tokio::sync::OwnedMutexGuard;
+use tokio::time::timeout_at;
 use upstream::time;
 
+use super::claim::{Claim, Claimed, being_started, wait_for_other};
 use super::sandbox;
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
@@ -13,46 +17,96 @@ use crate::api::{
     AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewConversation,
     TaskId,
 };
-use crate::scheduler::Scheduler;
-use crate::tags::{ConversationTags, WaitsFor};
+use crate::owner::Owner;
+use crate::scheduler::{PROMPT_TIMEOUT, Scheduler};
+use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::mcp_servers::install_plugin;
 use crate::workspace::{absolute_roots, set_up};
 
 /// Retries of a creation on a full agent server, and their interval.
 const MAX_SLOT_RETRIES: u32 = 30;
 const SLOT_RETRY_INTERVAL: Duration = Duration::from_millis(300);
-/// After this time a created task that has no prompt counts as orphaned.
-const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Creates the task, or finds the existing one with its idempotency key. If all slots are taken, the
 /// task is queued at the agent server.
 ///
 /// # Errors
 /// No task was started, unless the message says that this is not certain.
-pub(crate) async fn create(service: &OpenHands, spec: TaskSpec) -> Result<TaskId, ToolError> {
+pub(crate) async fn create(
+    service: &OpenHands,
+    call: &Call,
+    spec: TaskSpec,
+) -> Result<TaskId, ToolError> {
     let server = &match service.servers.backend().await? {
         Backend::App(app) => return sandbox::create(service, &app, &spec).await,
         Backend::Agent(server) => server,
     };
+    let owner = service.owner(call);
     let mut tags = ConversationTags::default();
+    tags.set_owner(owner.as_ref().map(Owner::id));
+    let mut roots = absolute_roots(server, &service.roots).await?;
+    let shared_root = roots.first().cloned().unwrap_or_default();
+    if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
+        *own = owner.root(own);
+    }
+    let places = Places { roots, shared_root };
     let Some(key) = &spec.key else {
-        return create_new(service, server, TaskId::random(), spec, tags).await;
+        let id = TaskId::random();
+        let lock = service.scheduler.starts.lock(id).await;
+        return create_new(service, server, id, spec, tags, places, (lock, None)).await;
     };
-    let id = TaskId::from_key(key);
+    let id = TaskId::from_key(&match &owner {
+        Some(owner) => owner.key(key),
+        None => key.clone(),
+    });
     let fingerprint = spec.fingerprint();
-    // Looked up first: to upload a file again would undo the agent's work on it.
+    // Nothing is uploaded or sent before the key is ours: the task may be at work already.
+    if let Some(found) = find(service, server, id, &spec, &fingerprint).await? {
+        return Ok(found);
+    }
+    let lock = timeout_at(spec.answer_by, service.scheduler.starts.lock(id)).await;
+    let lock = lock.map_err(|_| being_started(id))?;
+    let claim = loop {
+        let claimed = Claim::try_new(server, &places.shared_root, id, &fingerprint).await?;
+        // Looked up again: a claim is removed only after its task exists.
+        if let Some(found) = find(service, server, id, &spec, &fingerprint).await? {
+            return Ok(found);
+        }
+        match claimed {
+            Claimed::ByUs(claim) => break claim,
+            Claimed::ForAnotherTask => return Err(other_task()),
+            Claimed::ByAnother => wait_for_other(id, spec.answer_by).await?,
+        }
+    };
+    tags.set_fingerprint(fingerprint);
+    create_new(service, server, id, spec, tags, places, (lock, Some(claim))).await
+}
+
+/// The existing task with the key of this specification.
+async fn find(
+    service: &OpenHands,
+    server: &AgentServer,
+    id: TaskId,
+    spec: &TaskSpec,
+    fingerprint: &str,
+) -> Result<Option<TaskId>, ToolError> {
     match server.conversation(id).await {
         Ok(conversation) => {
-            check_fingerprint(&conversation, &fingerprint)?;
-            repair(&service.scheduler, server, id, &conversation, &spec).await?;
-            Ok(id)
+            check_fingerprint(&conversation, fingerprint)?;
+            repair(&service.scheduler, server, id, conversation, spec).await?;
+            Ok(Some(id))
         }
-        Err(failure) if failure.is_unknown_task() => {
-            tags.set_fingerprint(fingerprint);
-            create_new(service, server, id, spec, tags).await
-        }
+        Err(failure) if failure.is_unknown_task() => Ok(None),
         Err(failure) => Err(failure.into()),
     }
+}
+
+/// The absolute directories for a task.
+struct Places {
+    /// Below which it may work.
+    roots: Vec<String>,
+    /// For files of this server.
+    shared_root: String,
 }
 
 async fn create_new(
@@ -61,35 +115,42 @@ async fn create_new(
     id: TaskId,
     spec: TaskSpec,
     mut tags: ConversationTags,
+    places: Places,
+    held: (OwnedMutexGuard<()>, Option<Claim>),
 ) -> Result<TaskId, ToolError> {
+    let answer_by = spec.answer_by;
     let budget = service.max_budget.apply(&spec.budget)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let agent_profile = server.agent_profile(profile).await?;
-    let roots = absolute_roots(server, &service.roots).await?;
-    let workspace = set_up(server, &roots, id, &spec.workspace).await?;
-    let own_root = roots.first().map_or("", String::as_str);
-    let plugin = install_plugin(server, own_root, &service.mcp_servers).await?;
+    let workspace = set_up(server, &places.roots, id, &spec.workspace).await?;
+    let plugin = install_plugin(server, &places.shared_root, &service.mcp_servers).await?;
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
     tags.set_budget(&budget);
-    let prompt = spec.prompt();
-    let new = NewConversation {
-        id,
-        agent_profile: &agent_profile,
-        working_dir: &workspace.directory,
-        tags: tags.as_tags(),
-        max_iterations: budget.iterations,
-        confirmation: spec.confirm.map(ConfirmationPolicy::from),
-        plugin: plugin.as_ref(),
-        prompt: Some(&prompt),
+    let (server, scheduler) = (server.clone(), Arc::clone(&service.scheduler));
+    // The start goes on if the caller's time is over: half of it would be a task without a prompt.
+    let start = tokio::spawn(async move {
+        let prompt = spec.prompt();
+        let new = NewConversation {
+            id,
+            agent_profile: &agent_profile,
+            working_dir: &workspace.directory,
+            tags: tags.as_tags(),
+            max_iterations: budget.iterations,
+            confirmation: spec.confirm.map(ConfirmationPolicy::from),
+            plugin: plugin.as_ref(),
+            prompt: Some(&prompt),
+        };
+        let waits_for = workspace.fetch.map(WaitsFor::Repository);
+        let started = start_or_queue(&scheduler, &server, &new, &tags, waits_for).await;
+        drop(held);
+        started
+    });
+    let start = async {
+        let ended = start.await;
+        ended.unwrap_or_else(|_| Err(uncertain(id, ToolError::upstream("The start failed."))))
     };
-    let waits_for = workspace.fetch.map(WaitsFor::Repository);
-    let start = start_or_queue(&service.scheduler, server, &new, &tags, waits_for);
-    let conversation = start_before(spec.answer_by, id, start).await?;
-    // Another call with the same key may have created it in the meantime.
-    if let Some(fingerprint) = tags.fingerprint() {
-        check_fingerprint(&conversation, fingerprint)?;
-    }
+    start_before(answer_by, id, start).await?;
     tracing::info!(task = %id, "task started");
     Ok(id)
 }
@@ -100,7 +161,7 @@ async fn start_or_queue(
     new: &NewConversation<'_>,
     tags: &ConversationTags,
     waits_for: Option<WaitsFor>,
-) -> Result<Conversation, ToolError> {
+) -> Result<(), ToolError> {
     let mut tags = tags.clone();
     if waits_for.is_none() && scheduler.take_slot(new.id).await? {
         tags.begin_run();
@@ -111,15 +172,15 @@ async fn start_or_queue(
         }
         match created? {
             Err(failure) if failure.is_full() => {}
-            created => return Ok(created?.0),
+            created => return Ok(created.map(drop)?),
         }
     }
     tags.end_run();
     tags.set_waits_for(Some(waits_for.unwrap_or(WaitsFor::Slot)));
     let tags = tags.as_tags();
-    let conversation = create_waiting(server, NewConversation { tags, ..*new }).await?;
+    create_waiting(server, NewConversation { tags, ..*new }).await?;
     scheduler.enqueue(new.id);
-    Ok(conversation)
+    Ok(())
 }
 
 /// Creates the conversation without starting the agent. All that the start needs is then at the agent
@@ -127,27 +188,39 @@ async fn start_or_queue(
 async fn create_waiting(
     server: &AgentServer,
     new: NewConversation<'_>,
-) -> Result<Conversation, ToolError> {
+) -> Result<(), ToolError> {
     let unprompted = NewConversation {
         prompt: None,
         ..new
     };
     let mut retries = 0;
-    let (conversation, is_new) = loop {
+    let is_new = loop {
         match post(server, &unprompted).await? {
             // To create a conversation takes a slot for a moment; one may become free.
             Err(failure) if failure.is_full() && retries < MAX_SLOT_RETRIES => {
                 retries += 1;
                 tokio::time::sleep(SLOT_RETRY_INTERVAL).await;
             }
-            created => break created?,
+            created => break created?.1,
         }
     };
     if is_new || server.count_messages(new.id, "user").await? == 0 {
-        let prompt = new.prompt.unwrap_or_default();
-        server.prompt(new.id, prompt, false).await?;
+        send_prompt(server, new.id, new.prompt.unwrap_or_default()).await?;
     }
-    Ok(conversation)
+    Ok(())
+}
+
+/// Sends the prompt of a task that waits. If the response is lost, looks whether it arrived.
+async fn send_prompt(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(), ToolError> {
+    match server.prompt(id, prompt, false).await {
+        Err(failure) if failure.is_ambiguous() => {
+            if server.count_messages(id, "user").await? == 0 {
+                server.prompt(id, prompt, false).await?;
+            }
+            Ok(())
+        }
+        sent => Ok(sent?),
+    }
 }
 
 /// Prompts a task that has no prompt because the server crashed after it had created the task.
@@ -155,15 +228,21 @@ async fn repair(
     scheduler: &Scheduler,
     server: &AgentServer,
     id: TaskId,
-    conversation: &Conversation,
+    conversation: Conversation,
     spec: &TaskSpec,
 ) -> Result<(), ToolError> {
-    let tags = ConversationTags::new(conversation.tags.clone());
-    let is_waiting = conversation.execution_status == Execution::Idle && tags.waits_for().is_some();
+    let mut tags = ConversationTags::new(conversation.tags);
+    let was_cut_off = tags.stop_reason() == Some(StopReason::NoPrompt);
+    let is_waiting = conversation.execution_status == Execution::Idle
+        && (was_cut_off || tags.waits_for().is_some());
     let quiet = time::since(&conversation.updated_at);
-    if is_waiting && quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT) {
+    if is_waiting && (was_cut_off || quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT)) {
         if server.count_messages(id, "user").await? == 0 {
-            server.prompt(id, &spec.prompt(), false).await?;
+            send_prompt(server, id, &spec.prompt()).await?;
+        }
+        if was_cut_off {
+            tags.wait_for_slot();
+            server.set_tags(id, tags.as_tags()).await?;
         }
         scheduler.enqueue(id);
     }
@@ -195,7 +274,12 @@ fn check_fingerprint(conversation: &Conversation, fingerprint: &str) -> Result<(
     if tags.fingerprint() == Some(fingerprint) {
         return Ok(());
     }
-    Err(ToolError::conflict(
-        "This idempotency_key was used for another task or file. Use a new key for new work.",
-    ))
+    Err(other_task())
+}
+
+fn other_task() -> ToolError {
+    ToolError::conflict(
+        "This idempotency_key was used for another task or file, or with other limits. Use a new \
+         key for new work.",
+    )
 }

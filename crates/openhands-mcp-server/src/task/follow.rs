@@ -68,7 +68,13 @@ pub(crate) async fn observe(
                     return seen;
                 }
             }
-            Err(_) => return seen,
+            Err(_) => {
+                // Without a response nothing is known, not even whether the task exists.
+                if seen.task.is_none() {
+                    seen.failure.get_or_insert(ApiFailure::NoAnswer);
+                }
+                return seen;
+            }
         }
         let polled = Instant::now();
         if polled + POLL_INTERVAL >= until {

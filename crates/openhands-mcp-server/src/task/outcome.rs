@@ -217,12 +217,22 @@ impl TaskOutcome {
             StopReason::Time => Self::failed(
                 S::Failed,
                 "The task reached its time limit and was stopped (max_seconds).",
-                "Read the result so far; resume_task gives it the same time again.",
+                "Read the result so far; resume_task with a higher max_seconds gives it more.",
+            ),
+            StopReason::Steps => Self::failed(
+                S::Failed,
+                "The task reached its limit of steps and was stopped (max_iterations).",
+                "Read the result so far; resume_task with a higher max_iterations gives it more.",
+            ),
+            StopReason::NoPrompt => Self::failed(
+                S::Failed,
+                "Its start was cut off, so its agent never got the task. Nothing was done.",
+                "Run it again.",
             ),
             StopReason::Cost => Self::failed(
                 S::Failed,
                 "The task reached its cost limit and was stopped (max_cost).",
-                "Read the result so far, then run what is left as a new task.",
+                "Read the result so far; resume_task with a higher max_cost gives it more.",
             ),
             StopReason::NoRepository => Self::failed(
                 S::Failed,

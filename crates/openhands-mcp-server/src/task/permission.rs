@@ -77,11 +77,12 @@ pub(crate) async fn send_answer(
     answer: &PermissionAnswer,
 ) -> Result<(), ToolError> {
     let task = waiting_conversation(server, id).await?;
-    // A permission starts a new run with a new deadline; a refusal ends the run.
+    // A permission starts a new run with the rest of the time; a refusal ends the run.
+    let ended = task.last_event_at();
     let mut tags = ConversationTags::new(task.tags);
-    match answer.accept {
-        true => tags.begin_run(),
-        false => tags.end_run(),
+    tags.end_run_at(ended);
+    if answer.accept {
+        tags.begin_run();
     }
     server.set_tags(id, tags.as_tags()).await?;
     let asked: Option<Event> = server.last_event(id, event_kind::ACTION).await?;

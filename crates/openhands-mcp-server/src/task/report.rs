@@ -4,16 +4,19 @@ use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
+use upstream::text::one_line;
 
 use super::follow::ObservedTask;
 use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
 use crate::api::{AgentServer, ApiFailure, ApiResult, Servers, TaskId};
+use crate::ended::LastState;
 use crate::scheduler::Scheduler;
 use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};
 
 /// Bytes of the list of changed files.
 const MAX_CHANGED_BYTES: usize = 900;
+const MAX_MODEL_CHARS: usize = 80;
 
 /// The state of a task and its results.
 #[derive(Serialize, JsonSchema)]
@@ -36,12 +39,20 @@ pub(crate) struct Report {
     /// US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
+    /// Read and written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    tokens: Option<u64>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
+    /// From its creation to its last event.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    seconds: Option<u64>,
     /// Such as "M src/a.py": added, modified, deleted, renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed_files: Option<Vec<String>>,
     /// What this report lacks.
     #[serde(skip_serializing_if = "Vec::is_empty")]
-    warnings: Vec<String>,
+    pub(crate) warnings: Vec<String>,
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) error: Option<String>,
@@ -80,7 +91,11 @@ impl Report {
                 report.next = Some("Call get_task_result for the result.".into());
             }
         }
-        if let Some(failure) = seen.failure {
+        // A task that this server has queued is known to wait.
+        let failure = seen.failure.filter(|failure| {
+            !(report.status == TaskStatus::Queued && matches!(failure, ApiFailure::NoAnswer))
+        });
+        if let Some(failure) = failure {
             report.set_outcome(match failure.sandbox_problem() {
                 Some(problem) => TaskOutcome::from_sandbox_problem(problem),
                 None => TaskOutcome::unreadable(ToolError::from(failure).message()),
@@ -95,7 +110,11 @@ impl Report {
         report.steps = Some(task.steps);
         report.last_action = task.last_action();
         // OpenHands reports 0 for a model without a known price.
-        report.cost = Some(task.conversation.stats.cost()).filter(|cost| *cost > 0.0);
+        let stats = &task.conversation.stats;
+        report.cost = Some(stats.cost()).filter(|cost| *cost > 0.0);
+        report.tokens = Some(stats.tokens()).filter(|tokens| *tokens > 0);
+        report.model = stats.model().map(|model| one_line(model, MAX_MODEL_CHARS));
+        report.seconds = task.conversation.seconds();
         report.set_outcome(task.outcome.clone());
         report
     }
@@ -111,6 +130,18 @@ impl Report {
         let mut report = Self::from_id(id);
         report.set_outcome(TaskOutcome::from_sandbox_problem(problem));
         Ok(report)
+    }
+
+    /// The report about a task that had ended, from an agent server that does not answer now.
+    pub(crate) fn from_last_state(id: TaskId, (execution, stop_reason): LastState) -> Self {
+        let mut report = Self::from_id(id);
+        report.status = TaskOutcome::status_in_list(execution, None, stop_reason);
+        report.next = Some(
+            "The OpenHands agent server does not answer now; this is the last known status. Call \
+             get_task_result later."
+                .into(),
+        );
+        report
     }
 
     /// Adds the results so far, even if the task has not ended.
@@ -152,6 +183,9 @@ impl Report {
             steps: None,
             last_action: None,
             cost: None,
+            tokens: None,
+            model: None,
+            seconds: None,
             changed_files: None,
             warnings: Vec::new(),
             error: None,

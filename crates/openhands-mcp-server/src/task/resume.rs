@@ -5,26 +5,28 @@ use std::time::Duration;
 use mcp_core::tool::ToolError;
 
 use super::sandbox;
-use crate::api::{AgentServer, ApiFailure, Execution, Servers, TaskId};
-use crate::scheduler::Scheduler;
+use crate::OpenHands;
+use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
+use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
 use crate::tags::ConversationTags;
 
 /// Polls after a task was told to run, and their interval.
 const MAX_START_POLLS: u32 = 20;
 const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Sends a message to the agent of a task, if there is one, and runs the agent. If all slots are
-/// taken, the task is queued.
+/// Sends a message to the agent of a task, if there is one, and runs the agent within the limits of
+/// the whole task, of which the caller may raise some. If all slots are taken, the task is queued.
 ///
 /// # Errors
-/// The state of the task does not allow it; the error says what does.
+/// The state of the task does not allow it, or it has used up a limit; the error says what to do.
 pub(crate) async fn resume(
-    servers: &Servers,
-    scheduler: &Scheduler,
+    service: &OpenHands,
     id: TaskId,
     message: Option<&str>,
+    raised: &BudgetRequest,
 ) -> Result<(), ToolError> {
-    let server = &sandbox::wake(servers, id).await?;
+    let scheduler = &service.scheduler;
+    let server = &sandbox::wake(&service.servers, id).await?;
     let task = server.conversation(id).await?;
     let execution = task.execution_status;
     let refuse = |reason: &str| Err(ToolError::conflict(reason));
@@ -50,10 +52,29 @@ pub(crate) async fn resume(
         }
         _ => {}
     }
+    if message.is_none() && server.count_messages(id, "user").await? == 0 {
+        return refuse("The start of the task was cut off, so its agent has no task: run it again.");
+    }
+    let ended = task.last_event_at();
+    let cost = task.stats.cost();
+    let mut tags = ConversationTags::new(task.tags);
+    tags.end_run_at(ended);
+    let used = TaskUsage {
+        steps: server.count_actions(id).await?,
+        seconds_left: tags.seconds_left(),
+        cost,
+    };
+    let old = TaskLimits {
+        steps: tags.steps().or(task.max_iterations.map(u64::from)),
+        seconds: tags.seconds(),
+        cost: tags.cost(),
+    };
+    let limits = service.max_budget.continue_with(&old, raised, &used)?;
+    tags.continue_with(&limits);
+    service.ended.record(id, None);
     if let Some(message) = message {
         server.prompt(id, message, false).await?;
     }
-    let mut tags = ConversationTags::new(task.tags);
     let runs = scheduler.run_or_wait(server, id, &mut tags).await;
     if runs.map_err(explain_conflict)? {
         wait_for_start(server, id, execution).await;

@@ -44,13 +44,14 @@ fn explain_error(error: &RunError, max_iterations: Option<u32>) -> (String, &'st
             let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));
             return (
                 format!("The agent reached its limit{limit} before it was done ({code})."),
-                "Read get_task_result; resume_task gives it as many steps again.",
+                "Read get_task_result; resume_task with a higher max_iterations gives it more.",
             );
         }
         ("MaxBudgetReached", _) => (
             "The task used up its budget before it was done",
             "Raise the budget in OpenHands, or run a smaller task.",
         ),
+        // Agent servers before 1.46 send no class.
         (_, "auth") | ("LLMAuthenticationError", _) => (
             "The model provider refuses the agent's credentials",
             "The operator has to correct the model's key in the OpenHands settings.",
@@ -59,15 +60,15 @@ fn explain_error(error: &RunError, max_iterations: Option<u32>) -> (String, &'st
             "The account at the model provider is used up",
             "The operator has to raise the quota or choose another model in OpenHands.",
         ),
-        (_, "rate_limit") => (
+        (_, "rate_limit") | ("LLMRateLimitError", _) => (
             "The model provider limits the rate of requests",
             "Call resume_task in a few minutes.",
         ),
-        (_, "config") => (
+        (_, "config") | ("LLMBadRequestError", "") => (
             "The agent's model or tools are not set up correctly",
             "The operator has to correct the OpenHands settings or the agent profile.",
         ),
-        (_, "transient") => (
+        (_, "transient") | ("LLMTimeoutError" | "LLMServiceUnavailableError", _) => (
             "The model did not answer, or answered with an error",
             "Call resume_task; if it fails again, check the model in the OpenHands settings.",
         ),

@@ -9,7 +9,9 @@ use super::run_end::RunEnd;
 use crate::api::{
     AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind,
 };
+use crate::ended::LastState;
 use crate::events::summary;
+use crate::scheduler::PROMPT_TIMEOUT;
 use crate::tags::{ConversationTags, StopReason};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
@@ -80,6 +82,13 @@ impl TaskSnapshot {
         self.outcome.status
     }
 
+    /// The state of the conversation, if the task has ended.
+    pub(crate) fn last_state(&self) -> Option<LastState> {
+        let reason = ConversationTags::new(self.conversation.tags.clone()).stop_reason();
+        let state = (self.conversation.execution_status, reason);
+        self.status().is_settled().then_some(state)
+    }
+
     /// Returns true if the agent waits for permission for its last action.
     pub(crate) fn is_asking(&self) -> bool {
         self.outcome.status == TaskStatus::WaitingForConfirmation
@@ -121,7 +130,15 @@ async fn evaluate(
             conversation = server.conversation(id).await?;
         }
     }
-    let tags = ConversationTags::new(conversation.tags.clone());
+    let mut tags = ConversationTags::new(conversation.tags.clone());
+    let quiet = time::since(&conversation.updated_at);
+    if conversation.execution_status == Execution::Idle
+        && tags.waits_for().is_some()
+        && quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT)
+        && server.count_messages(id, "user").await? == 0
+    {
+        tags.mark_stopped(StopReason::NoPrompt);
+    }
     let outcome = TaskOutcome::from_facts(&TaskFacts {
         execution: conversation.execution_status,
         has_acted,
@@ -131,7 +148,7 @@ async fn evaluate(
         stop_reason: tags
             .stop_reason()
             .or_else(|| stopped_over_budget(&conversation, &tags)),
-        quiet: time::since(&conversation.updated_at),
+        quiet,
     });
     Ok((conversation, outcome))
 }

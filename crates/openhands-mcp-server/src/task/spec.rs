@@ -104,10 +104,14 @@ impl TaskSpec {
             repository,
             directory,
         } = &self.workspace;
-        let whole = format!(
+        let mut whole = format!(
             "{:?}",
             (&self.task, files, repository, directory, &self.agent)
         );
+        // Only what is set, so that earlier fingerprints stay the same.
+        if self.confirm.is_some() || self.budget != BudgetRequest::default() {
+            whole += &format!("{:?}", (self.confirm, self.budget));
+        }
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes());
         id.simple().to_string()
     }
@@ -172,7 +176,10 @@ mod tests {
         assert_eq!(fingerprint, "739fce7f061e5f0280501f76f64f4adf");
         let mut elsewhere = spec("t", &[("a", "b")]);
         elsewhere.workspace.directory = Directory::new("x").ok();
+        let mut confirmed = spec("t", &[("a", "b")]);
+        confirmed.confirm = Some(Confirm::Always);
         for other in [
+            confirmed,
             spec("t", &[("ab", "")]),
             spec("t", &[("a", "c")]),
             spec("t", &[]),

@@ -33,9 +33,9 @@ impl Tool for CancelTask {
     type Service = OpenHands;
     type Output = StopResult;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<StopResult, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<StopResult, ToolError> {
         let task_id = self.task_id;
-        let server = &service.servers.for_task(task_id).await?;
+        let server = &service.task_server(task_id, call).await?;
         let task = server.conversation(task_id).await?;
         let queued = ConversationTags::new(task.tags).waits_for().is_some();
         let stop = || {

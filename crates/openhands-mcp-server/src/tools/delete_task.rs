@@ -35,7 +35,7 @@ impl Tool for DeleteTask {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<DeleteResult, ToolError> {
         match service.servers.backend().await? {
             Backend::App(app) => self.delete_with_sandbox(service, &app, call).await?,
-            Backend::Agent(server) => self.delete(service, &server, call).await?,
+            Backend::Agent(_) => self.delete(service, call).await?,
         }
         Ok(DeleteResult {
             task_id: self.task_id,
@@ -45,12 +45,8 @@ impl Tool for DeleteTask {
 }
 
 impl DeleteTask {
-    async fn delete(
-        &self,
-        service: &OpenHands,
-        server: &AgentServer,
-        call: &Call,
-    ) -> Result<(), ToolError> {
+    async fn delete(&self, service: &OpenHands, call: &Call) -> Result<(), ToolError> {
+        let server = &service.task_server(self.task_id, call).await?;
         let task = server.conversation(self.task_id).await?;
         let tags = ConversationTags::new(task.tags);
         let loss = "all its events and its result";

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::wait::{TaskWait, WaitFor};
 use crate::OpenHands;
 use crate::api::TaskId;
+use crate::budget::BudgetRequest;
 use crate::tags::ConversationTags;
 use crate::task::{Report, resume};
 
@@ -29,6 +30,7 @@ impl Tool for ForkTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let server = service.servers.shared_agent().await?;
+        service.check_owner(self.task_id, call).await?;
         let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
         let tags = ConversationTags::new(task.tags.clone()).without_run_state();
@@ -37,7 +39,7 @@ impl Tool for ForkTask {
             server.use_model(copy, &model).await?;
         }
         if let Some(message) = self.message {
-            resume(&service.servers, &service.scheduler, copy, Some(&message)).await?;
+            resume(service, copy, Some(&message), &BudgetRequest::default()).await?;
         }
         let wait = TaskWait::new(service, copy, WaitFor::none(), call);
         Ok(wait.report(wait.observe().await).await)

@@ -55,11 +55,11 @@ impl Tool for GetTaskChanges {
     type Service = OpenHands;
     type Output = TaskChanges;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskChanges, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<TaskChanges, ToolError> {
         let task_id = self.task_id;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let offset = self.offset.unwrap_or_default().into();
-        let server = service.servers.for_task(task_id).await?;
+        let server = service.task_server(task_id, call).await?;
         let task = server.conversation(task_id).await?;
         let query = ChangesQuery {
             file: self.file.as_ref(),

@@ -97,13 +97,13 @@ impl Tool for GetTaskEvents {
     type Service = OpenHands;
     type Output = EventPage;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<EventPage, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<EventPage, ToolError> {
         let id = self.task_id;
         let since = self.since.as_deref().map(EventCursor::read).transpose()?;
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
         let is_wanted = |kind: &EventKind| self.kinds.is_empty() || self.kinds.contains(kind);
         let from = since.as_ref().map(|since| since.time);
-        let server = service.servers.for_task(id).await?;
+        let server = service.task_server(id, call).await?;
         // One more for the event of `since`, and one more to learn whether there are more.
         let fetched = (limit + 2).min(100).to_string();
         let mut found = Vec::new();

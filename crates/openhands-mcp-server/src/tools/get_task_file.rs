@@ -43,12 +43,12 @@ impl Tool for GetTaskFile {
     type Service = OpenHands;
     type Output = FileText;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<FileText, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<FileText, ToolError> {
         let task_id = self.task_id;
         let offset = u64::from(self.offset.unwrap_or(0));
         let length = u64::from(self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get));
         // Distinguishes a missing task from a missing file.
-        let server = service.servers.for_task(task_id).await?;
+        let server = service.task_server(task_id, call).await?;
         server.conversation(task_id).await?;
         let part = server.workspace_file(task_id, self.file.as_str(), offset, length);
         let part = part.await.map_err(|failure| {

@@ -23,10 +23,10 @@ impl Tool for GetTaskResult {
     type Service = OpenHands;
     type Output = Report;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
         let read = async {
-            let server = service.servers.for_task(id).await?;
+            let server = service.task_server(id, call).await?;
             let task = TaskSnapshot::read(&server, id).await?;
             Ok((server, task))
         };

@@ -22,11 +22,20 @@ impl Tool for GetTaskStatus {
     type Service = OpenHands;
     type Output = Report;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
-        let task = async { TaskSnapshot::read(&service.servers.for_task(id).await?, id).await };
+        let task = async {
+            let server = service.task_server(id, call).await?;
+            let task = TaskSnapshot::read(&server, id).await?;
+            Ok((task, server.known_version().await?))
+        };
         match task.await {
-            Ok(task) => Ok(Report::from_snapshot(&task)),
+            Ok((task, version)) => {
+                let mut report = Report::from_snapshot(&task);
+                report.warnings.extend(version.warning());
+                service.ended.record(id, task.last_state());
+                Ok(report)
+            }
             Err(failure) => Report::from_failure(id, failure),
         }
     }

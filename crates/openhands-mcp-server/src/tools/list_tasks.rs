@@ -91,7 +91,7 @@ impl Tool for ListTasks {
     type Service = OpenHands;
     type Output = TaskPage;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskPage, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<TaskPage, ToolError> {
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
         let server = match service.servers.backend().await? {
             Backend::App(app) => return self.in_sandboxes(&app, limit).await,
@@ -100,12 +100,13 @@ impl Tool for ListTasks {
         let status = self.status.map(Execution::from);
         let page = server.conversations(status, limit, self.cursor.as_deref());
         let page = page.await?;
+        let owner = service.owner(call);
+        let tasks = page.items.into_iter().filter(|task| {
+            let tags = ConversationTags::new(task.tags.clone());
+            owner.as_ref().is_none_or(|owner| owner.may_see(&tags))
+        });
         Ok(TaskPage {
-            tasks: page
-                .items
-                .into_iter()
-                .map(ListedTask::from_agent_server)
-                .collect(),
+            tasks: tasks.map(ListedTask::from_agent_server).collect(),
             next_cursor: page.next_page_id,
         })
     }

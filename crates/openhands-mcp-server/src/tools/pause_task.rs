@@ -23,9 +23,9 @@ impl Tool for PauseTask {
     type Service = OpenHands;
     type Output = StopResult;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<StopResult, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<StopResult, ToolError> {
         let task_id = self.task_id;
-        let server = &service.servers.for_task(task_id).await?;
+        let server = &service.task_server(task_id, call).await?;
         let is_running = server.conversation(task_id).await?.execution_status == Execution::Running;
         if is_running && let Err(failure) = server.pause(task_id).await {
             // The response comes at the end of the step. The pause takes effect without it.

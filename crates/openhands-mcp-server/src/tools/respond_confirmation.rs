@@ -34,7 +34,7 @@ impl Tool for RespondConfirmation {
         let id = self.task_id;
         let wait = WaitFor::new(self.wait_seconds);
         let mut answer = PermissionAnswer::new(self.accept, self.reason)?;
-        let server = service.servers.for_task(id).await?;
+        let server = service.task_server(id, call).await?;
         // The model may have accepted without asking its user.
         if answer.accept && call.capabilities().elicitation {
             let asked = ask_user(&server, id, call).await?;

@@ -1,16 +1,17 @@
 //! `resume_task`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
+use crate::budget::BudgetRequest;
 use crate::task::{Report, resume};
 
-/// Resumes a task that was paused or cancelled or has failed, with a new budget of steps and time;
-/// returns as run_task.
+/// Resumes a task that was paused or cancelled or has failed; returns as run_task. Its limits are
+/// those of the whole task: raise the one that it has reached.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ResumeTask {
@@ -18,6 +19,12 @@ pub(crate) struct ResumeTask {
     task_id: TaskId,
     /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
+    /// New limit, if higher.
+    max_iterations: Option<Bounded<1, 100_000>>,
+    /// New limit, if higher.
+    max_seconds: Option<Bounded<1, 604_800>>,
+    /// New limit in US dollars, if higher.
+    max_cost: Option<f64>,
 }
 
 impl Tool for ResumeTask {
@@ -28,7 +35,13 @@ impl Tool for ResumeTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
-        resume(&service.servers, &service.scheduler, id, None).await?;
+        let raised = BudgetRequest {
+            iterations: self.max_iterations.map(Bounded::get),
+            seconds: self.max_seconds.map(|seconds| seconds.get().into()),
+            cost: self.max_cost,
+        };
+        service.check_owner(id, call).await?;
+        resume(service, id, None, &raised).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

@@ -97,7 +97,7 @@ pub(super) async fn run(
         let id = {
             // The semaphore is never closed.
             let _permit = starting.acquire().await.ok();
-            create(service, spec).await?
+            create(service, call, spec).await?
         };
         TaskWait::new(service, id, wait, call)
             .follow_quietly()

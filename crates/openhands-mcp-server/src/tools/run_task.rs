@@ -47,7 +47,7 @@ impl Tool for RunTask {
         let spec = self.spec(wait)?;
         // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
         let may_ask = call.waits_for_answers() || spec.key.is_some();
-        let id = create(service, spec).await?;
+        let id = create(service, call, spec).await?;
         let wait = TaskWait::new(service, id, wait, call);
         match may_ask {
             true => wait.follow_and_ask().await,

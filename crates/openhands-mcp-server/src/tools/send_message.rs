@@ -7,6 +7,7 @@ use serde::Deserialize;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
+use crate::budget::BudgetRequest;
 use crate::task::{Report, resume};
 
 /// Bytes of a message.
@@ -38,13 +39,8 @@ impl Tool for SendMessage {
             )));
         }
         let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
-        resume(
-            &service.servers,
-            &service.scheduler,
-            id,
-            Some(&self.message),
-        )
-        .await?;
+        service.check_owner(id, call).await?;
+        resume(service, id, Some(&self.message), &BudgetRequest::default()).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

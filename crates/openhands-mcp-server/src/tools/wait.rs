@@ -99,6 +99,9 @@ impl<'a> TaskWait<'a> {
         let OpenHands {
             servers, scheduler, ..
         } = self.service;
+        if let Some(task) = &seen.task {
+            self.service.ended.record(self.id, task.last_state());
+        }
         Report::new(servers, scheduler, self.id, seen, self.wait.answer_by).await
     }
 

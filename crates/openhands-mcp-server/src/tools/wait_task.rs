@@ -28,6 +28,7 @@ impl Tool for WaitTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
+        service.check_owner(id, call).await?;
         let wait = WaitFor::new(self.wait_seconds);
         let wait = TaskWait::new(service, id, wait, call);
         let seen = wait.observe().await;
@@ -36,7 +37,10 @@ impl Tool for WaitTask {
             ObservedTask {
                 task: None,
                 failure: Some(failure),
-            } => Report::from_failure(id, failure),
+            } => match service.ended.state(id).filter(|_| failure.is_transient()) {
+                Some(state) => Ok(Report::from_last_state(id, state)),
+                None => Report::from_failure(id, failure),
+            },
             seen => Ok(wait.report(seen).await),
         }
     }

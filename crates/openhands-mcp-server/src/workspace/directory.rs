@@ -55,6 +55,10 @@ impl Directory {
             }
             reason => reason,
         })?;
+        // Files of this server, and the directories of other principals.
+        if relative.split('/').any(|part| part.starts_with(".mcp-")) {
+            return Err("must not begin with .mcp-");
+        }
         Ok(Self(trimmed.to_owned()))
     }
 
@@ -113,7 +117,7 @@ mod tests {
     #[test]
     fn hostile_directories_are_refused() {
         let plain = "/ // .. ../x a/.. /srv/tasks/../x . ./a a//b //srv ~ ~root ~/x c:/x a\\b .git \
-                     a/.git/hooks";
+                     a/.git/hooks .mcp-servers/x /srv/tasks/.mcp-principals/a";
         let odd = ["", "a\0", "a\nb", "a\u{202e}b"];
         for name in plain.split(' ').chain(odd) {
             assert!(Directory::new(name).is_err(), "{name:?}");

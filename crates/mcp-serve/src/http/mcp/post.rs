@@ -191,6 +191,7 @@ impl<'a> Post<'a> {
         let caller = Caller::new(caller, peer)
             .with_cancellation(cancelled)
             .with_disconnect(client_gone.clone())
+            .with_principal(client.named())
             .with_revocation(revoked);
         let is_subscription = era == Era::Modern && is_subscription(&headers);
         let (permit, accepting) = match is_subscription {

@@ -37,6 +37,8 @@ pub(super) struct SseSession {
     principal: String,
     /// The name of its client.
     caller: Arc<str>,
+    /// The name of its token, if it has one.
+    named: Option<Arc<str>>,
     connection: Arc<Connection>,
     sender: MessageSender,
     /// Cancelled when its token is removed; `None` where no token is required.
@@ -71,6 +73,7 @@ impl McpEndpoint {
         let session = SseSession {
             principal: client.name().to_owned(),
             caller: name.unwrap_or_else(|| id.as_str().into()),
+            named: client.named(),
             connection: Arc::default(),
             sender,
             revoked: owner.map(|owner| owner.revoked.clone()),
@@ -130,6 +133,7 @@ impl SseSession {
     ) {
         let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
         let caller = Caller::new(Some(self.caller), Some(peer))
+            .with_principal(self.named)
             .with_cancellation(self.client_gone.child_token())
             .with_disconnect(self.client_gone.clone())
             .with_revocation(self.revoked);

@@ -36,7 +36,7 @@ impl Tool for ExecuteTask {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::none();
         let spec = spec(self.agent_id, self.task, self.context, wait)?;
-        let id = create(service, spec).await?;
+        let id = create(service, call, spec).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }
@@ -67,7 +67,7 @@ impl Tool for ExecuteMcpTask {
         let wait = WaitFor::none();
         let (server, function) = (&self.server_name, &self.function_name);
         let task = mcp_prompt(&self.task, server, function, self.parameters);
-        let id = create(service, spec(self.agent_id, task, None, wait)?).await?;
+        let id = create(service, call, spec(self.agent_id, task, None, wait)?).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

@@ -1,0 +1,93 @@
+//! Claims of idempotency keys: of several calls with one key, one starts the task.
+//!
+//! Calls of this server wait for each other (`scheduler::starts`). Calls of other replicas see a file on the machine of the
+//! agent server, which exists while the task is being started.
+
+use std::time::Duration;
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use tokio::time::{Instant, sleep};
+
+use crate::api::{AgentServer, ApiResult, TaskId, shell_quoted};
+
+/// The directory of the claims, below the root of tasks.
+const DIRECTORY: &str = ".mcp-claims";
+/// Minutes after which a claim counts as left behind by a server that crashed.
+const STALE_MINUTES: u32 = 1;
+const POLL_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A claim of this call. Dropping it removes it.
+pub(super) struct Claim {
+    server: AgentServer,
+    path: String,
+}
+
+/// The state of a claim.
+pub(super) enum Claimed {
+    ByUs(Claim),
+    /// By a call for the same task, at another replica.
+    ByAnother,
+    /// By a call for another task.
+    ForAnotherTask,
+}
+
+impl Claim {
+    /// Claims the key of the task below `root`, an absolute directory.
+    pub(super) async fn try_new(
+        server: &AgentServer,
+        root: &str,
+        id: TaskId,
+        fingerprint: &str,
+    ) -> ApiResult<Claimed> {
+        let path = format!("{root}/{DIRECTORY}/{id}");
+        // With `set -C` only one shell can create the file.
+        let script = format!(
+            "file={file}\n\
+             mkdir -p -- \"${{file%/*}}\" || exit 1\n\
+             find \"$file\" -mmin +{STALE_MINUTES} -exec rm -f {{}} \\; 2>/dev/null\n\
+             if (set -C; echo {fingerprint} > \"$file\") 2>/dev/null; then echo ours\n\
+             else cat \"$file\"; fi\n",
+            file = shell_quoted(&path),
+        );
+        let printed = server.run_script(&script).await?;
+        Ok(match printed.text().trim() {
+            // Removed in between.
+            "" => Claimed::ByAnother,
+            "ours" => Claimed::ByUs(Self {
+                server: server.clone(),
+                path,
+            }),
+            other if other == fingerprint => Claimed::ByAnother,
+            _ => Claimed::ForAnotherTask,
+        })
+    }
+}
+
+impl Drop for Claim {
+    fn drop(&mut self) {
+        let (server, file) = (self.server.clone(), shell_quoted(&self.path));
+        tokio::spawn(async move {
+            if let Err(failure) = server.run_script(&format!("rm -f -- {file}")).await {
+                tracing::warn!(?failure, "cannot remove the claim of a key");
+            }
+        });
+    }
+}
+
+/// Waits before the next look at a task that another replica starts.
+pub(super) async fn wait_for_other(id: TaskId, answer_by: Instant) -> Result<(), ToolError> {
+    if Instant::now() + POLL_INTERVAL > answer_by {
+        return Err(being_started(id));
+    }
+    sleep(POLL_INTERVAL).await;
+    Ok(())
+}
+
+/// The error for a call whose time is over while another one starts the task.
+pub(super) fn being_started(id: TaskId) -> ToolError {
+    let message = format!(
+        "Another call with this idempotency_key is starting the task: call get_task_status with \
+         task_id {id}, or repeat this call."
+    );
+    ToolError::new(ToolErrorKind::Timeout, message)
+}

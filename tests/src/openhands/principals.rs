@@ -1,0 +1,65 @@
+//! Principals: tasks, directories and keys belong to the bearer token that created them.
+
+use mcp_client::Client;
+use serde_json::json;
+use uuid::Uuid;
+
+use super::{NAME, assert_error, call, call_with_id, env_with};
+use crate::harness::real::{OpenHands, openhands};
+use crate::harness::Server;
+
+/// A server with two bearer tokens, and a client with each.
+async fn two_principals(real: &OpenHands, share: &str) -> (Server, Client, Client) {
+    let tokens = std::env::temp_dir().join(format!("mcp-tokens-{}", Uuid::new_v4()));
+    std::fs::write(&tokens, "alice token-of-alice\nbob token-of-bob\n").unwrap();
+    let more = [
+        ("MCP_TOKEN_FILE", tokens.to_str().unwrap()),
+        ("OPENHANDS_SHARE_TASKS", share),
+    ];
+    let server = Server::start(NAME, &env_with(real, &more)).await;
+    let alice = server.client_with_token("token-of-alice").await;
+    let bob = server.client_with_token("token-of-bob").await;
+    std::fs::remove_file(tokens).unwrap();
+    (server, alice, bob)
+}
+
+#[tokio::test]
+async fn principals_do_not_see_each_others_tasks() {
+    let Some(real) = openhands() else { return };
+    let (_server, alice, bob) = two_principals(&real, "false").await;
+    let key = Uuid::new_v4().to_string();
+    let task = |secret: &str| json!({"task": format!("RUN: echo {secret} | tee s.txt"),
+        "workspace": "shared-name", "idempotency_key": key});
+    let hers = call(&alice, "run_task", task("of alice")).await;
+    let id = &hers["task_id"];
+    // The same key and the same name of a directory are his own.
+    let his = call(&bob, "run_task", task("of bob")).await;
+    assert_ne!(his["task_id"], *id);
+    assert_eq!(his["last_output"], "of bob");
+    let again = call!(alice, "run_task", {"task": "RUN: cat s.txt", "workspace": "shared-name"});
+    assert_eq!(again["last_output"], "of alice");
+    for tool in "get_task_status get_task_result get_task_changes get_task_events wait_task \
+                 cancel_task pause_task resume_task fork_task delete_task"
+        .split_whitespace()
+    {
+        assert_error!(bob, tool, {"task_id": id}, "There is no task");
+    }
+    assert_error!(bob, "send_message", {"task_id": id, "message": "m"}, "There is no task");
+    for directory in [id.as_str().unwrap(), ".mcp-principals"] {
+        let reads = json!({"task": "RUN: cat s.txt; ls -A; pwd", "workspace": directory});
+        let result = bob.call_tool("run_task", &reads).await.unwrap();
+        assert!(!result.text().contains("of alice"), "{}", result.text());
+    }
+    let list = call!(bob, "list_tasks", {"limit": 50}).to_string();
+    assert!(list.contains(his["task_id"].as_str().unwrap()));
+    assert!(!list.contains(id.as_str().unwrap()), "{list}");
+}
+
+#[tokio::test]
+async fn principals_share_their_tasks_if_the_operator_says_so() {
+    let Some(real) = openhands() else { return };
+    let (_server, alice, bob) = two_principals(&real, "true").await;
+    let hers = call!(alice, "run_task", {"task": "RUN: echo shared"});
+    let seen = call_with_id(&bob, "get_task_result", &hers["task_id"]).await;
+    assert_eq!(seen["last_output"], "shared");
+}
