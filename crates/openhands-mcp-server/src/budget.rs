@@ -75,16 +75,25 @@ impl Budget {
         let steps = raised.iterations.map(|_| asked.iterations.into());
         let (steps, cost) = (steps.or(old.steps), raised.cost.or(old.cost).or(self.cost));
         let seconds = raised.seconds.or(old.seconds);
-        let more = seconds.unwrap_or(0).saturating_sub(old.seconds.unwrap_or(0));
+        let more = seconds
+            .unwrap_or(0)
+            .saturating_sub(old.seconds.unwrap_or(0));
         let left = used.seconds_left.map(|left| left.saturating_add(more));
         let (name, limit) = if let Some(cost) = cost.filter(|cost| used.cost >= *cost) {
-            ("max_cost", format!("{cost} US dollars; it has cost {}", used.cost))
+            (
+                "max_cost",
+                format!("{cost} US dollars; it has cost {}", used.cost),
+            )
         } else if let Some(steps) = steps.filter(|steps| used.steps >= *steps) {
             ("max_iterations", format!("{steps} steps"))
         } else if left == Some(0) {
             ("max_seconds", format!("{} seconds", seconds.unwrap_or(0)))
         } else {
-            return Ok(TaskLimits { steps, seconds, cost });
+            return Ok(TaskLimits {
+                steps,
+                seconds,
+                cost,
+            });
         };
         Err(ToolError::conflict(format!(
             "The task has used up its limit {name} ({limit}), and nothing was sent to it. Give it \

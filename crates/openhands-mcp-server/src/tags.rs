@@ -127,7 +127,9 @@ impl ConversationTags {
 
     /// The rest of the time limit; `None` if there is none.
     pub(crate) fn seconds_left(&self) -> Option<u64> {
-        let left = self.get(SECONDS_LEFT_TAG).and_then(|left| left.parse().ok());
+        let left = self
+            .get(SECONDS_LEFT_TAG)
+            .and_then(|left| left.parse().ok());
         left.or_else(|| self.seconds())
     }
 
@@ -314,7 +316,11 @@ mod tests {
         assert_eq!(tags.seconds_left(), Some(0));
         let (steps, cost) = (None, None);
         let seconds = Some(90);
-        tags.continue_with(&TaskLimits { steps, seconds, cost });
+        tags.continue_with(&TaskLimits {
+            steps,
+            seconds,
+            cost,
+        });
         assert_eq!((tags.seconds(), tags.seconds_left()), (Some(90), Some(30)));
     }
 

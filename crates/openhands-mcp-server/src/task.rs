@@ -1,7 +1,7 @@
 //! Tasks: their specification, creation, observation and reports.
 
-pub(crate) mod completion;
 mod claim;
+pub(crate) mod completion;
 mod create;
 mod follow;
 mod outcome;

@@ -85,11 +85,17 @@ async fn cost_limit_stops_the_task() {
     let id = &run["task_id"];
     for (tool, arguments) in [
         ("resume_task", json!({"task_id": id})),
-        ("send_message", json!({"task_id": id, "message": "RUN: echo more"})),
+        (
+            "send_message",
+            json!({"task_id": id, "message": "RUN: echo more"}),
+        ),
     ] {
         assert_error(&client, tool, arguments, "used up its limit max_cost (0.1").await;
     }
-    assert_eq!(call_with_id(&client, "get_task_status", id).await["cost"], cost);
+    assert_eq!(
+        call_with_id(&client, "get_task_status", id).await["cost"],
+        cost
+    );
     remove_agent(&real, &name).await;
 }
 

@@ -15,7 +15,10 @@ const CALLS: usize = 20;
 /// Starts 20 different tasks with one key, and asserts that one of them runs, with its own file.
 async fn assert_one_winner(real: &OpenHands, limit: &str, hold: Option<Gate>) {
     let limits = [("OPENHANDS_MAX_PARALLEL", limit)];
-    let clients = [client_with(real, &limits).await, client_with(real, &limits).await];
+    let clients = [
+        client_with(real, &limits).await,
+        client_with(real, &limits).await,
+    ];
     if let Some(gate) = &hold {
         start_task(&clients[0], &format!("RUN: {}", gate.pass())).await;
     }
@@ -40,7 +43,10 @@ async fn assert_one_winner(real: &OpenHands, limit: &str, hold: Option<Gate>) {
         panic!("{winners:?}");
     };
     drop(hold);
-    let path = format!("/api/conversations/{}/events/search?source=user", id.as_str().unwrap());
+    let path = format!(
+        "/api/conversations/{}/events/search?source=user",
+        id.as_str().unwrap()
+    );
     wait_for_status(&clients[0], id, "finished").await;
     let result = call_with_id(&clients[0], "get_task_result", id).await;
     assert_eq!(result["last_output"], format!("{number} content {number}"));

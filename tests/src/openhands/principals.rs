@@ -5,8 +5,8 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{NAME, assert_error, call, call_with_id, env_with};
-use crate::harness::real::{OpenHands, openhands};
 use crate::harness::Server;
+use crate::harness::real::{OpenHands, openhands};
 
 /// A server with two bearer tokens, and a client with each.
 async fn two_principals(real: &OpenHands, share: &str) -> (Server, Client, Client) {
@@ -28,8 +28,10 @@ async fn principals_do_not_see_each_others_tasks() {
     let Some(real) = openhands() else { return };
     let (_server, alice, bob) = two_principals(&real, "false").await;
     let key = Uuid::new_v4().to_string();
-    let task = |secret: &str| json!({"task": format!("RUN: echo {secret} | tee s.txt"),
-        "workspace": "shared-name", "idempotency_key": key});
+    let task = |secret: &str| {
+        json!({"task": format!("RUN: echo {secret} | tee s.txt"),
+        "workspace": "shared-name", "idempotency_key": key})
+    };
     let hers = call(&alice, "run_task", task("of alice")).await;
     let id = &hers["task_id"];
     // The same key and the same name of a directory are his own.

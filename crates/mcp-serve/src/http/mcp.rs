@@ -58,7 +58,10 @@ impl Authenticated {
 
     /// The name of its token; `None` for a token without a name.
     fn named(&self) -> Option<Arc<str>> {
-        let principal = self.principal.as_ref().filter(|principal| principal.is_named)?;
+        let principal = self
+            .principal
+            .as_ref()
+            .filter(|principal| principal.is_named)?;
         Some(Arc::clone(&principal.name))
     }
 

@@ -60,7 +60,13 @@ impl Conversation {
     /// The time from its creation to its last event, in seconds.
     pub(crate) fn seconds(&self) -> Option<u64> {
         let [created, updated] = [&self.created_at, &self.updated_at].map(|at| parse_timestamp(at));
-        Some(updated?.duration_since(created?).as_secs().max(0).unsigned_abs())
+        Some(
+            updated?
+                .duration_since(created?)
+                .as_secs()
+                .max(0)
+                .unsigned_abs(),
+        )
     }
 
     /// The time of the last event, or now.

@@ -109,7 +109,8 @@ impl AgentServer {
 
     /// Counts the actions.
     pub(crate) async fn count_actions(&self, id: TaskId) -> ApiResult<u64> {
-        self.count(id, event_kind::ACTION, ("source", "agent")).await
+        self.count(id, event_kind::ACTION, ("source", "agent"))
+            .await
     }
 
     /// Counts the actions before `action`.

@@ -27,10 +27,7 @@ const MODULES: [(&str, &[&str]); 5] = [
         ],
     ),
     ("conversation_error", &[event_kind::RUN_ERROR]),
-    (
-        "user_action",
-        &[event_kind::PAUSED, event_kind::INTERRUPT],
-    ),
+    ("user_action", &[event_kind::PAUSED, event_kind::INTERRUPT]),
 ];
 
 /// The version that an agent server reports; `None` if it reports none.

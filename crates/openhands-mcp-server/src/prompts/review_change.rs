@@ -57,11 +57,7 @@ impl Prompt for ReviewChange {
 }
 
 /// The prompt for the change of a task. It holds the diff, so the reader of the prompt reviews it.
-async fn task_prompt(
-    service: &OpenHands,
-    id: TaskId,
-    call: &Call,
-) -> Result<String, ToolError> {
+async fn task_prompt(service: &OpenHands, id: TaskId, call: &Call) -> Result<String, ToolError> {
     let server = service.task_server(id, call).await?;
     let task = TaskSnapshot::read(&server, id).await?;
     let query = ChangesQuery {

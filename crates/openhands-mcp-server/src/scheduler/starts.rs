@@ -27,7 +27,9 @@ impl Starts {
     /// Returns true if a call of this server is starting the task.
     pub(crate) fn contains(&self, id: TaskId) -> bool {
         let starts = self.map();
-        starts.get(&id).is_some_and(|start| Arc::strong_count(start) > 1)
+        starts
+            .get(&id)
+            .is_some_and(|start| Arc::strong_count(start) > 1)
     }
 
     fn map(&self) -> MutexGuard<'_, HashMap<TaskId, Start>> {

@@ -185,10 +185,7 @@ async fn start_or_queue(
 
 /// Creates the conversation without starting the agent. All that the start needs is then at the agent
 /// server.
-async fn create_waiting(
-    server: &AgentServer,
-    new: NewConversation<'_>,
-) -> Result<(), ToolError> {
+async fn create_waiting(server: &AgentServer, new: NewConversation<'_>) -> Result<(), ToolError> {
     let unprompted = NewConversation {
         prompt: None,
         ..new

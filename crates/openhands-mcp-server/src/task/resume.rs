@@ -53,7 +53,9 @@ pub(crate) async fn resume(
         _ => {}
     }
     if message.is_none() && server.count_messages(id, "user").await? == 0 {
-        return refuse("The start of the task was cut off, so its agent has no task: run it again.");
+        return refuse(
+            "The start of the task was cut off, so its agent has no task: run it again.",
+        );
     }
     let ended = task.last_event_at();
     let cost = task.stats.cost();

@@ -166,7 +166,12 @@ async fn wait_says_only_what_is_known_while_the_agent_server_hangs() {
     hangs.store(true, Ordering::Relaxed);
     let ended = wait(ID).await.unwrap();
     assert_eq!(ended["status"], "finished");
-    assert!(ended["next"].as_str().unwrap().contains("last known status"));
+    assert!(
+        ended["next"]
+            .as_str()
+            .unwrap()
+            .contains("last known status")
+    );
     let never_seen = wait("00000000-0000-4000-8000-000000000000").await;
     assert_error(&never_seen.unwrap_err(), Kind::Timeout, "nothing is known");
 }
