@@ -39,9 +39,6 @@ pub(crate) struct Conversation {
     /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
     pub(crate) updated_at: String,
-    /// RFC 3339, UTC.
-    #[serde(default)]
-    created_at: String,
     launched_agent_profile: Option<LaunchedProfile>,
 }
 

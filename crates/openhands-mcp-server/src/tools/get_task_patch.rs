@@ -55,7 +55,7 @@ impl Tool for GetTaskPatch {
     type Service = OpenHands;
     type Output = PatchPart;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<PatchPart, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<PatchPart, ToolError> {
         let task_id = self.task_id;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
         let (end, offset) = self
@@ -66,7 +66,7 @@ impl Tool for GetTaskPatch {
             .unzip();
         let offset = offset.unwrap_or_default();
         let repository = self.repository.as_ref().map_or(".", FileName::as_str);
-        let server = service.servers.for_task(task_id).await?;
+        let server = service.task_server(task_id, call).await?;
         let task = server.conversation(task_id).await?;
         let query = ChangesQuery {
             patch_of: Some(repository),
