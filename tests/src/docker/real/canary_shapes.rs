@@ -349,6 +349,7 @@ async fn no_output_shows_a_planted_secret() {
         let arguments = json!({"container": runs, "confirm": runs});
         outputs.call(&format!("{verb}_container"), arguments).await;
     }
+    lab.remove(&made).await;
     for image in [both, image] {
         outputs
             .call("remove_image", json!({"image": image, "confirm": image}))
