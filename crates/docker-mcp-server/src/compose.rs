@@ -77,7 +77,7 @@ pub(crate) async fn project(
 }
 
 /// The visible containers of one project, or of one of its services, without those of single commands.
-/// Errors when there are none; names the services that exist.
+/// Errors when it has no such container; names the services that exist.
 pub(crate) async fn service_of(
     docker: &Docker,
     name: &ObjectName,

@@ -325,34 +325,30 @@ mod tests {
     fn objects_of_others_are_protected() {
         let created = BTreeMap::from([(CREATED.to_owned(), "true".to_owned())]);
         let foreign = BTreeMap::from([("other".to_owned(), "true".to_owned())]);
-        let both = r#"{"only_created":true,"no_destructive":true}"#;
-        for (json, only_created, no_destructive) in [
-            ("{}", false, false),
-            (r#"{"only_created":true}"#, true, false),
-            (r#"{"no_destructive":true}"#, false, true),
-            (both, true, true),
-        ] {
-            let policy = policy(json);
+        for (only_created, no_destructive) in
+            [(false, false), (true, false), (false, true), (true, true)]
+        {
+            let policy = policy(&format!(
+                r#"{{"only_created":{only_created},"no_destructive":{no_destructive}}}"#
+            ));
             assert_eq!(policy.is_only_created(), only_created);
             assert_eq!(policy.permit_destructive().is_err(), no_destructive);
-            assert!(policy.may_change(&created), "{json}");
-            assert!(policy.permit_change("x", &created).is_ok(), "{json}");
-            assert!(policy.permit_write("x", &created).is_ok(), "{json}");
-            assert_eq!(policy.may_change(&foreign), !only_created, "{json}");
-            if only_created {
-                assert_forbidden(
-                    policy.permit_change("x", &foreign),
-                    &["`x`", "--only-created"],
-                );
-            }
+            assert!(policy.may_change(&created) && policy.permit_change("x", &created).is_ok());
+            assert!(policy.permit_write("x", &created).is_ok());
+            assert!(policy.permit_pull("x", &created).is_ok());
+            assert_eq!(policy.may_change(&foreign), !only_created);
+            assert_eq!(policy.permit_change("x", &foreign).is_ok(), !only_created);
             let option = match only_created {
                 true => "--only-created",
                 false => "--no-destructive",
             };
-            let write = policy.permit_write("x", &foreign);
+            let (write, pull) = (
+                policy.permit_write("x", &foreign),
+                policy.permit_pull("x", &foreign),
+            );
             match only_created || no_destructive {
-                true => assert_forbidden(write, &["`x`", option]),
-                false => assert!(write.is_ok()),
+                true => _ = [write, pull].map(|it| assert_forbidden(it, &["`x`", option])),
+                false => assert!(write.is_ok() && pull.is_ok()),
             }
         }
     }

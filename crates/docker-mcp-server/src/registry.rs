@@ -11,7 +11,7 @@ use base64::engine::general_purpose::STANDARD;
 use bollard::auth::DockerCredentials;
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+use tokio::io::AsyncWriteExt as _;
 
 use crate::command::command;
 use crate::name::ImageName;
@@ -20,8 +20,6 @@ use crate::name::ImageName;
 const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 /// The timeout of a credential helper, which may have to ask its service.
 const HELPER_TIMEOUT: Duration = Duration::from_secs(20);
-/// Most bytes that a helper prints.
-const MAX_HELPER_BYTES: u64 = 64 << 10;
 
 /// The logins of one docker configuration.
 pub(crate) struct Registries {
@@ -56,7 +54,7 @@ struct HelperReply {
     secret: String,
 }
 
-/// What the docker configuration has for a registry.
+/// The login of a registry in the docker configuration.
 pub(crate) enum RegistryLogin {
     Found(Box<DockerCredentials>),
     Missing,
@@ -177,37 +175,26 @@ async fn from_helper(helper: &str, server: &str) -> Result<Option<Login>, ToolEr
             // A helper that does not read fails by itself.
             let _ = stdin.write_all(server.as_bytes()).await;
         }
-        let mut output = Vec::new();
-        if let Some(stdout) = child.stdout.take() {
-            let mut stdout = stdout.take(MAX_HELPER_BYTES);
-            stdout.read_to_end(&mut output).await?;
-        }
-        Ok((child.wait().await?.success(), output))
+        child.wait_with_output().await
     };
     let done = tokio::time::timeout(HELPER_TIMEOUT, run).await;
-    let (succeeded, output) = done
-        .unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()))
-        .map_err(failed)?;
-    if !succeeded {
+    let done = done.unwrap_or_else(|_| Err(std::io::ErrorKind::TimedOut.into()));
+    let done = done.map_err(failed)?;
+    if !done.status.success() {
         // The protocol has this text for an unknown server, on stdout.
-        let output = String::from_utf8_lossy(&output);
+        let output = String::from_utf8_lossy(&done.stdout);
         return match output.contains("credentials not found") {
             true => Ok(None),
             false => Err(failed(std::io::Error::other("it ended with an error"))),
         };
     }
-    let reply: HelperReply = serde_json::from_slice(&output).map_err(|e| failed(e.into()))?;
-    Ok(Some(match &*reply.username {
-        "<token>" => Login {
-            identitytoken: reply.secret,
-            ..Login::default()
-        },
-        _ => Login {
-            username: reply.username,
-            password: reply.secret,
-            ..Login::default()
-        },
-    }))
+    let reply: HelperReply = serde_json::from_slice(&done.stdout).map_err(|e| failed(e.into()))?;
+    let mut login = Login::default();
+    match &*reply.username {
+        "<token>" => login.identitytoken = reply.secret,
+        _ => (login.username, login.password) = (reply.username, reply.secret),
+    }
+    Ok(Some(login))
 }
 
 /// The registry of an image, as the configuration calls it.

@@ -2,7 +2,6 @@
 
 mod budgets;
 mod canaries;
-mod canary_shapes;
 mod diagnose;
 mod diagnose_score;
 mod notifications;

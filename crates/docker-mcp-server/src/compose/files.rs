@@ -112,7 +112,7 @@ fn references(file: &Path, text: Option<&str>) -> Result<Vec<(&'static str, Stri
 
 fn unreadable(file: &Path, reason: &str) -> ToolError {
     let name = file.file_name().unwrap_or_default().to_string_lossy();
-    ToolError::invalid_argument(format!("{name} did not come up as yaml: {reason}."))
+    ToolError::invalid_argument(format!("{name} is not valid yaml: {reason}."))
 }
 
 struct Reader<'a> {
@@ -130,25 +130,14 @@ impl<'a> Reader<'a> {
 
     /// The next event that belongs to a value, or ends one.
     fn next(&mut self) -> Result<Option<Event<'a>>, String> {
-        loop {
-            match self
-                .events
-                .next()
-                .transpose()
-                .map_err(|error| error.to_string())?
-            {
-                None => return Ok(None),
-                Some((
-                    Event::Nothing
-                    | Event::StreamStart
-                    | Event::StreamEnd
-                    | Event::DocumentStart(_)
-                    | Event::DocumentEnd,
-                    _,
-                )) => {}
-                Some((event, _)) => return Ok(Some(event)),
+        for event in self.events.by_ref() {
+            match event.map_err(|error| error.to_string())?.0 {
+                Event::Nothing | Event::StreamStart | Event::StreamEnd => {}
+                Event::DocumentStart(_) | Event::DocumentEnd => {}
+                event => return Ok(Some(event)),
             }
         }
+        Ok(None)
     }
 
     /// Reads the value that begins with `event`; all of its texts are paths if `key` names files.
@@ -216,44 +205,23 @@ mod tests {
     use super::*;
 
     fn found(text: &str) -> Result<String, String> {
-        let mut reader = Reader {
-            events: Parser::new_from_str(text),
-            found: Vec::new(),
-        };
-        reader.read()?;
-        let found = reader.found.iter();
-        Ok(found
-            .map(|(key, path)| format!("{key}={path}"))
-            .collect::<Vec<_>>()
-            .join(" "))
+        let found = references(Path::new("x"), Some(text)).map_err(|e| e.to_string())?;
+        let found = found.iter().map(|(key, path)| format!("{key}={path}"));
+        Ok(found.collect::<Vec<_>>().join(" "))
     }
 
     #[test]
     fn files_are_found_in_every_syntax() {
-        for (text, expected) in [
-            (
-                "include: [a.yml, {path: [b.yml], env_file: c}]",
-                "include=a.yml include=b.yml env_file=c",
-            ),
-            (
-                "services:\n  a:\n    env_file: x\n    image: y",
-                "env_file=x",
-            ),
-            (
-                "services: {a: {env_file: [{path: x, required: false}]}}",
-                "env_file=x",
-            ),
-            (
-                "services:\n  a:\n    extends: {file: /etc/x, service: y}\n  b:\n    extends: a",
-                "extends=/etc/x",
-            ),
-            ("\"incl\\x75de\": [x]", "include=x"),
-            (
-                "x-a: &a {label_file: x}\nservices: {b: {<<: *a}}",
-                "label_file=x",
-            ),
-            ("a: 1\n---\nenv_file: x", "env_file=x"),
+        for row in [
+            "include: [a.yml, {path: [b.yml], env_file: c}]|include=a.yml include=b.yml env_file=c",
+            "services:\n  a:\n    env_file: x\n    image: y|env_file=x",
+            "services: {a: {env_file: [{path: x, required: false}]}}|env_file=x",
+            "services:\n  a: {extends: {file: /etc/x, service: y}}\n  b: {extends: a}|extends=/etc/x",
+            "\"incl\\x75de\": [x]|include=x",
+            "x-a: &a {label_file: x}\nservices: {b: {<<: *a}}|label_file=x",
+            "a: 1\n---\nenv_file: x|env_file=x",
         ] {
+            let (text, expected) = row.split_once('|').unwrap();
             assert_eq!(found(text).as_deref(), Ok(expected), "{text}");
         }
         for text in [

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use bollard::models::{ContainerCreateBody, HostConfig, HostConfigLogConfig, Mount, MountType};
+use bollard::models::ContainerCreateBody;
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::redact::Redactor;
@@ -41,7 +41,7 @@ const MAX_COPIES: u64 = 100;
 /// A resolved project.
 pub(crate) struct ComposeModel(Value);
 
-/// What else happens when a project is brought up.
+/// Further work when a project is brought up.
 #[derive(Clone, Copy, Default)]
 pub(crate) struct UpOptions {
     /// Images are built, and pulled, also if they exist.
@@ -58,10 +58,8 @@ impl ComposeModel {
         // Compose has doubled every `$`, so that it can read its own output.
         let mut model = map_texts(model, true, &|text| text.replace("$$", "$"));
         // Only the services of active profiles are in the model.
-        let services = model["services"]
-            .as_object_mut()
-            .into_iter()
-            .flat_map(Map::values_mut);
+        let services = model.get_mut("services").and_then(Value::as_object_mut);
+        let services = services.into_iter().flat_map(Map::values_mut);
         for service in services.filter_map(Value::as_object_mut) {
             service.remove("profiles");
         }
@@ -149,13 +147,11 @@ impl ComposeModel {
     ) -> Result<Vec<String>, ToolError> {
         let known = format!("{CONTAINED} {CHECKED}");
         refuse_unknown(docker, service, &known)?;
-        let devices = &service["deploy"]["resources"]["reservations"]["devices"];
-        if devices
-            .as_array()
-            .is_some_and(|devices| !devices.is_empty())
-        {
-            refuse_option(docker, "devices")?;
-        }
+        refuse_unknown(
+            docker,
+            &service["deploy"]["resources"]["reservations"],
+            "cpus memory pids",
+        )?;
         for (_, endpoint) in members(&service["networks"]) {
             refuse_unknown(docker, endpoint, ENDPOINT)?;
         }
@@ -212,56 +208,34 @@ impl ComposeModel {
 
     /// The request that compose will send to the engine, as far as it reaches out of the container.
     fn body(&self, service: &Value, image: &str) -> Result<ContainerCreateBody, ToolError> {
-        let owned = |member: &str| service[member].as_str().map(str::to_owned);
         // The namespaces of other services of the project, and its networks, are checked as such.
-        let mode = |member: &str| owned(member).filter(|mode| !mode.starts_with("service:"));
-        let list = |member: &str| serde_json::from_value(service[member].clone()).ok();
-        let mut mounts = Vec::new();
-        for mount in service["volumes"].as_array().into_iter().flatten() {
-            let source = text(&mount["source"]);
-            let typ = match text(&mount["type"]) {
-                "volume" => MountType::VOLUME,
-                "bind" => MountType::BIND,
-                "tmpfs" => MountType::TMPFS,
-                _ => MountType::NPIPE,
-            };
-            let volume = &self.0["volumes"][source]["name"];
-            mounts.push(Mount {
-                source: Some(volume.as_str().unwrap_or(source).to_owned()),
-                read_only: mount["read_only"].as_bool(),
-                typ: Some(typ),
-                ..Mount::default()
-            });
-        }
-        let log = service["logging"]["driver"].as_str();
-        let log = log.map(|driver| HostConfigLogConfig {
-            typ: Some(driver.to_owned()),
-            config: None,
-        });
-        let cgroup = owned("cgroup").map(|mode| mode.parse());
-        let cgroup = cgroup
-            .transpose()
-            .map_err(|_| invalid("not a cgroup mode"))?;
-        let host = HostConfig {
-            privileged: service["privileged"].as_bool(),
-            cap_add: list("cap_add"),
-            security_opt: list("security_opt"),
-            network_mode: Some(mode("network_mode").unwrap_or_else(|| "none".to_owned())),
-            pid_mode: mode("pid"),
-            ipc_mode: mode("ipc"),
-            uts_mode: mode("uts"),
-            userns_mode: mode("userns_mode"),
-            cgroupns_mode: cgroup,
-            log_config: log,
-            mounts: Some(mounts),
-            ..HostConfig::default()
+        let mode = |member: &str| {
+            let mode = service[member].as_str();
+            mode.filter(|mode| !mode.starts_with("service:"))
         };
-        Ok(ContainerCreateBody {
-            image: Some(image.to_owned()),
-            labels: Some(self.labels(service).into_iter().collect()),
-            host_config: Some(host),
-            ..ContainerCreateBody::default()
-        })
+        let mounts = service["volumes"].as_array().into_iter().flatten();
+        let mounts = mounts.map(|mount| {
+            let source = text(&mount["source"]);
+            let volume = &self.0["volumes"][source]["name"];
+            json!({"Type": mount["type"], "ReadOnly": mount["read_only"],
+                "Source": volume.as_str().unwrap_or(source)})
+        });
+        let log = service["logging"]["driver"].as_str();
+        let host = json!({
+            "Privileged": service["privileged"],
+            "CapAdd": service["cap_add"],
+            "SecurityOpt": service["security_opt"],
+            "NetworkMode": mode("network_mode").unwrap_or("none"),
+            "PidMode": mode("pid"),
+            "IpcMode": mode("ipc"),
+            "UTSMode": mode("uts"),
+            "UsernsMode": mode("userns_mode"),
+            "CgroupnsMode": service["cgroup"],
+            "LogConfig": log.map(|driver| json!({"Type": driver})),
+            "Mounts": mounts.collect::<Value>(),
+        });
+        let body = json!({"Image": image, "Labels": self.labels(service), "HostConfig": host});
+        serde_json::from_value(body).map_err(invalid)
     }
 
     async fn check_build(&self, docker: &Docker, build: &Value) -> Result<(), ToolError> {
@@ -392,6 +366,6 @@ fn refuse_option(docker: &Docker, option: &str) -> Result<(), ToolError> {
 
 fn invalid(error: impl std::fmt::Display) -> ToolError {
     forbidden(format!(
-        "The compose file has a name that is not valid: {error}."
+        "The compose file has a name or a value that is not valid: {error}."
     ))
 }

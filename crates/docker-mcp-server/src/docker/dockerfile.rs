@@ -47,24 +47,31 @@ impl Docker {
     }
 }
 
-/// What is known about the images of a Dockerfile.
-#[derive(Default)]
-pub(crate) struct BuildImages {
+/// The images of a Dockerfile, as far as they are known.
+pub(crate) struct BuildImages<'a> {
     /// Of `FROM`, `COPY --from`, `RUN --mount=from=` and `# syntax=`, without those of earlier stages. A
     /// variable that is not known stays in the name, which makes it invalid.
     pub(crate) names: Vec<String>,
     /// Something by which a builder may use others.
     unclear: Option<&'static str>,
+    build_args: &'a BTreeMap<String, String>,
     args: BTreeMap<String, String>,
     stages: Vec<String>,
 }
 
 /// Reads a Dockerfile.
-pub(crate) fn images(dockerfile: &str, build_args: &BTreeMap<String, String>) -> BuildImages {
-    let mut found = BuildImages::default();
-    if build_args.contains_key("BUILDKIT_SYNTAX") {
-        found.refuse("the build argument BUILDKIT_SYNTAX");
-    }
+pub(crate) fn images<'a>(
+    dockerfile: &str,
+    build_args: &'a BTreeMap<String, String>,
+) -> BuildImages<'a> {
+    let syntax = build_args.get("BUILDKIT_SYNTAX");
+    let mut found = BuildImages {
+        names: Vec::new(),
+        unclear: syntax.map(|_| "the build argument BUILDKIT_SYNTAX"),
+        build_args,
+        args: BTreeMap::new(),
+        stages: Vec::new(),
+    };
     let mut open = String::new();
     for line in dockerfile.trim_start_matches('\u{feff}').lines() {
         let start = line.trim();
@@ -75,27 +82,26 @@ pub(crate) fn images(dockerfile: &str, build_args: &BTreeMap<String, String>) ->
         if start.is_empty() {
             continue;
         }
-        let text = match &*open {
-            "" => start,
-            _ => {
-                // Builders differ in where an instruction ends, so this line may be one.
-                found.continuation(start);
-                line.trim_end()
-            }
+        let text = if open.is_empty() {
+            start
+        } else {
+            // Builders differ in where an instruction ends, so this line may be one.
+            found.instruction(start, true);
+            line.trim_end()
         };
         match text.strip_suffix('\\') {
             Some(begin) if begin.ends_with('\\') => found.refuse("a line that ends in `\\\\`"),
             Some(begin) => open.push_str(begin),
-            None => found.instruction(&(std::mem::take(&mut open) + text), build_args),
+            None => found.instruction(&(std::mem::take(&mut open) + text), false),
         }
     }
     if !open.is_empty() {
-        found.instruction(&open, build_args);
+        found.instruction(&open, false);
     }
     found
 }
 
-impl BuildImages {
+impl BuildImages<'_> {
     fn refuse(&mut self, what: &'static str) {
         self.unclear.get_or_insert(what);
     }
@@ -116,38 +122,25 @@ impl BuildImages {
         }
     }
 
-    fn continuation(&mut self, line: &str) {
-        let (verb, rest) = verb(line);
+    /// Reads an instruction, or a line that continues one and may be one itself.
+    fn instruction(&mut self, line: &str, is_continuation: bool) {
+        let (verb, rest) = split_verb(line);
         match &*verb {
-            "FROM" => self.refuse("a FROM that continues another line"),
-            "ONBUILD" => self.trigger(rest),
-            _ if is_known(&verb) => self.flags(rest, self.stages.len()),
-            _ => {}
-        }
-    }
-
-    fn instruction(&mut self, line: &str, build_args: &BTreeMap<String, String>) {
-        let (verb, rest) = verb(line);
-        match &*verb {
-            "FROM" => self.from(rest, build_args),
-            "ARG" if self.stages.is_empty() => self.arg(rest, build_args),
-            "ONBUILD" => self.trigger(rest),
-            "ADD" | "COPY" | "RUN" if rest.contains("<<") => self.refuse("a heredoc"),
-            _ if is_known(&verb) => self.flags(rest, self.stages.len().saturating_sub(1)),
+            "FROM" if is_continuation => self.refuse("a FROM that continues another line"),
+            "FROM" => self.from(rest),
+            "ARG" if self.stages.is_empty() && !is_continuation => self.arg(rest),
+            "ADD" | "COPY" | "RUN" | "ONBUILD" if rest.contains("<<") => self.refuse("a heredoc"),
+            // It runs in a later build, which has other stages.
+            "ONBUILD" => self.options(split_verb(rest.trim_start()).1, 0),
+            verb if INSTRUCTIONS.split(' ').any(|known| known == verb) => {
+                self.options(rest, self.stages.len().saturating_sub(1));
+            }
+            _ if is_continuation => {}
             _ => self.refuse("a line that is no instruction"),
         }
     }
 
-    /// `ONBUILD`: runs in a later build, which has other stages.
-    fn trigger(&mut self, rest: &str) {
-        let (_, rest) = verb(rest.trim_start());
-        if rest.contains("<<") {
-            self.refuse("a heredoc");
-        }
-        self.flags(rest, 0);
-    }
-
-    fn arg(&mut self, rest: &str, build_args: &BTreeMap<String, String>) {
+    fn arg(&mut self, rest: &str) {
         for word in rest.split_whitespace() {
             let (name, default) = word.split_once('=').unwrap_or((word, ""));
             let unquoted = default
@@ -157,16 +150,16 @@ impl BuildImages {
             if default.contains(QUOTES) || !is_variable(name) || self.args.contains_key(name) {
                 self.refuse("an ARG that is quoted in parts, or set twice");
             }
-            let default = || self.expand(default, build_args);
-            let value = build_args.get(name).cloned().unwrap_or_else(default);
+            let value = self.build_args.get(name).cloned();
+            let value = value.unwrap_or_else(|| self.expand(default));
             self.args.insert(name.to_owned(), value);
         }
     }
 
-    fn from(&mut self, rest: &str, build_args: &BTreeMap<String, String>) {
+    fn from(&mut self, rest: &str) {
         let words = rest.split_whitespace();
         let mut words = words.skip_while(|word| word.starts_with("--"));
-        let name = self.expand(words.next().unwrap_or_default(), build_args);
+        let name = self.expand(words.next().unwrap_or_default());
         let (kind, stage) = (words.next(), words.next().unwrap_or_default());
         let is_as = kind.is_none_or(|word| word.eq_ignore_ascii_case("as"));
         if rest.contains(QUOTES) || !is_as || words.next().is_some() {
@@ -179,7 +172,7 @@ impl BuildImages {
     }
 
     /// Reads the options of an instruction, which may name the first `stages` stages.
-    fn flags(&mut self, rest: &str, stages: usize) {
+    fn options(&mut self, rest: &str, stages: usize) {
         let words = rest.split_whitespace();
         for word in words.take_while(|word| word.starts_with("--")) {
             if word.contains(QUOTES) {
@@ -189,9 +182,8 @@ impl BuildImages {
             let parts = word[if is_mount { 8 } else { 2 }..].split(',');
             let parts = parts.filter_map(|part| part.split_once('='));
             for (_, name) in parts.filter(|(key, _)| key.eq_ignore_ascii_case("from")) {
-                let known = &self.stages[..stages];
                 let is_number = name.parse().is_ok_and(|at: usize| at < stages);
-                if !is_number && !known.contains(&name.to_ascii_lowercase()) {
+                if !is_number && !self.stages[..stages].contains(&name.to_ascii_lowercase()) {
                     self.names.push(name.to_owned());
                 }
             }
@@ -199,43 +191,33 @@ impl BuildImages {
     }
 
     /// `text` with `$name`, `${name}` and `${name:-default}` replaced by values, as far as they are known.
-    fn expand(&self, text: &str, build_args: &BTreeMap<String, String>) -> String {
+    fn expand(&self, text: &str) -> String {
         let Some((head, rest)) = text.split_once('$') else {
             return text.to_owned();
         };
-        let (name, default, tail) =
-            match rest.strip_prefix('{').and_then(|rest| rest.split_once('}')) {
-                Some((inside, tail)) => match inside.split_once(":-") {
-                    Some((name, default)) => (name, default, tail),
-                    None => (inside, "", tail),
-                },
-                None => {
-                    let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
-                    let (name, tail) = rest.split_at(end.unwrap_or(rest.len()));
-                    (name, "", tail)
-                }
-            };
+        let braces = rest.strip_prefix('{').and_then(|rest| rest.split_once('}'));
+        let (name, tail) = braces.unwrap_or_else(|| {
+            let end = rest.find(|c: char| !c.is_ascii_alphanumeric() && c != '_');
+            rest.split_at(end.unwrap_or(rest.len()))
+        });
+        let (name, default) = name.split_once(":-").unwrap_or((name, ""));
         let value = match self.args.get(name) {
             Some(value) if !value.is_empty() => value,
-            None if build_args.contains_key(name) => "",
+            None if self.build_args.contains_key(name) => "",
             _ => default,
         };
         // The builder sets these itself.
         let is_own = name.starts_with("TARGET") || name.starts_with("BUILD");
-        if value.is_empty() || is_own || !is_variable(name) {
-            return text.to_owned();
+        match value {
+            value if value.is_empty() || is_own || !is_variable(name) => text.to_owned(),
+            value => format!("{head}{value}{}", self.expand(tail)),
         }
-        format!("{head}{value}{}", self.expand(tail, build_args))
     }
 }
 
-fn verb(line: &str) -> (String, &str) {
+fn split_verb(line: &str) -> (String, &str) {
     let (verb, rest) = line.split_once(char::is_whitespace).unwrap_or((line, ""));
     (verb.to_ascii_uppercase(), rest)
-}
-
-fn is_known(verb: &str) -> bool {
-    INSTRUCTIONS.split(' ').any(|known| known == verb)
 }
 
 fn is_variable(name: &str) -> bool {
@@ -247,108 +229,70 @@ fn is_variable(name: &str) -> bool {
 mod tests {
     use super::*;
 
-    fn found(dockerfile: &str) -> BuildImages {
-        images(
-            dockerfile,
-            &BTreeMap::from([("B".to_owned(), "given".to_owned())]),
-        )
+    /// The names, and whether they are all; lines are separated by `;`.
+    fn found(dockerfile: &str) -> (String, bool) {
+        let args = BTreeMap::from([("B".to_owned(), "given".to_owned())]);
+        let text = dockerfile.replace(';', "\n");
+        let found = images(&text, &args);
+        let valid = found.names.iter().all(|name| ImageName::new(name).is_ok());
+        (found.names.join(" "), valid && found.unclear.is_none())
     }
 
     #[test]
     fn images_of_a_dockerfile_are_found() {
-        for (dockerfile, expected) in [
-            (
-                "FROM a:1\nRUN x\nFROM b AS c\nFROM c\nCOPY --from=c / /",
-                "a:1 b",
-            ),
-            (
-                "from --platform=$X a as s\nFROM s\ncopy --chown=1 --from=S / /\nCOPY --from=0 / /",
-                "a",
-            ),
+        for row in [
+            r"FROM a:1;RUN x;FROM b AS c;FROM c;COPY --from=c / / = a:1 b",
+            r"from --platform=$X a as s;FROM s;copy --chown=1 --from=S / /;COPY --from=0 / / = a",
             // The stage itself, and later ones, are images.
-            (
-                "FROM a AS s\nCOPY --from=s / /\nCOPY --from=0 / /\nFROM b AS t",
-                "a s 0 b",
-            ),
-            ("FROM a AS s\nONBUILD COPY --from=s / /", "a s"),
-            (
-                "# syntax=docker/dockerfile:1.7\nFROM a",
-                "docker/dockerfile:1.7 a",
-            ),
-            (
-                "FROM a\nRUN x && \\\n  # note\n\n  y\nCOPY \\\n  --from=b / /",
-                "a b",
-            ),
-            (
-                "FROM a\nCOPY --fr\\\nom=b / /\nCOPY --chown=c\\\n --from=d / /",
-                "a b d",
-            ),
-            ("FR\\\nOM \\\n# note\n\n  a\\\nb", "ab"),
+            r"FROM a AS s;COPY --from=s / /;COPY --from=0 / /;FROM b AS t = a s 0 b",
+            r"FROM a AS s;FROM b;ONBUILD COPY --from=s / / = a b s",
+            r"# syntax=docker/dockerfile:1.7;FROM a = docker/dockerfile:1.7 a",
+            r"FROM a;RUN x && \;  # note;;  y;COPY \;  --from=b / / = a b",
+            r"FROM a;COPY --fr\;om=b / /;COPY --chown=c\; --from=d / / = a b d",
+            r"FR\;OM \;# note;;  a\;b = ab",
             // An instruction to some builders.
-            ("FROM a\nRUN x \\\nCOPY --from=b / /", "a b"),
-            (
-                "ARG A=\"x\"\nARG B=no\nARG C=$A/y\nFROM $A\nFROM ${B}:1\nFROM $C\nFROM ${D:-d}\nFROM ${A:-e}",
-                "x given:1 x/y d x",
-            ),
-            (
-                "FROM scratch\nRUN --mount=type=bind,From=m,target=/x --network=none y\nRUN --MOUNT=from=n",
-                "m n",
-            ),
-            ("\u{feff}FROM a\r\nRUN x\r\n", "a"),
+            r"FROM a AS s;RUN x \;COPY --from=b / /;RUN x \;COPY --from=s / / = a b s",
+            r#"ARG A="x";ARG B=no C=$A/y;FROM $A;FROM ${B}:1;FROM $C = x given:1 x/y"#,
+            r"ARG A=x;FROM ${D:-d};FROM ${A:-e} = d x",
+            r"FROM scratch;RUN --mount=type=bind,From=m:T,target=/x --network=none y = m:T",
         ] {
-            let found = found(dockerfile);
-            assert_eq!(found.names.join(" "), expected, "{dockerfile}");
-            assert_eq!(found.unclear, None, "{dockerfile}");
+            let (dockerfile, expected) = row.rsplit_once(" = ").unwrap();
+            assert_eq!(found(dockerfile), (expected.to_owned(), true), "{row}");
         }
+        assert_eq!(found("\u{feff}FROM a\r;RUN x\r;"), ("a".to_owned(), true));
     }
 
     #[test]
     fn what_only_the_builder_knows_is_refused() {
         for dockerfile in [
-            "# escape=`\nFROM a",
-            "#!/x\n# Escape = \\\nFROM a",
-            "# syntax=evil/frontend\nFROM a",
-            "// syntax=evil/frontend\nFROM a",
-            "FROM a\nRUN x \\\nFROM b",
-            "FROM a\nRUN <<EOF\nFROM b\nEOF",
-            "FROM a\nONBUILD COPY <<EOF /x",
-            "FROM a\nRUN x \\\\\nFROM b",
-            "FROM 'a'",
-            "FROM a b",
-            "FROM a AS b c",
-            "FROM a\nCOPY --fr'o'm=b / /",
-            "FROM a\nRUN --mount=type=bind,\"from=b\" x",
-            "ARG A='$B'\nFROM a",
-            "ARG A=\"x B=b y\"\nFROM a",
-            "ARG A=a\nARG A=b\nFROM $A",
-            "FROM a\nEVIL b",
+            r"# escape=`;FROM a",
+            r"#!/x;# Escape = \;FROM a",
+            r"# syntax=evil/frontend;FROM a",
+            r"// syntax=evil/frontend;FROM a",
+            r"FROM a;RUN x \;FROM b",
+            r"FROM a;RUN <<EOF;FROM b;EOF",
+            r"FROM a;ONBUILD COPY <<EOF /x",
+            r"FROM a;RUN x \\;FROM b",
+            r"FROM 'a'",
+            r"FROM a b",
+            r"FROM a AS b c",
+            r"FROM a;COPY --fr'o'm=b / /",
+            r#"FROM a;RUN --mount=type=bind,"from=b" x"#,
+            r"ARG A=a;FROM a;COPY --from=$A / /",
+            r"ARG A='$B';FROM a",
+            r#"ARG A="x B=b y";FROM a"#,
+            r"ARG A=a;ARG A=b;FROM $A",
+            r"FROM a;EVIL b",
         ] {
-            assert!(found(dockerfile).unclear.is_some(), "{dockerfile}");
+            assert!(!found(dockerfile).1, "{dockerfile}");
+        }
+        for name in "$UNKNOWN b$UNKNOWN ${A#y} ${A:+x} ${A-x} ${A#x:-y} ${E:-${A}} $E \
+            ${TARGETARCH:-x} ${B:-x}"
+            .split_whitespace()
+        {
+            assert!(!found(&format!("ARG A=a;ARG E;FROM {name}")).1, "{name}");
         }
         let args = BTreeMap::from([("BUILDKIT_SYNTAX".to_owned(), "evil".to_owned())]);
         assert!(images("FROM a", &args).unclear.is_some());
-        // A name with a variable is not valid.
-        for name in [
-            "$UNKNOWN",
-            "b$UNKNOWN",
-            "${A#y}",
-            "${A:+x}",
-            "${A-x}",
-            "${A#x:-y}",
-            "${E:-${A}}",
-            "$E",
-            "${TARGETARCH:-x}",
-            "${B:-x}",
-        ] {
-            let found = found(&format!("ARG A=a\nARG E\nFROM {name}"));
-            let valid = found.names.iter().all(|name| ImageName::new(name).is_ok());
-            assert!(
-                !valid || found.unclear.is_some(),
-                "{name}: {:?}",
-                found.names
-            );
-        }
-        let copied = found("ARG A=a\nFROM a\nCOPY --from=$A / /").names;
-        assert_eq!(copied, ["a", "$A"]);
     }
 }

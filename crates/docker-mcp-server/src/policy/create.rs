@@ -147,28 +147,6 @@ mod tests {
     /// Each exception allows only what it names; `privileged` includes the further options.
     #[test]
     fn privileges_are_refused_unless_allowed() {
-        let added = ["cap_net_admin".to_owned()];
-        let more = ["NET_ADMIN", "CAP_SYS_ADMIN"].map(str::to_owned);
-        let namespaces = |modes: &[&'static str]| PrivilegeRequest {
-            namespaces: modes.to_vec(),
-            ..PrivilegeRequest::default()
-        };
-        let capabilities = |capabilities| PrivilegeRequest {
-            capabilities,
-            ..PrivilegeRequest::default()
-        };
-        let binds = |paths: &[&'static str]| PrivilegeRequest {
-            binds: paths.to_vec(),
-            ..PrivilegeRequest::default()
-        };
-        let privileged = PrivilegeRequest {
-            privileged: true,
-            ..PrivilegeRequest::default()
-        };
-        let others = PrivilegeRequest {
-            others: vec!["Devices".to_owned()],
-            ..PrivilegeRequest::default()
-        };
         let namespace = "a namespace of the host or of another container";
         let capability = "an added capability";
         let mount = "this path of the host as a mount";
@@ -181,42 +159,61 @@ mod tests {
             "{}",
         ]
         .map(exceptions);
-        for (request, needed, option) in [
-            (PrivilegeRequest::default(), None, ""),
-            (namespaces(&["bridge", "private", "none"]), None, ""),
+        for (kind, words, needed, option) in [
+            ("", "", None, ""),
+            ("namespaces", "bridge private none", None, ""),
             (
-                namespaces(&["private", "host"]),
+                "namespaces",
+                "private host",
                 Some("host_namespaces"),
                 namespace,
             ),
             (
-                namespaces(&["container:x"]),
+                "namespaces",
+                "container:x",
                 Some("host_namespaces"),
                 namespace,
             ),
             (
-                namespaces(&["ns:/run/netns/x"]),
+                "namespaces",
+                "ns:/run/netns/x",
                 Some("host_namespaces"),
                 namespace,
             ),
-            (privileged, Some("privileged"), "privileged: true"),
-            (capabilities(&added), Some("capabilities"), capability),
-            (capabilities(&more), Some("no exception"), capability),
-            (binds(&["/srv/x", "/data"]), Some("binds"), mount),
-            (binds(&["/srv/x", "/etc"]), Some("no exception"), mount),
-            (others, Some("privileged"), "Devices"),
+            ("privileged", "", Some("privileged"), "privileged: true"),
+            (
+                "capabilities",
+                "cap_net_admin",
+                Some("capabilities"),
+                capability,
+            ),
+            (
+                "capabilities",
+                "NET_ADMIN CAP_SYS_ADMIN",
+                Some("none"),
+                capability,
+            ),
+            ("binds", "/srv/x /data", Some("binds"), mount),
+            ("binds", "/srv/x /etc", Some("none"), mount),
+            ("others", "Devices", Some("privileged"), "Devices"),
         ] {
+            let words: Vec<&str> = words.split(' ').collect();
+            let texts: Vec<String> = words.iter().map(ToString::to_string).collect();
+            let mut request = PrivilegeRequest::default();
+            match kind {
+                "namespaces" => request.namespaces = words,
+                "capabilities" => request.capabilities = &texts,
+                "binds" => request.binds = words,
+                "others" => request.others.clone_from(&texts),
+                kind => request.privileged = !kind.is_empty(),
+            }
             for (name, exceptions) in names.iter().zip(&all) {
                 let is_allowed = needed.is_none_or(|needed| needed == *name);
-                match exceptions.check(&request) {
-                    Ok(()) => assert!(is_allowed, "{name}: {request:?}"),
-                    Err(error) => {
-                        assert!(!is_allowed, "{name}: {request:?}");
-                        let start =
-                            format!("This server does not create containers with {option}:");
-                        assert!(error.message().starts_with(&start), "{error}");
-                    }
-                }
+                let checked = exceptions.check(&request);
+                assert_eq!(checked.is_ok(), is_allowed, "{name}: {request:?}");
+                let start = format!("This server does not create containers with {option}:");
+                let text = checked.err().map(|error| error.message().to_owned());
+                assert!(text.is_none_or(|text| text.starts_with(&start)), "{name}");
             }
         }
     }
@@ -233,27 +230,24 @@ mod tests {
         symlink("/etc", inner.join("link")).unwrap();
         symlink(&inner, dir.join("root")).unwrap();
         let [inner, root] = [inner, dir.join("root")].map(|path| path.to_str().unwrap().to_owned());
-        for (allowed, below, has_link) in [
-            (&inner, "", false),
-            (&inner, "/folder", false),
-            (&inner, "/folder/new/deep", false),
-            (&inner, "/link", true),
-            (&inner, "/link/a/b/c", true),
-            // The operator may allow a link.
-            (&root, "", false),
-            (&root, "/folder", false),
-            (&root, "/link/a", true),
+        // The operator may allow a link.
+        for (allowed, plain, linked) in [
+            (&inner, ",/folder,/folder/new/deep", "/link,/link/a/b/c"),
+            (&root, ",/folder", "/link/a"),
         ] {
             let exceptions = exceptions(&format!(r#"{{"binds":["{allowed}"]}}"#));
-            let path = format!("{allowed}{below}");
-            for sees_host in [true, false] {
-                let request = PrivilegeRequest {
-                    binds: vec![&path],
-                    sees_host,
-                    ..PrivilegeRequest::default()
-                };
-                let is_refused = exceptions.check(&request).is_err();
-                assert_eq!(is_refused, has_link && sees_host, "{path}");
+            let plain = plain.split(',').map(|below| (below, false));
+            for (below, has_link) in plain.chain(linked.split(',').map(|below| (below, true))) {
+                let path = format!("{allowed}{below}");
+                for sees_host in [true, false] {
+                    let request = PrivilegeRequest {
+                        binds: vec![&path],
+                        sees_host,
+                        ..PrivilegeRequest::default()
+                    };
+                    let is_refused = exceptions.check(&request).is_err();
+                    assert_eq!(is_refused, has_link && sees_host, "{path}");
+                }
             }
         }
         std::fs::remove_dir_all(&dir).unwrap();

@@ -65,7 +65,7 @@ impl ComposeProject {
             .run(docker, call, deadline, &arguments, input)
             .await?;
         if !config.succeeded {
-            return Err(failed(docker, &name, &config.text));
+            return Err(failed(docker, &name, "is not valid", &config.text));
         }
         Ok(Self {
             model: ComposeModel::parse(&config.stdout)?,
@@ -110,17 +110,15 @@ impl ComposeProject {
         let result = result.await?;
         match result.succeeded {
             true => Ok(newest_lines(&result.text, MAX_BYTES).to_owned()),
-            false => Err(failed(docker, &self.name, &result.text)),
+            false => Err(failed(docker, &self.name, "did not come up", &result.text)),
         }
     }
 }
 
-fn failed(docker: &Docker, project: &str, output: &str) -> ToolError {
+fn failed(docker: &Docker, project: &str, what: &str, output: &str) -> ToolError {
     let output = docker.redactor().text(output);
     let output = newest_lines(&output, MAX_BYTES);
-    ToolError::upstream(format!(
-        "`{project}` did not come up. Compose said:\n{output}"
-    ))
+    ToolError::upstream(format!("`{project}` {what}. Compose said:\n{output}"))
 }
 
 /// The project name that compose derives from a directory.

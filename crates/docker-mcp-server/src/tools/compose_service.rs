@@ -22,7 +22,7 @@ pub(super) struct ComposeService {
     project: ObjectName,
     /// Default: all.
     service: Option<String>,
-    /// What to do; pulled images are used by the next compose_up.
+    /// `pull` is for the next compose_up.
     action: ServiceAction,
 }
 

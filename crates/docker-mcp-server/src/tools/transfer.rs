@@ -142,27 +142,33 @@ impl Layers {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     #[test]
     fn layers_add_up() {
-        let line = |json| serde_json::from_str::<CreateImageInfo>(json).unwrap();
         let mut layers = Layers::default();
-        for (text, expected) in [
+        for (id, status, detail, expected) in [
             (
-                r#"{"status":"Downloading","id":"a","progressDetail":{"current":5,"total":10}}"#,
+                "a",
+                "Downloading",
+                json!({"current": 5, "total": 10}),
                 (5, 10),
             ),
             (
-                r#"{"status":"Downloading","id":"b","progressDetail":{"current":1,"total":90}}"#,
+                "b",
+                "Downloading",
+                json!({"current": 1, "total": 90}),
                 (6, 100),
             ),
-            (
-                r#"{"status":"Download complete","id":"a","progressDetail":{}}"#,
-                (11, 100),
-            ),
+            ("a", "Download complete", json!({}), (11, 100)),
         ] {
-            assert_eq!(layers.advance(&line(text)), expected);
+            let line = json!({"id": id, "status": status, "progressDetail": detail});
+            assert_eq!(
+                layers.advance(&serde_json::from_value(line).unwrap()),
+                expected
+            );
         }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use futures_util::stream::{self, BoxStream};
 use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
 use tokio::process::Command;
 
@@ -85,18 +86,12 @@ impl Compose {
         if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
             tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
         }
-        let (stdout, stderr) = (child.stdout.take(), child.stderr.take());
-        let (mut out, mut err) = (Lines::new(stdout), Lines::new(stderr));
+        let stdout = child.stdout.take().map(|output| lines(output, true));
+        let stderr = child.stderr.take().map(|output| lines(output, false));
+        let mut lines = stream::select_all(stdout.into_iter().chain(stderr));
         let (mut text, mut model, mut count) = (String::new(), String::new(), 0.0);
         let redactor = docker.redactor();
         loop {
-            let next = async {
-                tokio::select! {
-                    Some(line) = out.next() => Some((line, true)),
-                    Some(line) = err.next() => Some((line, false)),
-                    else => None,
-                }
-            };
             let ended = |seconds| {
                 format!(
                     "Compose did not end within {seconds} s and was ended; what it has started \
@@ -104,9 +99,8 @@ impl Compose {
                     redactor.text(&text)
                 )
             };
-            let Some((line, is_stdout)) = deadline.run(call, next, ended).await? else {
-                break;
-            };
+            let next = deadline.run(call, lines.next(), ended).await?;
+            let Some((line, is_stdout)) = next else { break };
             if is_stdout && model.len() < MAX_STDOUT_BYTES {
                 model.push_str(&line);
                 model.push('\n');
@@ -148,20 +142,15 @@ impl Compose {
     }
 }
 
-/// The lines of one output.
-struct Lines(Option<tokio::io::Lines<BufReader<Box<dyn AsyncRead + Send + Unpin>>>>);
-
-impl Lines {
-    fn new(output: Option<impl AsyncRead + Send + Unpin + 'static>) -> Self {
-        Self(output.map(|output| {
-            let output: Box<dyn AsyncRead + Send + Unpin> = Box::new(output);
-            BufReader::new(output).lines()
-        }))
-    }
-
-    /// The next line; `None` at the end, or if it is not UTF-8.
-    async fn next(&mut self) -> Option<String> {
-        let line = self.0.as_mut()?.next_line().await;
-        line.ok().flatten()
-    }
+/// The lines of an output, to its end or the first that is not UTF-8.
+fn lines(
+    output: impl AsyncRead + Send + Unpin + 'static,
+    is_stdout: bool,
+) -> BoxStream<'static, (String, bool)> {
+    let lines = BufReader::new(output).lines();
+    let lines = stream::unfold(lines, move |mut lines| async move {
+        let line = lines.next_line().await.ok().flatten()?;
+        Some(((line, is_stdout), lines))
+    });
+    lines.boxed()
 }

@@ -35,13 +35,7 @@ const LISTS: [&str; 8] = [
     "prune",
 ];
 /// Tools of compose projects, which have tests of their own.
-const COMPOSE: [&str; 5] = [
-    "compose_up",
-    "compose_down",
-    "compose_config",
-    "compose_service",
-    "get_compose_logs",
-];
+const COMPOSE: &str = "compose_up compose_down compose_config compose_service get_compose_logs";
 /// Arguments that name no object of the engine.
 const NO_OBJECTS: [&str; 2] = ["labels", "network of create_network"];
 
@@ -299,15 +293,8 @@ async fn lists_show_no_hidden_object() {
     for tool in LISTS[..6].iter().chain(&["list_networks", "list_volumes"]) {
         assert_lacks(&call(&bounded, tool, json!({})).await.to_string(), name);
     }
-    for (tool, arguments) in [
-        ("get_compose_logs", json!({"project": name})),
-        ("compose_down", json!({"project": name})),
-        (
-            "compose_service",
-            json!({"project": name, "action": "start"}),
-        ),
-    ] {
-        let text = fail(&bounded, tool, arguments).await;
+    for tool in ["get_compose_logs", "compose_down"] {
+        let text = fail(&bounded, tool, json!({"project": name})).await;
         assert!(text.contains("There is no compose project"), "{text}");
     }
     lab.remove(&other).await;
@@ -385,7 +372,7 @@ fn every_tool_has_a_row() {
     }
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();
-        if LISTS.contains(&name) || COMPOSE.contains(&name) {
+        if LISTS.contains(&name) || COMPOSE.split(' ').any(|it| it == name) {
             continue;
         }
         let has_row = covered.iter().any(|(tool, _)| tool == name);

@@ -133,18 +133,21 @@ async fn selected_services_are_built_and_started() {
 async fn errors_of_compose_are_returned() {
     let shop = Folder::new();
     let wrong = [
-        ("services:\n  web:\n    imagee: busybox:test\n", "imagee"),
+        (
+            "services:\n  web:\n    imagee: busybox:test\n",
+            ["is not valid", "imagee"],
+        ),
         (
             "services:\n  web:\n    image: mcp-test-nowhere.invalid/x:1\n",
-            "mcp-test-nowhere.invalid",
+            ["did not come up", "mcp-test-nowhere.invalid"],
         ),
-        ("services: [", "yaml"),
+        ("services: [", ["is not valid", "yaml"]),
     ];
     for lab in labs(&shop).await {
-        for (file, word) in wrong {
+        for (file, [what, word]) in wrong {
             shop.write("compose.yml", file);
             let arguments = json!({"directory": shop.path(), "project": lab.name("bad")});
-            fails_with!(lab, "compose_up", arguments, "did not come up", word);
+            fails_with!(lab, "compose_up", arguments, what, word);
         }
         let listed = succeed(&lab, "list_compose_projects", json!({})).await;
         assert!(!names(&listed).contains(&lab.name("bad")), "{listed}");
