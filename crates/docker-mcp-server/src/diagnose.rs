@@ -238,38 +238,32 @@ mod tests {
         }
     }
 
+    /// The exit code, whether the kernel ended it for lack of memory, the events, and the cause.
+    const ENDS: &str = "137 true  -> oom_killed
+        137 false start kill:signal=9 die:exitCode=137 -> killed
+        0 false kill:signal=15 die:exitCode=0 stop -> stopped
+        0 false  -> finished
+        1 false  -> app_error
+        139 false  -> crashed";
+
     #[test]
     fn engines_of_2026_are_diagnosed() {
-        let ended = |code, oom| {
-            json!({"Status": "exited", "ExitCode": code, "OOMKilled": oom, "Error": "",
-                "StartedAt": "2026-03-01T10:00:00Z", "FinishedAt": "2026-03-01T10:00:09Z"})
-        };
-        // Since 1.52 events have no `status`, `id` and `from`.
-        let event = |action: &str, more| {
-            json!({"Type": "container", "Action": action, "scope": "local", "time": 1_772_359_209,
-                "timeNano": 1_772_359_209_000_000_000_i64, "Actor": {"ID": "a".repeat(64), "Attributes": more}})
-        };
-        let kill = json!([
-            event("start", json!({})),
-            event("kill", json!({"signal": "9"})),
-            event("die", json!({"exitCode": "137", "execDuration": "9"})),
-        ]);
-        let stop = json!([
-            event("kill", json!({"signal": "15"})),
-            event("die", json!({"exitCode": "0"})),
-            event("stop", json!({})),
-        ]);
-        let cases = [
-            (ended(137, true), json!([]), Cause::OomKilled),
-            (ended(137, false), kill, Cause::Killed),
-            (ended(0, false), stop, Cause::Stopped),
-            (ended(0, false), json!([]), Cause::Finished),
-            (ended(1, false), json!([]), Cause::AppError),
-            (ended(139, false), json!([]), Cause::Crashed),
-        ];
-        for (state, events, cause) in cases {
-            let findings = conclude(&facts(state.clone(), events), None);
-            assert_eq!(findings[0].cause, cause, "{state}");
+        for row in ENDS.lines() {
+            let (end, cause) = row.trim().split_once(" -> ").unwrap();
+            let mut words = end.split_whitespace();
+            let code: i64 = words.next().unwrap().parse().unwrap();
+            let oom = words.next() == Some("true");
+            let state = json!({"Status": "exited", "ExitCode": code, "OOMKilled": oom, "Error": "",
+                "StartedAt": "2026-03-01T10:00:00Z", "FinishedAt": "2026-03-01T10:00:09Z"});
+            // Since 1.52 events have no `status`, `id` and `from`.
+            let events = words.map(|word| {
+                let (action, more) = word.split_once(':').unwrap_or((word, "execDuration=9"));
+                let (key, value) = more.split_once('=').unwrap();
+                json!({"Type": "container", "Action": action, "scope": "local", "time": 1_772_359_209,
+                    "timeNano": 1_772_359_209_000_000_000_i64, "Actor": {"ID": "a".repeat(64), "Attributes": {key: value}}})
+            });
+            let findings = conclude(&facts(state, events.collect()), None);
+            assert_eq!(Some(findings[0].cause), finding::parsed(cause), "{row}");
         }
     }
 }

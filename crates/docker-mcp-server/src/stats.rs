@@ -127,44 +127,31 @@ pub(crate) async fn counters(
 mod tests {
     use super::*;
 
-    fn read(json: &str) -> Counters {
-        serde_json::from_str(json).unwrap()
-    }
-
     #[test]
-    fn usage_is_read_from_cgroup_v1() {
-        let before =
-            r#"{"cpu_stats":{"cpu_usage":{"total_usage":1000000},"system_cpu_usage":2000000000}}"#;
-        let after = r#"{"cpu_stats":{"cpu_usage":{"total_usage":251000000,"percpu_usage":[1,2]},
+    fn usage_is_read_from_both_versions_of_cgroups() {
+        let v1 = r#"{"cpu_stats":{"cpu_usage":{"total_usage":251000000,"percpu_usage":[1,2]},
             "system_cpu_usage":3000000000,"online_cpus":2},
             "memory_stats":{"usage":5000,"max_usage":9000,"limit":10000,"stats":{"total_inactive_file":1000,"inactive_file":7}},
             "pids_stats":{"current":3},"networks":{"eth0":{"rx_bytes":1,"tx_bytes":2},"eth1":{"rx_bytes":10,"tx_bytes":20}},
             "blkio_stats":{"io_service_bytes_recursive":[{"op":"Read","value":5},{"op":"Write","value":6}]}}"#;
-        let usage = Usage::between(&read(before), &read(after));
-        let expected = Usage {
-            cpu_percent: 50.0,
-            memory_bytes: 4000,
-            memory_limit_bytes: 10_000,
-            memory_percent: 40.0,
-            pids: 3,
-            net_received_bytes: 11,
-            net_sent_bytes: 22,
-            disk_read_bytes: 5,
-            disk_written_bytes: 6,
-            throttled_percent: 0.0,
-        };
-        assert_eq!(usage, expected);
-    }
-
-    #[test]
-    fn usage_is_read_from_cgroup_v2_and_is_zero_after_the_end() {
         let v2 = r#"{"cpu_stats":{"cpu_usage":{"total_usage":300,"usage_in_kernelmode":1},"system_cpu_usage":3000,"online_cpus":4},
             "memory_stats":{"usage":5000,"limit":10000,"stats":{"anon":1,"inactive_file":500}},
             "blkio_stats":{"io_service_bytes_recursive":[{"op":"read","value":5}]}}"#;
-        let zero = read(r#"{"cpu_stats":{"system_cpu_usage":2000}}"#);
-        let usage = Usage::between(&zero, &read(v2));
-        let seen = (usage.cpu_percent, usage.memory_bytes, usage.disk_read_bytes);
-        assert_eq!(seen, (120.0, 4500, 5));
-        assert_eq!(Usage::between(&read(v2), &read("{}")), Usage::default());
+        let before_v1 =
+            r#"{"cpu_stats":{"cpu_usage":{"total_usage":1000000},"system_cpu_usage":2000000000}}"#;
+        let before_v2 = r#"{"cpu_stats":{"system_cpu_usage":2000}}"#;
+        // CPU in percent, memory, its limit, its percent, processes, received, sent, read, written, throttled.
+        for (before, after, expected) in [
+            (before_v1, v1, "[50.0,4000,10000,40.0,3,11,22,5,6,0.0]"),
+            (before_v2, v2, "[120.0,4500,10000,45.0,0,0,0,5,0,0.0]"),
+            (v2, "{}", "[0.0,0,0,0.0,0,0,0,0,0,0.0]"),
+        ] {
+            let [before, after] = [before, after].map(|json| serde_json::from_str(json).unwrap());
+            let usage = serde_json::to_value(Usage::between(&before, &after)).unwrap();
+            let names = "cpu_percent memory_bytes memory_limit_bytes memory_percent pids \
+                net_received_bytes net_sent_bytes disk_read_bytes disk_written_bytes throttled_percent";
+            let values: Vec<_> = names.split(' ').map(|name| &usage[name]).collect();
+            assert_eq!(serde_json::to_string(&values).unwrap(), expected);
+        }
     }
 }

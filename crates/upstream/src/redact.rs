@@ -39,6 +39,11 @@ impl Redactor {
         }
     }
 
+    /// Whether secrets are hidden.
+    pub fn is_enabled(&self) -> bool {
+        self.is_enabled
+    }
+
     /// Returns the redactor, which also hides the values of these settings wherever they appear, if
     /// their names are those of secrets.
     #[must_use]

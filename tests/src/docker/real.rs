@@ -2,6 +2,7 @@
 
 mod budgets;
 mod canaries;
+mod canary_shapes;
 mod diagnose;
 mod diagnose_score;
 mod notifications;

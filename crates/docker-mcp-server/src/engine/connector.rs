@@ -22,7 +22,7 @@ use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
+use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
@@ -231,13 +231,14 @@ impl Connector {
             #[cfg(not(windows))]
             Target::Pipe(path) => return Err(unsupported(path)),
         };
-        let connection = Connection {
+        let (stream, writer) = tokio::io::split(stream);
+        let reader = Limited {
             stream,
             left: limit,
             limit,
             _ssh: ssh,
         };
-        Ok((connection, opening))
+        Ok((tokio::io::join(reader, writer), opening))
     }
 }
 
@@ -270,15 +271,17 @@ trait Duplex: AsyncRead + AsyncWrite + Send + Unpin {}
 
 impl<T: AsyncRead + AsyncWrite + Send + Unpin> Duplex for T {}
 
-/// A connection that reads at most `limit` bytes.
-struct Connection {
-    stream: Box<dyn Duplex>,
+/// A connection, and its half that reads at most `limit` bytes.
+type Connection = Join<Limited, WriteHalf<Box<dyn Duplex>>>;
+
+struct Limited {
+    stream: ReadHalf<Box<dyn Duplex>>,
     left: u64,
     limit: u64,
     _ssh: Option<SshProcess>,
 }
 
-impl AsyncRead for Connection {
+impl AsyncRead for Limited {
     fn poll_read(
         mut self: Pin<&mut Self>,
         cx: &mut Context<'_>,
@@ -292,23 +295,5 @@ impl AsyncRead for Connection {
             None => return Poll::Ready(Err(io::Error::other(EngineError::TooLarge(self.limit)))),
         }
         Poll::Ready(Ok(()))
-    }
-}
-
-impl AsyncWrite for Connection {
-    fn poll_write(
-        mut self: Pin<&mut Self>,
-        cx: &mut Context<'_>,
-        bytes: &[u8],
-    ) -> Poll<io::Result<usize>> {
-        Pin::new(&mut self.stream).poll_write(cx, bytes)
-    }
-
-    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
-    }
-
-    fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_shutdown(cx)
     }
 }

@@ -78,58 +78,40 @@ impl EngineError {
     /// The tool error. For a change (`action`), a timeout or a broken connection leaves open whether
     /// it happens. `Engine::explain_about` handles objects that do not exist.
     pub(super) fn explain(self, target: &Target, action: Option<&Action<'_>>) -> ToolError {
-        let (kind, text, source) = match (self, action) {
-            (Self::Unreachable(problem, source), _) => {
-                let mut text = problem.advice().replace("TARGET", &target.to_string());
-                if problem == ConnectProblem::Ssh {
-                    let said = truncate(&source.to_string(), MAX_MESSAGE);
-                    text = format!("{text} ssh said: {said}");
-                }
-                let kind = match problem {
-                    ConnectProblem::Permission => Unauthorized,
-                    _ => Unavailable,
-                };
-                (kind, text, Some(source))
-            }
-            (Self::Refused { status, message }, _) => return refusal(status, &message),
-            (Self::Timeout(limit), None) => {
-                let seconds = limit.as_secs();
-                let text = format!(
-                    "The Docker Engine at {target} did not answer within {seconds} s. It may be busy: try again later."
-                );
-                (Timeout, text, None)
-            }
-            (Self::Timeout(limit), Some(Action { verb, name, .. })) => {
-                let seconds = limit.as_secs();
-                let text = format!(
-                    "The Docker Engine did not confirm within {seconds} s the request to {verb} `{name}`. {UNCERTAIN}"
-                );
-                (Timeout, text, None)
-            }
-            (Self::Unreadable(source), None) => {
-                let text = format!(
-                    "The reply from {target} was incomplete, or it is not a Docker Engine. Check DOCKER_HOST, or try again."
-                );
-                (Upstream, text, Some(source))
-            }
-            (Self::Unreadable(source), Some(Action { verb, name, .. })) => {
-                let text = format!(
-                    "The connection broke while the Docker Engine was asked to {verb} `{name}`. {UNCERTAIN}"
-                );
-                (Upstream, text, Some(source))
-            }
-            (Self::TooLarge(limit), _) => {
-                let most = limit >> 20;
-                let text = format!(
-                    "The Docker Engine's answer has more than {most} MiB, which is the limit."
-                );
-                (Upstream, text, None)
-            }
+        let kind = match &self {
+            Self::Unreachable(ConnectProblem::Permission, _) => Unauthorized,
+            Self::Unreachable(..) => Unavailable,
+            Self::Refused { status, message } => return refusal(*status, message),
+            Self::Timeout(_) => Timeout,
+            Self::Unreadable(_) | Self::TooLarge(_) => Upstream,
         };
+        let text = match (&self, action) {
+            (Self::Timeout(_), Some(_)) => UNCONFIRMED,
+            (Self::Timeout(_), None) => NO_ANSWER,
+            (Self::Unreadable(_), Some(_)) => BROKEN_CHANGE,
+            (Self::Unreadable(_), None) => BROKEN_ANSWER,
+            (Self::Unreachable(problem, _), _) => problem.advice(),
+            (Self::TooLarge(_) | Self::Refused { .. }, _) => TOO_LARGE,
+        };
+        let limit = match &self {
+            Self::Timeout(limit) => limit.as_secs(),
+            Self::TooLarge(limit) => limit >> 20,
+            _ => 0,
+        };
+        let mut text = text
+            .replace("TARGET", &target.to_string())
+            .replace("LIMIT", &limit.to_string());
+        if let Some(Action { verb, name, .. }) = action {
+            text = text.replace("ACTION", &format!("{verb} `{name}`"));
+        }
+        if let Self::Unreachable(ConnectProblem::Ssh, source) = &self {
+            text += " ssh said: ";
+            text += &truncate(&source.to_string(), MAX_MESSAGE);
+        }
         let error = ToolError::new(kind, text);
-        match source {
-            Some(source) => error.caused_by(source),
-            None => error,
+        match self {
+            Self::Unreachable(_, source) | Self::Unreadable(source) => error.caused_by(source),
+            _ => error,
         }
     }
 
@@ -145,7 +127,15 @@ impl EngineError {
     }
 }
 
-const UNCERTAIN: &str = "It may still happen: check with get_container before repeating.";
+const NO_ANSWER: &str =
+    "The Docker Engine at TARGET did not answer within LIMIT s. It may be busy: try again later.";
+const UNCONFIRMED: &str = "The Docker Engine did not confirm within LIMIT s the request to ACTION. \
+    It may still happen: check with get_container before repeating.";
+const BROKEN_ANSWER: &str = "The reply from TARGET was incomplete, or it is not a Docker Engine. \
+    Check DOCKER_HOST, or try again.";
+const BROKEN_CHANGE: &str = "The connection broke while the Docker Engine was asked to ACTION. \
+    It may still happen: check with get_container before repeating.";
+const TOO_LARGE: &str = "The Docker Engine's answer has more than LIMIT MiB, which is the limit.";
 
 fn refusal(status: u16, message: &str) -> ToolError {
     if message.starts_with("Multiple IDs found") {
@@ -266,43 +256,37 @@ fn inside(word: &str) -> &str {
 
 #[cfg(test)]
 mod tests {
-    use mcp_core::tool::ToolErrorKind::InvalidArgument;
-
     use super::super::action::ObjectKind;
     use super::*;
 
-    fn refused(status: u16, message: &str) -> ToolError {
+    /// The tool error of an engine's refusal.
+    fn refused(status_code: u16, message: &str) -> ToolError {
+        let message = message.to_owned();
         let failure = EngineError::from(Error::DockerResponseServerError {
-            status_code: status,
-            message: message.to_owned(),
+            status_code,
+            message,
         });
         failure.explain(&Target::Unix("/run/x.sock".into()), None)
     }
 
-    #[test]
-    fn directories_of_the_engine_are_not_shown() {
-        let message = "stat /var/lib/docker/overlay2/ab12/merged/etc/x: no such file";
-        assert_eq!(one_line(message), "stat /etc/x: no such file");
-        assert_eq!(one_line("stat /etc/docker/x: no"), "stat /etc/docker/x: no");
-    }
+    /// The status, the engine's message, the kind of the error and a part of its text.
+    const REFUSALS: &str = r#"409 | cannot start it, try unpause | Conflict | not allow this: cannot start it, try unpause.
+        500 | boom | Upstream | failed: boom.
+        500 | Multiple IDs found with provided prefix: a | InvalidArgument | give more of the id
+        502 | <html><body>/srv/app/secret.py</body></html> | Upstream | failed: HTTP status 502.
+        500 | exec: "run --password=hunter2": not found | Upstream | --password=***
+        404 | stat /var/lib/docker/overlay2/ab12/merged/etc/x: no such file | NotFound | this: stat /etc/x: no such file.
+        400 | stat /etc/docker/x: no | Upstream | refused: stat /etc/docker/x: no."#;
 
     #[test]
-    fn http_statuses_become_error_kinds() {
-        let error = refused(409, "cannot start a paused container, try unpause instead");
-        assert_eq!(error.kind(), Conflict);
-        assert!(error.message().contains("try unpause instead"));
-        assert_eq!(refused(500, "boom").kind(), Upstream);
-        let error = refused(500, "Multiple IDs found with provided prefix: a");
-        assert_eq!(error.kind(), InvalidArgument);
-    }
-
-    #[test]
-    fn html_pages_and_secrets_are_not_repeated() {
-        let error = refused(502, "<html><body>/srv/app/secret.py</body></html>");
-        let expected = "The Docker Engine failed: HTTP status 502.";
-        assert_eq!(error.message(), expected);
-        let error = refused(500, "exec: \"run --password=hunter2\": not found");
-        assert!(!error.message().contains("hunter2"), "{error}");
+    fn refusals_become_errors_without_secrets_and_directories() {
+        for row in REFUSALS.lines() {
+            let parts = row.trim().split(" | ").collect::<Vec<_>>();
+            let [status, message, kind, expected] = parts.try_into().unwrap();
+            let error = refused(status.parse().unwrap(), message);
+            assert_eq!(format!("{:?}", error.kind()), kind, "{message}");
+            assert!(error.message().contains(expected), "{error}");
+        }
         assert!(refused(500, &"x".repeat(10_000)).message().len() < 400);
     }
 

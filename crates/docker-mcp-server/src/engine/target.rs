@@ -162,20 +162,12 @@ mod tests {
 
     #[test]
     fn other_addresses_are_refused_with_advice() {
-        let cases = [
-            ("/var/run/docker.sock", "unix:///path"),
-            ("ssh://", "~/.ssh"),
-            ("ssh://-oProxyCommand=x", "~/.ssh"),
-            ("ssh://-x@box", "~/.ssh"),
-            ("ssh://me:pw@box", "~/.ssh"),
-            ("ssh://box/x;y", "~/.ssh"),
-            ("https://host", "DOCKER_CERT_PATH"),
-            ("tcp://host:1/path", "nothing else"),
-            ("tcp://u:p@host", "nothing else"),
-            ("fd://", "not supported"),
-            ("unix://", "not supported"),
-        ];
-        for (host, expected) in cases {
+        let cases = "/var/run/docker.sock -> unix:///path, ssh:// -> ~/.ssh, ssh://-oProxyCommand=x -> ~/.ssh, \
+            ssh://-x@box -> ~/.ssh, ssh://me:pw@box -> ~/.ssh, ssh://box/x;y -> ~/.ssh, ssh://box?x -> ~/.ssh, \
+            ssh://box:99999 -> ~/.ssh, https://host -> DOCKER_CERT_PATH, tcp://host:1/path -> nothing else, \
+            tcp://u:p@host -> nothing else, fd:// -> not supported, unix:// -> not supported";
+        for case in cases.split(", ") {
+            let (host, expected) = case.split_once(" -> ").unwrap();
             let error = parse(host).unwrap_err();
             assert!(error.contains(expected), "{host}: {error}");
         }

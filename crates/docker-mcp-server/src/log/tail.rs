@@ -181,23 +181,16 @@ mod tests {
     }
 
     #[test]
-    fn parts_become_lines_per_stream() {
-        let log = tail(
-            9,
-            99,
-            false,
-            &[(1, b"out "), (2, b"err\n"), (1, b"put\nlast")],
-        );
-        assert_eq!(log.text, "err\nout put\nlast");
-        assert!(!log.cut && !log.overflowed);
-    }
-
-    #[test]
-    fn the_oldest_lines_are_dropped_first() {
-        for (max_lines, max_bytes, cut) in [(2, 99, true), (9, 10, false)] {
-            let log = tail(max_lines, max_bytes, false, &[(1, b"one\ntwo\nthree\n")]);
-            assert_eq!(log.text, "two\nthree");
-            assert_eq!((log.cut, log.overflowed), (cut, !cut));
+    fn newest_lines_of_each_stream_are_kept() {
+        let parts: [(usize, &[u8]); 3] = [(1, b"out "), (2, b"err\n"), (1, b"put\nla\xffst")];
+        for (max_lines, max_bytes, expected, cut, overflowed) in [
+            (9, 99, "err\nout put\nla\u{fffd}st", false, false),
+            (2, 99, "out put\nla\u{fffd}st", true, false),
+            (9, 15, "out put\nla\u{fffd}st", false, true),
+        ] {
+            let log = tail(max_lines, max_bytes, false, &parts);
+            let state = (&*log.text, log.cut, log.overflowed);
+            assert_eq!(state, (expected, cut, overflowed));
         }
     }
 
@@ -210,10 +203,5 @@ mod tests {
         let Log { text, .. } = tail(9, 9_999, true, &parts);
         assert!(text.starts_with(stamp) && !text[40..].contains("2026"));
         assert!(text.ends_with("… (11937 more bytes)"), "{}", &text[4_090..]);
-    }
-
-    #[test]
-    fn invalid_utf8_is_replaced() {
-        assert_eq!(tail(9, 99, false, &[(1, b"a\xffb\n")]).text, "a\u{fffd}b");
     }
 }
