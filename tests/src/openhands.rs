@@ -39,6 +39,7 @@ mod outage;
 mod parallel;
 mod principals;
 mod prompts;
+mod protocol_tasks;
 mod proxy;
 mod read_tools;
 mod resources;

@@ -128,6 +128,12 @@ impl Call {
         cancelled.is_some_and(CancellationToken::is_cancelled)
     }
 
+    /// True if the call is cancelled because the server stops. Work that goes on at the service should
+    /// then go on: its client finds it after the restart.
+    pub fn is_closing(&self) -> bool {
+        self.client.is_closing()
+    }
+
     /// Sends a progress notification, if the client asked for progress. In a task, `message` becomes
     /// the status message.
     ///

@@ -14,6 +14,8 @@ pub struct ClientInfo {
     pub name: Option<Arc<str>>,
     /// The name of its bearer token, the same in all its sessions; `None` for a token without a name.
     pub principal: Option<Arc<str>>,
+    /// The id of the task in which the call runs, or would run: 32 hexadecimal digits.
+    pub task_id: Option<Arc<str>>,
     /// The capabilities that it has declared.
     pub capabilities: ClientCapabilities,
     /// The lowest severity of log messages to send; `None` for no messages.
@@ -66,6 +68,11 @@ pub trait Client: Send + Sync {
 
     /// True while the call waits for a person.
     fn is_asking(&self) -> bool {
+        false
+    }
+
+    /// True if the call is cancelled because the server stops, and not by its client.
+    fn is_closing(&self) -> bool {
         false
     }
 

@@ -51,7 +51,7 @@ pub(crate) async fn create(
     }
     let places = Places { roots, shared_root };
     let Some(key) = &spec.key else {
-        let id = TaskId::random();
+        let id = spec.id.unwrap_or_else(TaskId::random);
         let lock = service.scheduler.starts.lock(id).await;
         return create_new(service, server, id, spec, tags, places, (lock, None)).await;
     };

@@ -91,10 +91,10 @@ impl Report {
                 report.next = Some("Call get_task_result for the result.".into());
             }
         }
-        // A task that this server has queued is known to wait.
-        let failure = seen.failure.filter(|failure| {
-            !(report.status == TaskStatus::Queued && matches!(failure, ApiFailure::NoAnswer))
-        });
+        // The call has started the task, so that much is known.
+        let failure = seen
+            .failure
+            .filter(|failure| !matches!(failure, ApiFailure::NoAnswer));
         if let Some(failure) = failure {
             report.set_outcome(match failure.sandbox_problem() {
                 Some(problem) => TaskOutcome::from_sandbox_problem(problem),

@@ -6,7 +6,7 @@ use serde::Deserialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::api::ConfirmationPolicy;
+use crate::api::{ConfirmationPolicy, TaskId};
 use crate::budget::BudgetRequest;
 use crate::workspace::{Repository, WorkspaceSpec};
 
@@ -28,6 +28,8 @@ pub(crate) struct TaskSpec {
     pub(crate) confirm: Option<Confirm>,
     /// The idempotency key: the same key is always the same task.
     pub(crate) key: Option<String>,
+    /// The id of a task without a key; `None` for a random one.
+    pub(crate) id: Option<TaskId>,
     /// The time by which the call must be answered.
     pub(crate) answer_by: Instant,
 }
@@ -61,6 +63,7 @@ impl TaskSpec {
             budget: BudgetRequest::default(),
             confirm: None,
             key: None,
+            id: None,
             answer_by,
         }
     }

@@ -41,7 +41,8 @@ impl Tool for ForkTask {
         if let Some(message) = self.message {
             resume(service, copy, Some(&message), &BudgetRequest::default()).await?;
         }
-        let wait = TaskWait::new(service, copy, WaitFor::none(), call);
-        Ok(wait.report(wait.observe().await).await)
+        let mut wait = TaskWait::new(service, copy, WaitFor::none(), call);
+        let seen = wait.observe().await;
+        Ok(wait.report(seen).await)
     }
 }

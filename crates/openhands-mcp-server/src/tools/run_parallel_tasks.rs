@@ -1,7 +1,7 @@
 //! `run_parallel_tasks`
 
 use futures_util::future::join_all;
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -70,6 +70,7 @@ pub(crate) struct RunSummary {
 impl Tool for RunParallelTasks {
     const NAME: &'static str = "run_parallel_tasks";
     const EFFECT: Effect = Effect::Destructive;
+    const TASK: TaskSupport = TaskSupport::Late;
     type Service = OpenHands;
     type Output = ParallelRuns;
 

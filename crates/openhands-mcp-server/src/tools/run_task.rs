@@ -1,12 +1,13 @@
 //! `run_task`
 
-use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{Context, Limits, TaskArguments};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{Confirm, Report, TaskSpec, create};
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
@@ -39,20 +40,21 @@ pub(crate) struct RunTask {
 impl Tool for RunTask {
     const NAME: &'static str = "run_task";
     const EFFECT: Effect = Effect::Destructive;
+    const TASK: TaskSupport = TaskSupport::Late;
     type Service = OpenHands;
     type Output = Report;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::new(self.wait_seconds);
-        let spec = self.spec(wait)?;
+        let mut spec = self.spec(wait)?;
+        // One id for the task of the protocol and that of OpenHands, which outlives this server.
+        let id = call.client().task_id.as_deref().map(str::to_owned);
+        spec.id = id.and_then(|id| TaskId::try_from(id).ok());
         // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
         let may_ask = call.waits_for_answers() || spec.key.is_some();
         let id = create(service, call, spec).await?;
         let wait = TaskWait::new(service, id, wait, call);
-        match may_ask {
-            true => wait.follow_and_ask().await,
-            false => wait.follow().await,
-        }
+        wait.follow_and_ask(may_ask).await
     }
 }
 

@@ -2,16 +2,18 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{Bounded, Call, ToolError};
+use mcp_core::tool::{Bounded, Call, ToolError, ToolErrorKind};
 use tokio::time::Instant;
 
 use crate::OpenHands;
-use crate::api::TaskId;
+use crate::api::{ApiFailure, TaskId};
 use crate::task::{ObservedTask, Report, ask_user, observe, send_answer, stop_abandoned};
 
 /// Hosts and our own transports time out after 30 s. A call must be answered by then, or the id of its
 /// task is lost.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(28);
+/// Less than the hour for which tasks of the protocol are kept: one that expires is cancelled.
+const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
 /// The default wait leaves some of that time for the report.
 const DEFAULT_WAIT_SECONDS: u32 = 20;
 
@@ -23,6 +25,7 @@ pub(super) type WaitSeconds = Bounded<0, 25>;
 pub(super) struct WaitFor {
     pub(super) until: Instant,
     pub(super) answer_by: Instant,
+    duration: Duration,
 }
 
 impl WaitFor {
@@ -41,14 +44,14 @@ impl WaitFor {
         let now = Instant::now();
         Self {
             until: now + duration,
-            answer_by: now + ANSWER_TIMEOUT,
+            answer_by: now + duration.max(ANSWER_TIMEOUT),
+            duration,
         }
     }
 
     /// A wait of the same duration that begins now.
     fn renewed(self) -> Self {
-        let began = self.answer_by - ANSWER_TIMEOUT;
-        Self::from_duration(self.until.saturating_duration_since(began))
+        Self::from_duration(self.duration)
     }
 }
 
@@ -58,6 +61,8 @@ pub(super) struct TaskWait<'a> {
     id: TaskId,
     wait: WaitFor,
     call: &'a Call,
+    /// The call has become a task of the protocol, which waits for the end.
+    is_task: bool,
 }
 
 impl<'a> TaskWait<'a> {
@@ -67,12 +72,33 @@ impl<'a> TaskWait<'a> {
             id,
             wait,
             call,
+            is_task: false,
         }
     }
 
+    /// Continues as a task of the protocol if the OpenHands task goes on and the client supports that.
+    /// Returns true if the wait goes on.
+    async fn becomes_task(&mut self, seen: &ObservedTask) -> bool {
+        let goes_on = match (&seen.task, &seen.failure) {
+            (Some(task), _) => !task.status().is_settled(),
+            (None, failure) => failure.as_ref().is_some_and(ApiFailure::is_transient),
+        };
+        if !goes_on || self.is_task || !self.call.continue_as_task().await {
+            return false;
+        }
+        self.is_task = true;
+        self.wait = WaitFor::from_duration(TASK_TIMEOUT);
+        true
+    }
+
     /// Waits until the task settles or the wait is over. If the call is cancelled, the task goes on.
-    pub(super) async fn observe(&self) -> ObservedTask {
-        self.observe_with(self.call).await
+    pub(super) async fn observe(&mut self) -> ObservedTask {
+        loop {
+            let seen = self.observe_with(self.call).await;
+            if !self.becomes_task(&seen).await {
+                return seen;
+            }
+        }
     }
 
     async fn observe_with(&self, progress: &Call) -> ObservedTask {
@@ -82,15 +108,24 @@ impl<'a> TaskWait<'a> {
         observe(servers, listeners, self.id, self.wait.until, progress).await
     }
 
-    /// Waits as `observe`, but stops the task if the call is cancelled.
-    async fn observe_or_stop(&self, progress: &Call) -> Result<ObservedTask, ToolError> {
+    /// Waits as `observe`, but stops the task if the call is cancelled, unless this server stops: the
+    /// task is found after its restart.
+    async fn observe_or_stop(&mut self, progress: &Call) -> Result<ObservedTask, ToolError> {
         let OpenHands {
             servers, scheduler, ..
         } = self.service;
-        tokio::select! {
-            biased;
-            () = self.call.cancelled() => Err(stop_abandoned(servers, scheduler, self.id).await),
-            seen = self.observe_with(progress) => Ok(seen),
+        loop {
+            let seen = tokio::select! {
+                biased;
+                () = self.call.cancelled() => return Err(match self.call.is_closing() {
+                    true => still_at_work(self.id),
+                    false => stop_abandoned(servers, scheduler, self.id).await,
+                }),
+                seen = self.observe_with(progress) => seen,
+            };
+            if !self.becomes_task(&seen).await {
+                return Ok(seen);
+            }
         }
     }
 
@@ -109,13 +144,13 @@ impl<'a> TaskWait<'a> {
     ///
     /// # Errors
     /// The call was cancelled; the task is stopped then.
-    pub(super) async fn follow(&self) -> Result<Report, ToolError> {
+    pub(super) async fn follow(mut self) -> Result<Report, ToolError> {
         let seen = self.observe_or_stop(self.call).await?;
         Ok(self.report(seen).await)
     }
 
     /// The same without progress, for one of several tasks: their steps would be mixed up.
-    pub(super) async fn follow_quietly(&self) -> Result<Report, ToolError> {
+    pub(super) async fn follow_quietly(mut self) -> Result<Report, ToolError> {
         let seen = self.observe_or_stop(&Call::default()).await?;
         Ok(self.report(seen).await)
     }
@@ -125,10 +160,11 @@ impl<'a> TaskWait<'a> {
     /// # Errors
     /// The call was cancelled; the task is stopped then. Or the call has to end so that its client can
     /// ask the user.
-    pub(super) async fn follow_and_ask(mut self) -> Result<Report, ToolError> {
+    pub(super) async fn follow_and_ask(mut self, may_ask: bool) -> Result<Report, ToolError> {
         loop {
             let seen = self.observe_or_stop(self.call).await?;
-            if seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
+            let may_ask = may_ask || self.is_task;
+            if !may_ask || seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
                 return Ok(self.report(seen).await);
             }
             let servers = &self.service.servers;
@@ -150,4 +186,10 @@ impl<'a> TaskWait<'a> {
             }
         }
     }
+}
+
+/// The error for a call that ends because this server stops.
+fn still_at_work(id: TaskId) -> ToolError {
+    let message = format!("The server stops. Task {id} goes on: call wait_task later.");
+    ToolError::new(ToolErrorKind::Unavailable, message)
 }

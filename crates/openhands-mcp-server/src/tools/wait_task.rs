@@ -1,6 +1,6 @@
 //! `wait_task`
 
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -23,6 +23,7 @@ pub(crate) struct WaitTask {
 impl Tool for WaitTask {
     const NAME: &'static str = "wait_task";
     const EFFECT: Effect = Effect::ReadOnly;
+    const TASK: TaskSupport = TaskSupport::Late;
     type Service = OpenHands;
     type Output = Report;
 
@@ -30,7 +31,7 @@ impl Tool for WaitTask {
         let id = self.task_id;
         service.check_owner(id, call).await?;
         let wait = WaitFor::new(self.wait_seconds);
-        let wait = TaskWait::new(service, id, wait, call);
+        let mut wait = TaskWait::new(service, id, wait, call);
         let seen = wait.observe().await;
         match seen {
             // No poll succeeded, so the task may not exist.

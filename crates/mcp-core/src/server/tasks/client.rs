@@ -22,6 +22,7 @@ impl TaskClient {
     pub(super) fn new(task: &Arc<Task>, request_client: Arc<dyn Client>, keeps_peer: bool) -> Self {
         let info = ClientInfo {
             message_meta: Some(Arc::new(task.related())),
+            task_id: Some(task.id.as_str().into()),
             ..request_client.info().clone()
         };
         Self {
@@ -68,6 +69,10 @@ impl Client for TaskClient {
 
     fn waits_for_answers(&self) -> bool {
         self.task.is_detached()
+    }
+
+    fn is_closing(&self) -> bool {
+        self.task.closing.is_cancelled()
     }
 
     fn start_task(&self) -> BoxFuture<'_, bool> {

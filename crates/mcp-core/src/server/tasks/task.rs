@@ -24,6 +24,8 @@ pub(in crate::server) struct Task {
     pub(super) ttl: Duration,
     /// Cancels the work.
     pub(super) stop: CancellationToken,
+    /// Cancelled when the server stops.
+    pub(super) closing: CancellationToken,
     /// Cancelled when the task is no longer stored.
     pub(super) removed: CancellationToken,
     /// The work asks to answer its request with the task.
@@ -72,6 +74,7 @@ impl Task {
             created,
             ttl,
             stop: closing.child_token(),
+            closing: closing.clone(),
             removed: CancellationToken::new(),
             detach_request: Notify::new(),
             detached: CancellationToken::new(),
