@@ -75,75 +75,69 @@ pub(crate) fn all() -> Toolset<Docker> {
         .with::<restart_container::RestartContainer>()
         .with::<get_container_logs::GetContainerLogs>()
         .with::<diagnose_container::DiagnoseContainer>()
-        .group("containers", containers())
-        .group("images", images())
-        .group("networks", networks())
-        .group("volumes", volumes())
-        .group("compose", compose())
-        .group("system", system())
+        .group(
+            "containers",
+            Toolset::new()
+                .with::<create_container::CreateContainer>()
+                .with::<update_container::UpdateContainer>()
+                .with::<recreate_container::RecreateContainer>()
+                .with::<pause_container::PauseContainer>()
+                .with::<kill_container::KillContainer>()
+                .with::<remove_container::RemoveContainer>()
+                .with::<wait_container::WaitContainer>()
+                .with::<follow_container_logs::FollowContainerLogs>()
+                .with::<get_container_stats::GetContainerStats>()
+                .with::<copy_from_container::CopyFromContainer>()
+                .with::<copy_to_container::CopyToContainer>(),
+        )
+        .group(
+            "images",
+            Toolset::new()
+                .with::<list_images::ListImages>()
+                .with::<get_image::GetImage>()
+                .with::<pull_image::PullImage>()
+                .with::<push_image::PushImage>()
+                .with::<build_image::BuildImage>()
+                .with::<tag_image::TagImage>()
+                .with::<remove_image::RemoveImage>(),
+        )
+        .group(
+            "networks",
+            Toolset::new()
+                .with::<list_networks::ListNetworks>()
+                .with::<create_network::CreateNetwork>()
+                .with::<connect_network::ConnectNetwork>()
+                .with::<disconnect_network::DisconnectNetwork>()
+                .with::<remove_network::RemoveNetwork>(),
+        )
+        .group(
+            "volumes",
+            Toolset::new()
+                .with::<list_volumes::ListVolumes>()
+                .with::<create_volume::CreateVolume>()
+                .with::<remove_volume::RemoveVolume>(),
+        )
+        .group(
+            "compose",
+            Toolset::new()
+                .with::<list_compose_projects::ListComposeProjects>()
+                .with::<get_compose_logs::GetComposeLogs>()
+                .with::<compose_config::ComposeConfig>()
+                .with::<compose_up::ComposeUp>()
+                .with::<compose_service::ComposeService>()
+                .with::<compose_down::ComposeDown>(),
+        )
+        .group(
+            "system",
+            Toolset::new()
+                .with::<get_system_info::GetSystemInfo>()
+                .with::<diagnose_host::DiagnoseHost>()
+                .with::<list_events::ListEvents>()
+                .with::<search_logs::SearchLogs>()
+                .with::<prune::Prune>(),
+        )
         .group(
             "exec",
             Toolset::new().with::<execute_command::ExecuteCommand>(),
         )
-}
-
-fn containers() -> Toolset<Docker> {
-    Toolset::new()
-        .with::<create_container::CreateContainer>()
-        .with::<update_container::UpdateContainer>()
-        .with::<recreate_container::RecreateContainer>()
-        .with::<pause_container::PauseContainer>()
-        .with::<kill_container::KillContainer>()
-        .with::<remove_container::RemoveContainer>()
-        .with::<wait_container::WaitContainer>()
-        .with::<follow_container_logs::FollowContainerLogs>()
-        .with::<get_container_stats::GetContainerStats>()
-        .with::<copy_from_container::CopyFromContainer>()
-        .with::<copy_to_container::CopyToContainer>()
-}
-
-fn images() -> Toolset<Docker> {
-    Toolset::new()
-        .with::<list_images::ListImages>()
-        .with::<get_image::GetImage>()
-        .with::<pull_image::PullImage>()
-        .with::<push_image::PushImage>()
-        .with::<build_image::BuildImage>()
-        .with::<tag_image::TagImage>()
-        .with::<remove_image::RemoveImage>()
-}
-
-fn networks() -> Toolset<Docker> {
-    Toolset::new()
-        .with::<list_networks::ListNetworks>()
-        .with::<create_network::CreateNetwork>()
-        .with::<connect_network::ConnectNetwork>()
-        .with::<disconnect_network::DisconnectNetwork>()
-        .with::<remove_network::RemoveNetwork>()
-}
-
-fn volumes() -> Toolset<Docker> {
-    Toolset::new()
-        .with::<list_volumes::ListVolumes>()
-        .with::<create_volume::CreateVolume>()
-        .with::<remove_volume::RemoveVolume>()
-}
-
-fn compose() -> Toolset<Docker> {
-    Toolset::new()
-        .with::<list_compose_projects::ListComposeProjects>()
-        .with::<get_compose_logs::GetComposeLogs>()
-        .with::<compose_config::ComposeConfig>()
-        .with::<compose_up::ComposeUp>()
-        .with::<compose_service::ComposeService>()
-        .with::<compose_down::ComposeDown>()
-}
-
-fn system() -> Toolset<Docker> {
-    Toolset::new()
-        .with::<get_system_info::GetSystemInfo>()
-        .with::<diagnose_host::DiagnoseHost>()
-        .with::<list_events::ListEvents>()
-        .with::<search_logs::SearchLogs>()
-        .with::<prune::Prune>()
 }

@@ -8,6 +8,7 @@ use super::limits::{Megabytes, RestartPolicy};
 use super::prelude::*;
 use super::state_change;
 use super::{ports, start_container};
+use crate::policy::permit_marks;
 
 mod body;
 mod mount;
@@ -139,6 +140,8 @@ impl Tool for CreateContainer {
     type Output = Created;
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Created, ToolError> {
+        let name = self.name.as_ref().map_or("", ContainerName::as_str);
+        permit_marks(name, self.labels.keys())?;
         let engine = &docker.engine;
         let created = docker.create_container(self.name.as_ref(), self.body()?);
         let (id, warnings) = created.await?;

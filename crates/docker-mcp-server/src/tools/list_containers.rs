@@ -5,12 +5,8 @@ use super::prelude::*;
 use crate::compose;
 use crate::engine::ContainerSummary;
 
-/// Rows, and bytes of rows, without `limit`: an answer contains them twice, as structure and as text,
-/// and stays below 16 KB.
+/// Rows without `limit`.
 const DEFAULT_ROWS: usize = 50;
-const DEFAULT_BYTES: usize = 6_500;
-/// Bytes of rows with `limit`.
-const MAX_BYTES: usize = 128 << 10;
 /// Longest text, in characters.
 const MAX_TEXT: usize = 200;
 
@@ -105,16 +101,8 @@ impl ListContainers {
         listed.retain(|container| self.wants(container));
         // The engine's order is nearly the same, but not stable for equal times.
         listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
-        let (rows, bytes) = match self.limit {
-            Some(limit) => (limit.get() as usize, MAX_BYTES),
-            None => (DEFAULT_ROWS, DEFAULT_BYTES),
-        };
-        let rows = listed
-            .iter()
-            .take(rows)
-            .map(|at| ContainerRow::new(at, redactor));
-        let containers = fitting(rows.collect(), bytes).rows;
-        let omitted = positive(listed.len() - containers.len());
+        let rows = listed.iter().map(|at| ContainerRow::new(at, redactor));
+        let (containers, omitted) = first_rows(rows, self.limit, DEFAULT_ROWS);
         let note = if omitted.is_some() {
             Some("Not all are listed: give `limit` for more rows, or `name` to narrow it down.")
         } else if containers.is_empty() && !self.all && self.state.is_none() {

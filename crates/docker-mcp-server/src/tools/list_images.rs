@@ -2,10 +2,6 @@
 
 use super::prelude::*;
 
-/// Bytes of rows in an answer without and with `limit`.
-const DEFAULT_BYTES: usize = 6_500;
-const MAX_BYTES: usize = 128 << 10;
-
 /// List images, newest first, each with its container count.
 #[derive(Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -64,16 +60,11 @@ impl Tool for ListImages {
             created: rfc3339(image.created),
             containers: users.get(&image.id).copied().unwrap_or_default(),
         });
-        let (most, room) = match self.limit {
-            Some(limit) => (limit.get() as usize, MAX_BYTES),
-            None => (usize::MAX, DEFAULT_BYTES),
-        };
-        let shown = fitting(rows.take(most).collect(), room).rows;
-        let omitted = images.len() - shown.len();
+        let (images, omitted) = first_rows(rows, self.limit, usize::MAX);
         Ok(Images {
-            images: shown,
-            omitted: positive(omitted),
-            note: (omitted > 0).then_some("Give `limit` for more rows, or `name`."),
+            images,
+            omitted,
+            note: omitted.map(|_| "Give `limit` for more rows, or `name`."),
         })
     }
 }

@@ -2,8 +2,6 @@
 
 use super::prelude::*;
 
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 6_500;
 /// Labels of a network that are shown.
 const MAX_LABELS: usize = 20;
 
@@ -54,7 +52,7 @@ impl Tool for ListNetworks {
                 let users = docker.network_users(&network).await?;
                 (vec![network], Some(users), usize::MAX)
             }
-            None => (docker.networks().await?, None, MAX_BYTES),
+            None => (docker.networks().await?, None, DEFAULT_ROW_BYTES),
         };
         let users = users.map(|users| {
             let users = users.into_iter();

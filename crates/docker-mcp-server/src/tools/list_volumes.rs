@@ -3,8 +3,6 @@
 use super::prelude::*;
 use crate::engine::is_anonymous;
 
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 6_500;
 /// Labels and users of a volume that are shown.
 const MAX_ITEMS: usize = 20;
 
@@ -72,7 +70,7 @@ impl Tool for ListVolumes {
                 name: volume.name,
             })
         });
-        let (volumes, omitted) = fit(rows.collect(), MAX_BYTES);
+        let (volumes, omitted) = fit(rows.collect(), DEFAULT_ROW_BYTES);
         Ok(Volumes { volumes, omitted })
     }
 }

@@ -31,6 +31,26 @@ pub(super) fn fit<T: Serialize>(rows: Vec<T>, max: usize) -> (Vec<T>, Option<usi
     (fitting.rows, positive(fitting.omitted))
 }
 
+/// Bytes of rows in an answer, which contains them twice, without and with a limit of the caller.
+pub(super) const DEFAULT_ROW_BYTES: usize = 6_500;
+const MAX_ROW_BYTES: usize = 128 << 10;
+
+/// The first rows, at most `limit` of the caller or `default`, and the number of the others.
+pub(super) fn first_rows<T: Serialize>(
+    rows: impl ExactSizeIterator<Item = T>,
+    limit: Option<Bounded<1, 500>>,
+    default: usize,
+) -> (Vec<T>, Option<usize>) {
+    let count = rows.len();
+    let (most, bytes) = match limit {
+        Some(limit) => (limit.get() as usize, MAX_ROW_BYTES),
+        None => (default, DEFAULT_ROW_BYTES),
+    };
+    let shown = fitting(rows.take(most).collect(), bytes).rows;
+    let omitted = positive(count - shown.len());
+    (shown, omitted)
+}
+
 /// `None` for zero: the member is left out of the answer.
 pub(super) fn positive(count: usize) -> Option<usize> {
     (count > 0).then_some(count)

@@ -1,7 +1,8 @@
 //! The state of a container before and after a change, and whether a started container stays up.
 
 use super::prelude::*;
-use crate::engine::LogQuery;
+use crate::docker::redactor_of;
+use crate::engine::{Engine, LogQuery};
 use crate::exit_code;
 use crate::log;
 use crate::unix_time;
@@ -127,21 +128,24 @@ async fn early_exit(
     StateChange {
         exit_code: Some(code),
         note: Some(note),
-        log: last_lines(docker, after).await,
+        log: last_lines(&docker.engine, docker.redact, after).await,
         ..StateChange::between(before, after)
     }
 }
 
 /// The end of the log, if there is one. Best effort: errors are ignored.
-async fn last_lines(docker: &Docker, container: &ContainerDetails) -> Option<String> {
+pub(super) async fn last_lines(
+    engine: &Engine,
+    redact: bool,
+    container: &ContainerDetails,
+) -> Option<String> {
     let query = LogQuery {
         // Only of this run.
         since: unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),
         ..LogQuery::newest(MAX_LOG_LINES)
     };
     let (id, tty) = (container.container_id().ok()?, container.config.tty);
-    let (engine, bytes) = (&docker.engine, MAX_LOG_BYTES);
-    let read = log::read(engine, &id, query, tty, bytes, LOG_TIMEOUT, None);
-    let text = docker.redactor_of(container).text(&read.await.ok()?.text);
+    let read = log::read(engine, &id, query, tty, MAX_LOG_BYTES, LOG_TIMEOUT, None);
+    let text = redactor_of(redact, container).text(&read.await.ok()?.text);
     (!text.trim().is_empty()).then_some(text)
 }

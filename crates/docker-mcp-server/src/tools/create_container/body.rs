@@ -7,13 +7,10 @@ use super::super::limits::{RestartPolicy, memory_bytes, nano_cpus};
 use super::super::prelude::*;
 use super::mount::MountSpec;
 use super::{CreateContainer, HealthcheckSpec, port};
-use crate::policy::permit_marks;
 
 impl CreateContainer {
     /// The request, with the options that are given and no others.
     pub(in crate::tools) fn body(&self) -> Result<ContainerCreateBody, ToolError> {
-        let name = self.name.as_ref().map_or("", ContainerName::as_str);
-        permit_marks(name, self.labels.keys())?;
         let env = self.env.iter();
         let env: Vec<_> = env.map(|(key, value)| format!("{key}={value}")).collect();
         let ports = self.ports.as_deref();
@@ -193,8 +190,6 @@ mod tests {
             r#"{"restart_retries":3}"#,
             r#"{"restart":"always","restart_retries":3}"#,
             r#"{"aliases":["a"]}"#,
-            r#"{"labels":{"docker-mcp-server.created":"true"}}"#,
-            r#"{"name":"web.before-0123456789ab"}"#,
         ] {
             assert!(body(invalid).is_err(), "{invalid}");
         }

@@ -11,7 +11,7 @@ use serde::Deserialize;
 
 use super::output::Output;
 use crate::docker::Docker;
-use crate::engine::{Engine, EngineError, Path};
+use crate::engine::{EngineError, Path};
 use crate::exec::{Command, ExecOutput, KILL_TIMEOUT, KillTarget, RunningProcess, attach, create};
 use crate::name::{ContainerName, ObjectName};
 
@@ -22,7 +22,6 @@ const POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// A process that was started.
 pub(super) struct Process<'a> {
     docker: &'a Docker,
-    engine: &'a Engine,
     container: &'a ContainerName,
     command: &'a Command,
     exec: String,
@@ -76,7 +75,6 @@ impl<'a> Process<'a> {
         let reply = attach(engine, &exec).await?;
         Ok(Self {
             docker,
-            engine,
             container,
             command,
             exec,
@@ -145,8 +143,8 @@ impl<'a> Process<'a> {
             // The command has not run yet, so this does not run it twice.
             stdout.clear();
             stderr.clear();
-            self.exec = create(self.engine, self.container, self.command).await?;
-            self.reply = attach(self.engine, &self.exec).await?;
+            self.exec = create(&self.docker.engine, self.container, self.command).await?;
+            self.reply = attach(&self.docker.engine, &self.exec).await?;
             self.pid = PidLine::Missing;
         }
     }
@@ -156,7 +154,7 @@ impl<'a> Process<'a> {
         let rest = self.pid.take(bytes);
         if let (PidLine::Pid(pid), None) = (&self.pid, &self.running) {
             let target = KillTarget {
-                engine: self.engine.clone(),
+                engine: self.docker.engine.clone(),
                 container: self.container.clone(),
                 user: self.command.user.clone(),
                 pid: *pid,
@@ -192,7 +190,7 @@ impl<'a> Process<'a> {
         let exec = ObjectName::new(&self.exec);
         let exec = exec.map_err(|error| EngineError::unreadable(error.to_string()))?;
         let path = Path::to("/exec").id(&exec).then("/json");
-        self.engine.try_get(path).await
+        self.docker.engine.try_get(path).await
     }
 }
 

@@ -7,21 +7,18 @@ use serde_json::{Value, json};
 
 use super::super::prelude::*;
 use super::super::start_container::configuration_error;
+use super::super::state_change::last_lines;
 use super::request::Request;
 use crate::docker::redactor_of;
-use crate::engine::{ContainerState, ContainerSummary, Engine, EngineError, LogQuery};
+use crate::engine::{ContainerSummary, Engine, EngineError};
 use crate::policy::{CREATED, KEPT, REPLACES};
-use crate::{exit_code, log, unix_time};
+use crate::{exit_code, unix_time};
 
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 /// The time for the steps of a replacement other than stopping and waiting.
 pub(super) const STEPS_TIMEOUT: Duration = Duration::from_secs(10);
-/// Lines and bytes of the log of a new container that failed, and the timeout for reading them.
-const MAX_LOG_LINES: u32 = 10;
-const MAX_LOG_BYTES: usize = 2_000;
-const LOG_TIMEOUT: Duration = Duration::from_secs(2);
 
 type Result<T, E = ToolError> = std::result::Result<T, E>;
 
@@ -42,7 +39,7 @@ pub(super) struct Replacement {
 pub(super) struct Failure {
     pub(super) cause: ToolError,
     /// The end of the log of the new container.
-    log: String,
+    log: Option<String>,
     /// The error of the way back.
     pub(super) rollback: Option<ToolError>,
 }
@@ -58,8 +55,8 @@ impl Failure {
                 error.message()
             ),
         };
-        if !self.log.is_empty() {
-            text = format!("{text} The new container wrote:\n{}", self.log);
+        if let Some(log) = self.log {
+            text = format!("{text} The new container wrote:\n{log}");
         }
         ToolError::new(self.cause.kind(), text)
     }
@@ -112,11 +109,10 @@ impl Replacement {
         let mut body = json!(request.body);
         body["Labels"][CREATED] = "true".into();
         body["Labels"][REPLACES] = format!("{} {seconds} {longest}", self.old).into();
-        if let Some(binds) = body["HostConfig"]["Binds"].as_array_mut() {
-            binds.extend(request.kept_volumes.into_iter().map(Value::from));
-        } else {
-            body["HostConfig"]["Binds"] = json!(request.kept_volumes);
-        }
+        let mut binds = request.kept_volumes;
+        let host = request.body.host_config;
+        binds.extend(host.and_then(|host| host.binds).unwrap_or_default());
+        body["HostConfig"]["Binds"] = json!(binds);
         let path = Path::to("/containers/create").query("name", &self.name);
         self.post("create", path, Some(&body), 0).await?;
         for (network, endpoint) in request.networks {
@@ -161,7 +157,7 @@ impl Replacement {
     /// Whether the new container is as it should be; `has_lasted` if it has run for a while.
     /// Errors when it never will be.
     fn progress(&self, now: &ContainerDetails, has_lasted: bool) -> Result<bool> {
-        let state: &ContainerState = &now.state;
+        let state = &now.state;
         let is_new = state.status == "created";
         if !is_new && (!state.runs() || now.restart_count > 0) {
             let meaning = exit_code::meaning(state.exit_code, state.oom_killed);
@@ -188,7 +184,7 @@ impl Replacement {
 
     /// Brings back the old container. Every step may have been done already.
     async fn roll_back(&self, cause: ToolError) -> Failure {
-        let mut log = String::new();
+        let mut log = None;
         let undo = async {
             // First: without the old one, the new one is all that is left.
             let old = self.inspect(&self.old).await?;
@@ -196,7 +192,7 @@ impl Replacement {
                 && new.id != self.old.as_str()
                 && self.is_new(&new)
             {
-                log = self.last_lines(&new).await;
+                log = last_lines(&self.engine, self.redact, &new).await;
                 self.remove(&new.container_id()?).await?;
             }
             if old.display_name() != self.name.as_str() {
@@ -218,17 +214,6 @@ impl Replacement {
     fn is_new(&self, container: &ContainerDetails) -> bool {
         let label = container.config.labels.get(REPLACES);
         label.is_some_and(|label| label.starts_with(self.old.as_str()))
-    }
-
-    async fn last_lines(&self, container: &ContainerDetails) -> String {
-        let Ok(id) = container.container_id() else {
-            return String::new();
-        };
-        let (query, tty) = (LogQuery::newest(MAX_LOG_LINES), container.config.tty);
-        let bytes = MAX_LOG_BYTES;
-        let read = log::read(&self.engine, &id, query, tty, bytes, LOG_TIMEOUT, None);
-        let text = read.await.map(|log| log.text).unwrap_or_default();
-        redactor_of(self.redact, container).text(&text)
     }
 
     async fn inspect(&self, id: &ContainerName) -> Result<ContainerDetails> {
@@ -301,5 +286,80 @@ impl EngineClock {
         let then = unix_time::from_timestamp(timestamp).unwrap_or(0);
         let seconds = unix_time::now() + self.ahead - then;
         Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::Target;
+
+    #[test]
+    fn age_is_counted_by_the_engines_clock() {
+        let now = unix_time::now();
+        for (ahead, started, expected) in [(3600, 3593, 7), (-3600, -3607, 7), (0, 60, 0)] {
+            let age = EngineClock { ahead }.age(&rfc3339(now + started)).as_secs();
+            assert!(
+                (expected..=expected + 1).contains(&age),
+                "{ahead} {started}: {age}"
+            );
+        }
+    }
+
+    #[test]
+    fn state_of_the_new_container_decides() {
+        let replacement = Replacement {
+            engine: Engine::new(Target::Tcp("127.0.0.1:1".into()), Duration::ZERO).unwrap(),
+            redact: true,
+            old: ContainerName::new("old").unwrap(),
+            name: ContainerName::new("web").unwrap(),
+            timeout: None,
+        };
+        for (state, restarts, has_lasted, expected) in [
+            (json!({"Status": "created"}), 0, true, Some(false)),
+            (json!({"Status": "running"}), 0, false, Some(false)),
+            (json!({"Status": "running"}), 0, true, Some(true)),
+            // It runs again: it was started anew meanwhile.
+            (json!({"Status": "running"}), 1, true, None),
+            (json!({"Status": "exited"}), 0, true, None),
+            (
+                json!({"Status": "running", "Health": {"Status": "starting"}}),
+                0,
+                true,
+                Some(false),
+            ),
+            (
+                json!({"Status": "running", "Health": {"Status": "healthy"}}),
+                0,
+                false,
+                Some(true),
+            ),
+            (
+                json!({"Status": "running", "Health": {"Status": "unhealthy"}}),
+                0,
+                true,
+                None,
+            ),
+        ] {
+            let details = json!({"State": state, "RestartCount": restarts});
+            let details = serde_json::from_value(details).unwrap();
+            let found = replacement.progress(&details, has_lasted).ok();
+            assert_eq!(found, expected, "{state} {restarts}");
+        }
+    }
+
+    #[test]
+    fn old_container_of_a_replacement_is_known_by_its_name() {
+        let id = "0123456789abcdef";
+        for (name, expected) in [
+            ("/web.before-0123456789ab", true),
+            ("/web.before-x.before-0123456789ab", true),
+            ("/web.before-ba9876543210", false),
+            ("/web", false),
+        ] {
+            let summary = json!({"Id": id, "Names": [name]});
+            let summary = serde_json::from_value(summary).unwrap();
+            assert_eq!(is_kept(&summary), expected, "{name}");
+        }
     }
 }

@@ -8,6 +8,7 @@ use serde_json::{Map, Value, json};
 use super::super::create_container::CreateContainer;
 use crate::engine::is_anonymous;
 use crate::name::ObjectName;
+use crate::policy::permit_marks;
 
 /// Members of `Config` that an image has, too.
 const FROM_IMAGE: &str = "Entrypoint Cmd WorkingDir User StopSignal Healthcheck Shell OnBuild";
@@ -33,7 +34,6 @@ pub(super) fn merge(
     defaults: &Value,
     mut changes: Map<String, Value>,
 ) -> Result<Request, ToolError> {
-    let removed = removed(&mut changes);
     let mut body = own_config(old, defaults);
     let mut host = own_host_config(old);
     let (main, networks) = endpoints(old);
@@ -42,6 +42,24 @@ pub(super) fn merge(
         if changes.contains_key(name) {
             let text = format!("changes: `{name}` cannot be changed.");
             return Err(ToolError::invalid_argument(text));
+        }
+    }
+    if let Some(Value::Object(labels)) = changes.get("labels") {
+        permit_marks("", labels.keys())?;
+    }
+    let env = body.remove("Env").unwrap_or_default();
+    let env = env.as_array().into_iter().flatten().filter_map(|line| {
+        let (name, value) = line.as_str()?.split_once('=')?;
+        Some((name.to_owned(), value.into()))
+    });
+    let labels = members(body.remove("Labels").unwrap_or_default());
+    for (name, mut all) in [("env", env.collect()), ("labels", labels)] {
+        let given = changes.entry(name).or_insert(json!({}));
+        // Any other value is not valid, which the next step says.
+        if let Value::Object(given) = given {
+            all.append(given);
+            all.retain(|_, value| !value.is_null());
+            *given = all;
         }
     }
     let image = body["Image"].clone();
@@ -71,23 +89,11 @@ pub(super) fn merge(
     host.extend(members(new_host));
     let kept_volumes = anonymous_volumes(old, &host);
     body.insert("HostConfig".to_owned(), host.into());
-    for (name, value) in members(changes) {
-        match (&*name, value) {
-            (_, Value::Null) => {}
-            ("Env", Value::Array(new)) => merge_env(&mut body, new),
-            ("Labels", Value::Object(new)) => match body.get_mut("Labels") {
-                Some(Value::Object(labels)) => labels.extend(new),
-                _ => drop(body.insert(name, new.into())),
-            },
-            (_, value) => drop(body.insert(name, value)),
-        }
-    }
-    if let Some(Value::Array(env)) = body.get_mut("Env") {
-        env.retain(|line| !removed.0.iter().any(|name| name == variable(line)));
-    }
-    if let Some(Value::Object(labels)) = body.get_mut("Labels") {
-        labels.retain(|label, _| !removed.1.contains(label));
-    }
+    body.extend(
+        members(changes)
+            .into_iter()
+            .filter(|(_, value)| !value.is_null()),
+    );
     let unreadable = |error: serde_json::Error| {
         let text = "The options of this container cannot be read: create it by create_container.";
         ToolError::upstream(text).caused_by(error)
@@ -100,20 +106,6 @@ pub(super) fn merge(
         kept_volumes,
         networks: networks.collect(),
     })
-}
-
-/// Takes the environment variables and labels out of `changes` that are null there.
-fn removed(changes: &mut Map<String, Value>) -> (Vec<String>, Vec<String>) {
-    let mut take = |member: &str| {
-        let Some(Value::Object(given)) = changes.get_mut(member) else {
-            return Vec::new();
-        };
-        let null = given.iter().filter(|(_, value)| value.is_null());
-        let names: Vec<String> = null.map(|(name, _)| name.clone()).collect();
-        given.retain(|_, value| !value.is_null());
-        names
-    };
-    (take("env"), take("labels"))
 }
 
 /// The `Config` of the container without what its image and the engine have set.
@@ -250,20 +242,6 @@ fn anonymous_volumes(old: &Value, host: &Map<String, Value>) -> Vec<String> {
         }
     }
     kept
-}
-
-fn merge_env(body: &mut Map<String, Value>, new: Vec<Value>) {
-    let own = body.get("Env").and_then(Value::as_array);
-    let mut env = own.cloned().unwrap_or_default();
-    env.retain(|line| new.iter().all(|new| variable(new) != variable(line)));
-    env.extend(new);
-    body.insert("Env".to_owned(), env.into());
-}
-
-/// The name in `NAME=value`.
-fn variable(line: &Value) -> &str {
-    let line = line.as_str().unwrap_or_default();
-    line.split('=').next().unwrap_or_default()
 }
 
 fn members(value: Value) -> Map<String, Value> {
