@@ -54,7 +54,7 @@ pub(super) struct Pruned {
 struct Unused {
     name: String,
     kind: ObjectKind,
-    /// Where it is removed.
+    /// The path at which it is removed.
     path: Path,
     size: i64,
 }

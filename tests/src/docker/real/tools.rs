@@ -26,7 +26,7 @@ use serde_json::{Value, json};
 
 use super::super::lab::Lab;
 use super::super::{call, fail, succeed};
-use crate::harness::{assert_contains, real};
+use crate::harness::{Server, assert_contains, real};
 
 /// An engine and a server with all tools and these variables; `None` if there is no engine.
 async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
@@ -61,4 +61,19 @@ async fn confirmed(lab: &Lab, tool: &str, mut arguments: Value, target: &str) ->
 fn texts(list: &Value) -> Vec<&str> {
     let list = list.as_array().unwrap().iter();
     list.map(|text| text.as_str().unwrap()).collect()
+}
+
+/// The error text of a call; empty on success.
+async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
+    let call = json!({"name": tool, "arguments": arguments});
+    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
+    let body: Value = server.post(request.to_string()).await.json();
+    match (&body["error"], &body["result"]["isError"]) {
+        (Value::Null, Value::Bool(false)) => String::new(),
+        (Value::Null, _) => body["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap()
+            .to_owned(),
+        (error, _) => error["message"].as_str().unwrap().to_owned(),
+    }
 }

@@ -8,7 +8,7 @@ use crate::policy::{KEPT, REPLACES};
 /// The delay between two attempts to reach an engine that is down.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
-/// What is known of a replacement that was begun.
+/// A replacement that was begun.
 struct Begun {
     /// For the new container to get healthy; `None` if the old one did not run.
     timeout: Option<Duration>,

@@ -68,7 +68,7 @@ pub(super) fn kept_name(name: &str, id: &str) -> String {
 }
 
 /// Whether it is the old container of a replacement.
-pub(in crate::tools) fn is_kept(container: &ContainerSummary) -> bool {
+pub(crate) fn is_kept(container: &ContainerSummary) -> bool {
     let name = container.display_name();
     let kept = name.rsplit_once(KEPT);
     kept.is_some_and(|(replaced, _)| name == kept_name(replaced, &container.id))
@@ -319,7 +319,7 @@ mod tests {
             (json!({"Status": "created"}), 0, true, Some(false)),
             (json!({"Status": "running"}), 0, false, Some(false)),
             (json!({"Status": "running"}), 0, true, Some(true)),
-            // It runs again: it was started anew meanwhile.
+            // It ended meanwhile, and runs again.
             (json!({"Status": "running"}), 1, true, None),
             (json!({"Status": "exited"}), 0, true, None),
             (

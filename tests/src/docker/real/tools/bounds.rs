@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use super::super::super::call;
 use super::super::super::lab::{Lab, merged};
 use super::policy::{READING, calls_on};
-use super::{fail, lab, lab_with, succeed};
-use crate::harness::{Server, assert_lacks};
+use super::{fail, lab, lab_with, refusal, succeed};
+use crate::harness::assert_lacks;
 
 /// The effect of a call on the object that it names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -205,21 +205,6 @@ async fn uproot(lab: &Lab, theirs: &Theirs) {
         .docker
         .remove_image(&theirs.image[0], None::<RemoveImageOptions>, None);
     image.await.unwrap();
-}
-
-/// The error text of a call; empty on success.
-async fn refusal(server: &Server, tool: &str, arguments: &Value) -> String {
-    let call = json!({"name": tool, "arguments": arguments});
-    let request = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": call});
-    let body: Value = server.post(request.to_string()).await.json();
-    match (&body["error"], &body["result"]["isError"]) {
-        (Value::Null, Value::Bool(false)) => String::new(),
-        (Value::Null, _) => body["result"]["content"][0]["text"]
-            .as_str()
-            .unwrap()
-            .to_owned(),
-        (error, _) => error["message"].as_str().unwrap().to_owned(),
-    }
 }
 
 #[tokio::test]

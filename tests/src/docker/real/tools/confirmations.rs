@@ -103,7 +103,7 @@ fn asking_calls(lab: &Lab, folder: &Folder) -> Vec<(&'static str, Value)> {
     ]
 }
 
-/// What the engine says of the objects of this test.
+/// The state of the objects of this test.
 async fn state_of_all(lab: &Lab) -> String {
     let mut all = Vec::new();
     for (tool, arguments) in [
