@@ -21,9 +21,10 @@ use uuid::Uuid;
 
 pub(crate) use accepted_fields::{FEWER_FIELDS, FieldSet};
 pub(crate) use called::called_workflows;
-pub(crate) use connections::{Connection, MAIN, parse_connections};
+pub(crate) use connections::{Connection, MAIN, connection_kind, parse_connections};
 pub(crate) use edit::{Operation, apply};
 pub(crate) use expressions::visit_texts;
+pub(crate) use flow::output_names;
 pub(crate) use restore::restore;
 
 /// The width of a node in the editor, including the gap to the next.

@@ -8,6 +8,16 @@ use serde_json::{Map, Value, json};
 /// The kind that carries data; the others attach models, tools and memories to agents.
 pub(crate) const MAIN: &str = "main";
 
+/// The kind of the connection for what n8n calls a sub-node.
+pub(crate) fn connection_kind(key: &str) -> String {
+    match key {
+        "model" => "ai_languageModel".to_owned(),
+        "documentLoader" => "ai_document".to_owned(),
+        "tools" => "ai_tool".to_owned(),
+        other => format!("ai_{other}"),
+    }
+}
+
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct Connection {
     pub(crate) from: String,

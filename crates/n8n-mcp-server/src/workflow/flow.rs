@@ -55,6 +55,19 @@ fn parameter_text<'a>(node: &'a Node, name: &str) -> &'a str {
     value.unwrap_or_default()
 }
 
+/// The names of the outputs of a type of nodes; with one output, without a name.
+pub(crate) fn output_names(kind: &str, version: f64) -> &'static [&'static str] {
+    match kind {
+        "if" => &["true", "false"],
+        "splitInBatches" if version >= 3.0 => &["done", "loop"],
+        "splitInBatches" if version >= 2.0 => &["loop", "done"],
+        "compareDatasets" => &["in A only", "same", "different", "in B only"],
+        "switch" => &["first rule, then one for each rule, then the fallback if it is `extra`"],
+        "textClassifier" => &["first category, then one for each"],
+        _ => &["main"],
+    }
+}
+
 /// The number of the node's outputs; `None` if it follows from more than is looked at.
 fn main_outputs(node: &Node) -> Option<usize> {
     let version = node
@@ -62,9 +75,7 @@ fn main_outputs(node: &Node) -> Option<usize> {
         .and_then(Value::as_f64)
         .unwrap_or(1.0);
     let own = match short_type(node) {
-        "if" => 2,
-        "compareDatasets" => 4,
-        "splitInBatches" if version >= 2.0 => 2,
+        kind @ ("if" | "compareDatasets" | "splitInBatches") => output_names(kind, version).len(),
         "set" | "noOp" | "filter" | "httpRequest" | "merge" | "dateTime" | "limit" | "sort"
         | "aggregate" | "splitOut" | "wait" | "scheduleTrigger" | "manualTrigger" => 1,
         "code" if !node.get("type")?.as_str()?.contains("langchain") => 1,
@@ -236,14 +247,22 @@ fn check_parameters(node: &Node, found: &mut Findings) {
             let code = parameter(node, "jsCode").and_then(Value::as_str);
             let is_python = parameter_text(node, "language").starts_with("python");
             if let Some(code) = code.filter(|_| !is_python)
-                && !code.contains("return")
+                && !returns_items(code)
             {
-                let message = "Its code returns nothing, so n8n fails the run.";
+                let message = "Its code returns no items, so n8n fails the run.";
                 found.warning(name, message, "Return an array of items: [{json: {…}}].");
             }
         }
         _ => {}
     }
+}
+
+/// True if what some `return` returns may be items.
+fn returns_items(code: &str) -> bool {
+    code.split("return").skip(1).any(|rest| {
+        let first = rest.trim_start().chars().next();
+        first.is_some_and(|first| !first.is_ascii_digit() && !";'\"`".contains(first))
+    })
 }
 
 /// True for five or six fields of numbers in their ranges, names, and signs.
@@ -361,7 +380,7 @@ mod tests {
                 json!({"rule": {"interval": [{"expression": "0 25 * * *"}]}}),
                 "cron",
             ),
-            ("code", json!({"jsCode": "a()"}), "returns nothing"),
+            ("code", json!({"jsCode": "a()"}), "returns no items"),
         ] {
             let found = messages(&json!([node("N", kind, 1.0, parameters)]), &json!({}));
             assert!(found.contains(part), "{found}");

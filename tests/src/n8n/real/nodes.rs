@@ -72,6 +72,77 @@ async fn parameters_of_a_node_are_compact_rows() {
 }
 
 #[tokio::test]
+async fn common_nodes_are_described_whole_and_their_examples_validate() {
+    let Some(env) = Env::full().await else { return };
+    if env
+        .is_too_old("get_node", json!({"type": "n8n-nodes-base.if"}))
+        .await
+    {
+        return;
+    }
+    let one_output = json!(["0 main"]);
+    for (kind, shape, outputs) in [
+        (
+            "n8n-nodes-base.if",
+            "combinator: 'and'",
+            json!(["0 true", "1 false"]),
+        ),
+        (
+            "n8n-nodes-base.set",
+            "assignments: Array<",
+            one_output.clone(),
+        ),
+        (
+            "n8n-nodes-base.scheduleTrigger",
+            "minutesInterval?",
+            one_output.clone(),
+        ),
+        ("n8n-nodes-base.switch", "rules", Value::Null),
+        ("n8n-nodes-base.httpRequest", "timeout?", one_output.clone()),
+        ("n8n-nodes-base.webhook", "rawBody?", one_output.clone()),
+        ("n8n-nodes-base.code", "jsCode", one_output.clone()),
+        ("n8n-nodes-base.merge", "combineBy", one_output.clone()),
+        (
+            "n8n-nodes-base.splitInBatches",
+            "reset?",
+            json!(["0 done", "1 loop"]),
+        ),
+        (
+            "@n8n/n8n-nodes-langchain.agent",
+            "systemMessage?",
+            one_output.clone(),
+        ),
+    ] {
+        let node = done!(env, "get_node", {"type": kind});
+        let text = node.to_string();
+        assert!(text.len() <= 6_000, "{kind}: {}", text.len());
+        assert!(text.contains(shape), "{kind}: {text}");
+        if !outputs.is_null() {
+            assert_eq!(node["outputs"], outputs, "{kind}");
+        }
+        let parameters = &node["example"];
+        if parameters.is_null() {
+            continue;
+        }
+        let version: f64 = node["version"].as_str().unwrap().parse().unwrap();
+        let checked = json!({"name": "N", "type": kind, "typeVersion": version,
+            "parameters": parameters});
+        let connections =
+            json!({"Webhook": {"main": [[{"node": "N", "type": "main", "index": 0}]]}});
+        let workflow = json!({"name": "V", "nodes": [webhook("lastNode"), checked],
+            "connections": connections});
+        let found = done!(env, "validate_workflow", {"workflow": workflow});
+        assert_eq!(found["valid"], true, "{kind}: {found}");
+    }
+    let agent = done!(env, "get_node", {"type": "@n8n/n8n-nodes-langchain.agent"});
+    assert_contains(&agent["inputs"], "ai_languageModel");
+    let postgres = done!(env, "get_node", {"type": "n8n-nodes-base.postgres"});
+    assert_contains(&postgres["credentials"], "postgres");
+    let slack = done!(env, "get_node", {"type": "n8n-nodes-base.slack"});
+    assert_contains(&slack["operations"], "getAll");
+}
+
+#[tokio::test]
 async fn node_with_operations_requires_one() {
     let Some(env) = Env::full().await else { return };
     let arguments = json!({"type": "n8n-nodes-base.if"});

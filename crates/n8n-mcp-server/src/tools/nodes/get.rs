@@ -3,8 +3,11 @@
 use upstream::text::truncate;
 
 use super::call_node_tool;
+use super::search;
 use super::types::{NodeProperty, parse};
 use crate::tools::prelude::*;
+use crate::workflow::check::{is_trigger_type, last_part};
+use crate::workflow::{connection_kind, output_names};
 
 /// Bytes; about 8,000 tokens.
 const MAX_DEFINITION: usize = 32 * 1024;
@@ -35,6 +38,15 @@ pub(super) struct NodeDescription {
     version: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     properties: Vec<NodeProperty>,
+    /// Kinds of its connections; others are attached to it by ai_… (`?`: not required).
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    inputs: Vec<String>,
+    /// In the order of their numbers.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    outputs: Vec<String>,
+    /// Parameters that n8n takes.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    example: Option<Value>,
     /// Types of credentials that it takes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     credentials: Vec<String>,
@@ -69,6 +81,16 @@ impl Tool for GetNode {
         };
         let error = errors.trim().lines().next().unwrap_or_default();
         if let Some(operations) = operations(error) {
+            // The error has them as names of files, which the search does not.
+            let name = last_part(&self.r#type);
+            let query = json!({"queries": [name], "usage": "workflow"});
+            let outline = call_node_tool(n8n, "search_nodes", &query).await?;
+            let mut found = search::parse(&outline).into_iter();
+            let found = found.find(|node| node.r#type == self.r#type);
+            let exact = found
+                .map(|node| node.operations)
+                .filter(|all| !all.is_empty());
+            let operations = exact.unwrap_or(operations);
             return Ok(NodeDescription {
                 operations,
                 ..self.bare()
@@ -98,6 +120,8 @@ impl GetNode {
             text.truncate(text.floor_char_boundary(MAX_DEFINITION));
             node.definition = Some(text);
         } else {
+            node.connect(definition.attached);
+            node.example = example(&self.r#type, &definition.properties);
             node.properties = definition.properties;
             node.credentials = definition.credentials;
         }
@@ -111,6 +135,87 @@ impl GetNode {
             ..NodeDescription::default()
         }
     }
+}
+
+impl NodeDescription {
+    /// Fills in inputs and outputs.
+    fn connect(&mut self, attached: Vec<String>) {
+        const PROVIDERS: [(&str, &str); 8] = [
+            ("lm", "model"),
+            ("memory", "memory"),
+            ("outputParser", "outputParser"),
+            ("embeddings", "embedding"),
+            ("document", "documentLoader"),
+            ("textSplitter", "textSplitter"),
+            ("retriever", "retriever"),
+            ("reranker", "reranker"),
+        ];
+        let name = last_part(&self.r#type);
+        let is_ai = self.r#type.contains("langchain");
+        let provided = PROVIDERS
+            .iter()
+            .find(|(start, _)| is_ai && name.starts_with(start));
+        let provided = provided.map(|(_, key)| connection_kind(key));
+        let is_tool = name.ends_with("Tool") || (is_ai && name.starts_with("tool"));
+        let provided = provided.or_else(|| is_tool.then(|| connection_kind("tools")));
+        if provided.is_none() && !is_trigger_type(&self.r#type) {
+            self.inputs.push("main".to_owned());
+        }
+        self.inputs.extend(attached);
+        let version = self
+            .version
+            .as_deref()
+            .and_then(|version| version.parse().ok());
+        self.outputs = match provided {
+            Some(kind) => vec![kind],
+            None => output_names(name, version.unwrap_or(1.0))
+                .iter()
+                .enumerate()
+                .map(|(at, name)| format!("{at} {name}").trim_end().to_owned())
+                .collect(),
+        };
+    }
+}
+
+/// The least parameters of a node; those of some common ones are written down here.
+fn example(kind: &str, properties: &[NodeProperty]) -> Option<Value> {
+    let condition = json!({"combinator": "and",
+        "options": {"caseSensitive": true, "leftValue": "", "typeValidation": "strict", "version": 2},
+        "conditions": [{"leftValue": "={{ $json.status }}", "rightValue": "open",
+            "operator": {"type": "string", "operation": "equals"}}]});
+    Some(match last_part(kind) {
+        "if" | "filter" => json!({ "conditions": condition }),
+        "switch" => json!({"rules": {"values": [{"conditions": condition}]}}),
+        "set" => json!({"assignments": {"assignments": [{"id": "1", "name": "total",
+            "value": "={{ $json.price * 2 }}", "type": "number"}]}}),
+        "scheduleTrigger" => json!({"rule": {"interval": [{"field": "cronExpression",
+            "expression": "0 9 * * 1-5"}]}}),
+        "httpRequest" => json!({"method": "POST", "url": "https://example.com/api",
+            "sendBody": true, "specifyBody": "json", "jsonBody": "={{ $json }}"}),
+        "webhook" => json!({"httpMethod": "POST", "path": "orders", "responseMode": "lastNode"}),
+        "respondToWebhook" => json!({"respondWith": "json", "responseBody": "={{ $json }}"}),
+        "code" => json!({"jsCode": "return $input.all();"}),
+        "merge" => json!({"mode": "combine", "combineBy": "combineByPosition"}),
+        "agent" => json!({"promptType": "define", "text": "={{ $json.question }}"}),
+        _ => {
+            let needed = properties
+                .iter()
+                .filter(|one| one.required && one.when.is_none());
+            let value = |one: &NodeProperty| {
+                let first = one.r#type.split(" | ").next().unwrap_or_default();
+                match first.strip_prefix('\'') {
+                    Some(text) => json!(text.trim_end_matches('\'')),
+                    None if first == "string" => json!("text"),
+                    None if first == "number" => json!(1),
+                    None if first == "boolean" => json!(true),
+                    None => Value::Null,
+                }
+            };
+            let all: Map<String, Value> =
+                needed.map(|one| (one.name.clone(), value(one))).collect();
+            return (!all.is_empty() && all.values().all(|one| !one.is_null())).then(|| all.into());
+        }
+    })
 }
 
 /// The rows of `Available resource (operations): channel (archive, close); file (get).`

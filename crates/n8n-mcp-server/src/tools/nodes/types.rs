@@ -3,8 +3,23 @@
 use schemars::JsonSchema;
 use serde::Serialize;
 
-/// Bytes of a description or a type.
+use crate::workflow::connection_kind;
+
+/// Bytes of a text in a comment.
 const MAX_TEXT: usize = 240;
+/// Bytes of all properties, of about 1,500 tokens for a whole node.
+const MAX_PROPERTIES: usize = 5_000;
+/// Bytes of a description and of a type, from the widest to the narrowest that is tried.
+const WIDTHS: [(usize, usize); 6] = [
+    (240, 1_200),
+    (160, 800),
+    (90, 500),
+    (60, 300),
+    (0, 200),
+    (0, 80),
+];
+/// Types within types that are put in their place.
+const MAX_NESTING: usize = 4;
 
 /// One parameter of a node.
 #[derive(Debug, Default, PartialEq, Eq, Serialize, JsonSchema)]
@@ -28,6 +43,8 @@ pub(super) struct NodeDefinition {
     pub(super) properties: Vec<NodeProperty>,
     /// Types of credentials.
     pub(super) credentials: Vec<String>,
+    /// The kinds of connections by which other nodes are attached to it; with `?` if it needs none.
+    pub(super) attached: Vec<String>,
 }
 
 /// The part of the definition that a line belongs to.
@@ -36,6 +53,7 @@ enum Block {
     Outside,
     Parameters,
     Credentials,
+    Attached,
 }
 
 /// The comment before a property.
@@ -68,11 +86,19 @@ pub(super) fn parse(definition: &str) -> NodeDefinition {
         }
         match (depth, block, member(text)) {
             (0, ..) => block = opened_block(text),
-            (1, Block::Credentials, Some((name, ..))) => read.credentials.push(name),
+            (1, Block::Credentials, Some((name, ..))) if !read.credentials.contains(&name) => {
+                read.credentials.push(name);
+            }
+            (1, Block::Attached, Some((name, required, _))) => {
+                let optional = if required { "" } else { "?" };
+                read.attached
+                    .push(format!("{}{optional}", connection_kind(&name)));
+            }
             (1, Block::Parameters, Some((name, required, kind))) => {
                 read.add(std::mem::take(&mut comment).describe(name, required, kind));
             }
-            (2, Block::Parameters, Some((name, ..))) => read.add_to_last(&name),
+            (2.., Block::Parameters, _) => read.add_to_last(text),
+            (1, Block::Parameters, None) => read.add_to_last(text),
             _ => {}
         }
         comment = Comment::default();
@@ -84,6 +110,7 @@ pub(super) fn parse(definition: &str) -> NodeDefinition {
             }
         }
     }
+    read.fit(definition);
     read
 }
 
@@ -103,15 +130,67 @@ impl NodeDefinition {
         }
     }
 
-    /// Adds the name of a member to the type of the last property, if that is an object.
-    fn add_to_last(&mut self, name: &str) {
+    /// Adds a line to the type of the last property, if that is an object.
+    fn add_to_last(&mut self, line: &str) {
         let Some(NodeProperty { r#type: kind, .. }) = self.properties.last_mut() else {
             return;
         };
-        if kind.starts_with("object") && kind.len() < MAX_TEXT {
-            kind.push_str(if kind == "object" { " of " } else { ", " });
-            kind.push_str(name);
+        let is_comment = line.starts_with(['*', '/']);
+        if is_comment || !kind.starts_with(['{', 'A']) || is_balanced(kind) {
+            return;
         }
+        let (name, type_of) = line.split_once(':').unwrap_or((line, ""));
+        let closes = line.starts_with('}');
+        if !closes && !kind.ends_with('{') {
+            kind.push_str(", ");
+        }
+        if closes {
+            kind.push_str(line.trim_end_matches([';', ',']));
+        } else {
+            kind.push_str(name.trim());
+            kind.push_str(": ");
+            kind.push_str(&plain_type(type_of.trim()));
+        }
+    }
+
+    /// Puts the helper types of the definition into the types of the properties, and shortens them all
+    /// until they fit.
+    fn fit(&mut self, definition: &str) {
+        let helpers: Vec<(&str, &str)> = definition
+            .lines()
+            .filter_map(|line| line.trim().strip_prefix("type ")?.split_once(" = "))
+            .collect();
+        for property in &mut self.properties {
+            for _ in 0..MAX_NESTING {
+                for (name, value) in &helpers {
+                    property.r#type = property.r#type.replace(name, value.trim_end_matches(';'));
+                }
+            }
+        }
+        for (description, kind) in WIDTHS {
+            for property in &mut self.properties {
+                cut(&mut property.r#type, kind);
+                if let Some(text) = &mut property.description {
+                    cut(text, description);
+                }
+                property.description.take_if(|text| text.len() < 4);
+            }
+            let size = |one: &NodeProperty| serde_json::to_string(one).map_or(0, |text| text.len());
+            if self.properties.iter().map(size).sum::<usize>() <= MAX_PROPERTIES {
+                return;
+            }
+        }
+    }
+}
+
+fn is_balanced(kind: &str) -> bool {
+    kind.matches('{').count() <= kind.matches('}').count()
+}
+
+fn cut(text: &mut String, bytes: usize) {
+    if text.len() > bytes {
+        text.truncate(text.floor_char_boundary(bytes));
+        text.push('…');
     }
 }
 
@@ -120,7 +199,12 @@ fn opened_block(text: &str) -> Block {
     let mut words = declaration.split_whitespace();
     match (words.next(), words.next()) {
         _ if !text.ends_with('{') => Block::Outside,
-        (Some("interface" | "type"), Some("Credentials")) => Block::Credentials,
+        (Some("interface" | "type"), Some(name)) if name.ends_with("Credentials") => {
+            Block::Credentials
+        }
+        (Some("interface" | "type"), Some(name)) if name.ends_with("SubnodeConfig") => {
+            Block::Attached
+        }
         (Some("interface" | "type"), Some(name)) if name.ends_with("Params") => Block::Parameters,
         _ => Block::Outside,
     }
@@ -158,26 +242,26 @@ impl Comment {
     }
 
     fn describe(self, name: String, required: bool, kind: &str) -> NodeProperty {
-        let kind = if kind.starts_with('{') && !kind.contains('}') {
-            "object".to_owned()
-        } else {
-            let mut kinds: Vec<&str> = Vec::new();
-            for kind in kind.trim_end_matches(';').split(" | ") {
-                if !kind.starts_with("Expression<") && !kinds.contains(&kind) {
-                    kinds.push(kind);
-                }
-            }
-            shortened(&kinds.join(" | "))
-        };
         NodeProperty {
             name,
-            r#type: kind,
+            r#type: plain_type(kind),
             required,
             default: self.default,
             when: self.when,
             description: Some(shortened(&self.text)).filter(|text| !text.is_empty()),
         }
     }
+}
+
+/// A type without the alternative that all have, an expression.
+fn plain_type(kind: &str) -> String {
+    let mut kinds: Vec<&str> = Vec::new();
+    for kind in kind.trim_end_matches(';').split(" | ") {
+        if !kind.starts_with("Expression<") && !kinds.contains(&kind) {
+            kinds.push(kind);
+        }
+    }
+    kinds.join(" | ")
 }
 
 fn shortened(text: &str) -> String {
@@ -208,7 +292,7 @@ mod tests {
  * HTTP Request Node - Version 4.5
  */
 
-interface Credentials {
+interface SlackV2Credentials {
   slackApi: CredentialReference;
 }
 
@@ -229,11 +313,17 @@ export interface HttpRequestV45Params {
     method?: 'GET' | 'POST' | 'POST' | Expression<string>;
   options?: {
     /** Whether
+     * @hint More: of it
      * @default true
      */
     ignoreCase?: boolean | Expression<boolean>;
     proxy?: string;
   };
+}
+
+export interface XSubnodeConfig {
+  model: A | A[];
+  tools?: B[];
 }
 
 interface NodeBase {
@@ -256,6 +346,7 @@ interface NodeBase {
         assert_eq!(method.description.as_deref(), Some("Method"));
         assert_eq!(method.default.as_deref(), Some("GET"));
         assert_eq!(method.when.as_deref(), Some("{ x: [true] }"));
-        assert_eq!(options.r#type, "object of ignoreCase, proxy");
+        assert_eq!(options.r#type, "{ignoreCase?: boolean, proxy?: string}");
+        assert_eq!(read.attached, ["ai_languageModel", "ai_tool?"]);
     }
 }

@@ -8,7 +8,7 @@ use serde_json::{Map, Value, json};
 use crate::builtin_mcp::structured;
 use crate::service::N8n;
 use crate::workflow::check::{Finding, Findings, Severity, short_type};
-use crate::workflow::{Draft, name_of, parse_connections, type_of};
+use crate::workflow::{Draft, connection_kind, name_of, parse_connections, type_of};
 
 const TYPES_TOOL: &str = "get_node_types";
 const CONFIG_TOOL: &str = "validate_node_config";
@@ -257,16 +257,11 @@ fn find_invalid_parameters(
 
 /// Says in the words of a workflow that a node needs another, which n8n calls a sub-node.
 fn find_missing_subnode(name: &str, key: &str, message: &str, found: &mut Findings) {
-    let kind = match key {
-        "model" => "languageModel",
-        "documentLoader" => "document",
-        "tools" => "tool",
-        other => other,
-    };
-    if kind.is_empty() || !(message.contains("missing") || message.contains("got undefined")) {
+    if key.is_empty() || !(message.contains("missing") || message.contains("got undefined")) {
         return;
     }
-    let message = format!("No node is connected to it by ai_{kind}.");
-    let fix = format!("Add one, and connect it to this node with kind ai_{kind}.");
+    let kind = connection_kind(key);
+    let message = format!("No node is connected to it by {kind}.");
+    let fix = format!("Add one, and connect it to this node with kind {kind}.");
     found.warning(name, message, &fix);
 }
