@@ -5,21 +5,28 @@ mod failure;
 mod guard;
 mod publish_check;
 mod scope;
+mod shared;
 mod workflow;
 mod write;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_serve::Secret;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
+use serde_json::value::RawValue;
 use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile};
 
+use crate::id::Id;
 use crate::policy::Policy;
+
+use shared::Shared;
 
 pub(crate) use execution::{Execution, ExecutionFilter, Status};
 pub(crate) use failure::N8nFailure;
+pub(crate) use shared::SharedFailure;
 pub(crate) use workflow::{
     Definition, Node, UNKNOWN_CURSOR, Workflow, WorkflowFilter, WorkflowRow,
 };
@@ -44,6 +51,8 @@ pub(crate) struct Api {
     /// The workflows that this server may use.
     pub(crate) policy: Policy,
     publish_checks: publish_check::PublishChecks,
+    shared_workflows: Shared<Id, Result<Arc<Workflow>, SharedFailure>>,
+    shared_pages: Shared<ExecutionFilter, Result<Arc<Page<Box<RawValue>>>, SharedFailure>>,
 }
 
 /// A page of a list.
@@ -61,6 +70,8 @@ impl Api {
             key,
             policy,
             publish_checks: publish_check::PublishChecks::default(),
+            shared_workflows: Shared::default(),
+            shared_pages: Shared::default(),
         }
     }
 

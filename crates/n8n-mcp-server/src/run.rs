@@ -66,7 +66,11 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         deadline.become_task().await;
     }
     let (id, output) = (request.workflow, request.output);
-    let (workflow, newest) = join(n8n.api.workflow(&id), search::newest(&n8n.api, Some(&id))).await;
+    let (workflow, newest) = join(
+        n8n.api.shared_workflow(&id),
+        search::newest(&n8n.api, Some(&id)),
+    )
+    .await;
     let workflow = workflow?;
     n8n.api.policy.check_start(&workflow)?;
     let request_id = Uuid::new_v4().to_string();

@@ -5,6 +5,7 @@ mod authoring;
 mod builtin_mcp;
 mod confirming;
 mod correlation;
+mod counting_proxy;
 mod env;
 mod executions;
 mod instance;

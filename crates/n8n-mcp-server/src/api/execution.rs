@@ -1,5 +1,6 @@
 //! Reads, retries, stops and deletes executions.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
@@ -7,11 +8,15 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
+use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method};
 
-use super::{Api, N8nFailure as _, Page};
+use super::{Api, N8nFailure as _, Page, SharedFailure};
 use crate::id::Id;
 
+/// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
+/// busy with it.
+const PAGE_SPACING: Duration = Duration::from_millis(10);
 /// The year that n8n writes for "until it is resumed".
 const FOREVER: &str = "3000-";
 
@@ -51,7 +56,7 @@ pub(crate) enum Status {
 }
 
 /// The query of a list of executions.
-#[derive(Clone, Default, Serialize)]
+#[derive(Clone, Default, PartialEq, Eq, Hash, Serialize)]
 #[serde(rename_all = "camelCase")]
 pub(crate) struct ExecutionFilter {
     #[serde(rename = "workflowId")]
@@ -124,6 +129,22 @@ impl Api {
     ) -> Result<Page<T>, HttpFailure> {
         let request = self.request(Method::GET, &["executions"]);
         request.query(filter).json().await
+    }
+
+    /// The same, shared with all callers that ask for this page since `since`.
+    pub(crate) async fn shared_executions(
+        &self,
+        filter: &ExecutionFilter,
+        since: Instant,
+    ) -> Result<Arc<Page<Box<RawValue>>>, SharedFailure> {
+        let request = async { Ok(Arc::new(self.executions(filter).await?)) };
+        let spacing = if filter.limit > 1 {
+            PAGE_SPACING
+        } else {
+            Duration::ZERO
+        };
+        let pages = &self.shared_pages;
+        pages.get(filter.clone(), since, spacing, request).await
     }
 
     /// Runs a failed execution again and waits for its end, at most for `within`.

@@ -1,6 +1,8 @@
 //! Reads workflows.
 
 use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
@@ -8,6 +10,7 @@ use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::{Api, N8nFailure as _, Page};
@@ -199,6 +202,14 @@ impl Api {
         let workflow = workflow.map_err(|failure| explain(failure, id))?;
         self.admit(&workflow, id)?;
         Ok(workflow)
+    }
+
+    /// The same, shared with all callers that ask for it at the same time.
+    pub(crate) async fn shared_workflow(&self, id: &Id) -> Result<Arc<Workflow>, ToolError> {
+        let request = async { Ok(Arc::new(self.workflow(id).await?)) };
+        let (workflows, now) = (&self.shared_workflows, Instant::now());
+        let workflow = workflows.get(id.clone(), now, Duration::ZERO, request);
+        Ok(workflow.await?)
     }
 
     /// A workflow, also in a second form: its definition, or all of n8n's JSON.

@@ -10,15 +10,18 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
-use upstream::http::{Fault, HttpFailure};
+use tokio::time::Instant;
 
-use crate::api::{Api, Execution, ExecutionFilter};
+use crate::api::{Api, Execution, ExecutionFilter, SharedFailure};
 use crate::id::Id;
 use crate::production_url::REQUEST_ID;
 
 /// Page size and most pages of each list; a tenth of the pages if the newest execution before the
 /// run is unknown. The second pair is for executions so large that a page of 20 cannot be read.
 const LIST_LIMITS: [(u32, usize); 2] = [(20, 50), (1, 200)];
+
+/// Running executions of one workflow that are listed to see whether one of them still runs.
+const MAX_RUNNING: u32 = 100;
 
 /// The order of lists for a run that may be in flight, and for one that has replied: without a
 /// status n8n lists no running executions.
@@ -43,18 +46,22 @@ pub(super) struct Search {
 }
 
 /// The number of the newest execution, of this workflow or of all; 0 if none exists.
-pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, HttpFailure> {
+pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, SharedFailure> {
     let filter = ExecutionFilter::newest(workflow, None, 1);
-    let page = api.executions::<Execution>(&filter).await?;
-    let newest = page.data.first().and_then(|row| number(&row.id));
+    let page = api.shared_executions(&filter, Instant::now()).await?;
+    let newest = page.data.first().and_then(|row| number(&row_id(row)?));
     Ok(newest.unwrap_or(0))
 }
 
 impl Search {
     /// The execution that holds the request id, with its data.
-    pub(super) async fn find(&self, statuses: &[Status]) -> Result<Option<Execution>, HttpFailure> {
+    pub(super) async fn find(
+        &self,
+        statuses: &[Status],
+    ) -> Result<Option<Execution>, SharedFailure> {
+        let since = Instant::now();
         for &status in statuses {
-            if let Some(found) = self.find_in_list(status).await? {
+            if let Some(found) = self.find_in_list(status, since).await? {
                 self.store_id(&found.id);
                 return Ok(Some(found));
             }
@@ -65,6 +72,14 @@ impl Search {
     pub(super) fn store_id(&self, id: &Id) {
         // If an id was stored before, it is the same one.
         let _ = self.execution.set(id.clone());
+    }
+
+    /// True if n8n lists the execution among the running ones; false if it has ended, waits, or has
+    /// more than a page of younger ones.
+    pub(super) async fn is_running(&self, id: &Id) -> bool {
+        let filter = ExecutionFilter::newest(Some(&self.workflow), Some("running"), MAX_RUNNING);
+        let page = self.api.shared_executions(&filter, Instant::now()).await;
+        page.is_ok_and(|page| page.data.iter().any(|row| row_id(row).as_ref() == Some(id)))
     }
 
     /// The only execution since the start, for triggers that do not save the request id.
@@ -124,12 +139,16 @@ impl Search {
 
     async fn find_in_list(
         &self,
-        status: Option<&'static str>,
-    ) -> Result<Option<Execution>, HttpFailure> {
+        status: Status,
+        since: Instant,
+    ) -> Result<Option<Execution>, SharedFailure> {
         let divisor = if self.after.is_some() { 1 } else { 10 };
         for (limit, pages) in LIST_LIMITS {
-            match self.find_in_pages(status, limit, pages / divisor).await {
-                Err(failure) if matches!(failure.fault(), Fault::TooLarge(_)) => {}
+            match self
+                .find_in_pages(status, limit, pages / divisor, since)
+                .await
+            {
+                Err(failure) if failure.is_too_large => {}
                 found => return found,
             }
         }
@@ -138,29 +157,23 @@ impl Search {
 
     async fn find_in_pages(
         &self,
-        status: Option<&'static str>,
+        status: Status,
         limit: u32,
         pages: usize,
-    ) -> Result<Option<Execution>, HttpFailure> {
-        #[derive(Deserialize)]
-        struct Row {
-            id: Id,
-        }
+        since: Instant,
+    ) -> Result<Option<Execution>, SharedFailure> {
         let mut filter = ExecutionFilter {
             with_data: true,
             ..ExecutionFilter::newest(Some(&self.workflow), status, limit)
         };
         for _ in 0..pages {
-            let page = self.api.executions::<Box<RawValue>>(&filter).await?;
+            let page = self.api.shared_executions(&filter, since).await?;
             if let Some(row) = oldest_match(&page.data, &self.request_id) {
                 return Ok(serde_json::from_str(row.get()).ok());
             }
-            let all_new = page.data.iter().all(|row| {
-                let row = serde_json::from_str::<Row>(row.get());
-                row.is_ok_and(|row| self.is_after(&row.id))
-            });
-            filter.cursor = match page.next_cursor {
-                Some(next) if all_new => Some(next),
+            let is_new = |row: &Box<RawValue>| row_id(row).is_some_and(|id| self.is_after(&id));
+            filter.cursor = match &page.next_cursor {
+                Some(next) if page.data.iter().all(is_new) => Some(next.clone()),
                 _ => break,
             };
         }
@@ -173,6 +186,17 @@ impl Search {
             _ => true,
         }
     }
+}
+
+/// The id of a row of a list.
+fn row_id(row: &RawValue) -> Option<Id> {
+    #[derive(Deserialize)]
+    struct Row {
+        id: Id,
+    }
+    serde_json::from_str::<Row>(row.get())
+        .ok()
+        .map(|row| row.id)
 }
 
 fn number(id: &Id) -> Option<u64> {

@@ -13,7 +13,7 @@ use super::kept::Kept;
 use super::outcome::Run;
 use super::scan_by_id::ScanResult;
 use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
-use crate::api::Execution;
+use crate::api::{Execution, SharedFailure, Status};
 use crate::builtin_mcp::McpStart;
 use crate::id::Id;
 use crate::pending::Pending;
@@ -236,6 +236,7 @@ impl ExecutionWatch<'_> {
         let mut failed_poll = None;
         while !execution.status.has_ended() {
             // Only a task waits for a person.
+            let is_listed = execution.status == Status::Running;
             let is_over = if execution.waits_for_person() {
                 !self.deadline.become_task().await || self.deadline.remaining().is_zero()
             } else {
@@ -250,7 +251,12 @@ impl ExecutionWatch<'_> {
             self.report_progress();
             sleep(interval.min(self.deadline.remaining())).await;
             interval = self.deadline.next_interval(interval);
-            match self.n8n.api.execution(&execution.id, false).await {
+            // One list serves all calls that follow runs of this workflow.
+            if is_listed && self.search.is_running(&execution.id).await {
+                failed_poll = None;
+                continue;
+            }
+            match self.n8n.api.execution(&execution.id, true).await {
                 Ok(Some(now)) => (execution, failed_poll) = (now, None),
                 Ok(None) => return None,
                 Err(failure) => failed_poll = Some(failure),
@@ -285,7 +291,7 @@ fn last_seen_running(id: &Id, failure: HttpFailure) -> Run {
     Run::running(Some(id)).with_note(note)
 }
 
-fn lost(failure: HttpFailure) -> ToolError {
+fn lost(failure: SharedFailure) -> ToolError {
     let cause = ToolError::from(failure);
     ToolError::unavailable(format!(
         "The workflow was started, but its execution cannot be followed. {cause} Check the \

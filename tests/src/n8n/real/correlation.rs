@@ -1,11 +1,12 @@
 //! The returned execution is the one that the call has started.
 
 use std::collections::HashSet;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use tokio::time::sleep;
 
+use super::counting_proxy::CountingProxy;
 use super::*;
 
 /// Twenty concurrent runs; each must return its own execution, and none may have run twice.
@@ -89,4 +90,55 @@ async fn schedule_that_outlives_the_call_is_found() {
     let end = end_of(&env, &early).await;
     assert_eq!(end["output"], json!({"result": "late"}), "{end}");
     env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn fifty_concurrent_runs_share_their_lookups() {
+    const RUNS: usize = 50;
+    let Some(n8n) = Instance::new() else { return };
+    let _alone = n8n.alone().await;
+    let proxy = CountingProxy::start(&n8n.config.url).await;
+    let vars = [
+        ("N8N_URL", proxy.url.as_str()),
+        ("N8N_WEBHOOK_URL", n8n.config.url.as_str()),
+        ("N8N_API_KEY", n8n.config.api_key.as_str()),
+        // No list for workflows as tools.
+        ("N8N_TOOL_TAG", ""),
+    ];
+    let server = Box::pin(Server::start(SERVER, &vars)).await;
+    let client = Box::pin(server.client()).await;
+    let path = unique("hook");
+    let hook = webhook_at(&path, "POST", "lastNode");
+    let workflow = n8n.live(vec![hook, echo()]).await;
+    // Waits until the activation is complete.
+    run(&client, &workflow, json!({"input": "first"})).await;
+    let began = Instant::now();
+    let direct = (0..RUNS).map(|n| n8n.call_webhook(&path, json!({ "input": n })));
+    join_all(direct).await;
+    let direct = began.elapsed();
+    proxy.take();
+    let began = Instant::now();
+    let one = async |n: usize| {
+        let text = format!("run {n}");
+        let arguments = json!({"workflow_id": workflow.id, "wait_seconds": 25,
+            "parameters": {"input": text}});
+        let ran = Box::pin(run_with(&client, arguments)).await;
+        assert_eq!(ran["output"], json!({ "result": text }), "{ran}");
+        ran["execution_id"].as_str().unwrap().to_owned()
+    };
+    let ids: HashSet<String> = join_all((0..RUNS).map(one)).await.into_iter().collect();
+    let through = began.elapsed();
+    let requests = proxy.take();
+    assert_eq!(ids.len(), RUNS);
+    let ratio = through.as_secs_f64() / direct.as_secs_f64();
+    println!(
+        "{RUNS} runs: {} requests to the API, {through:?}; directly {direct:?}; ratio {ratio:.2}",
+        requests.len()
+    );
+    assert!(
+        requests.len() <= 4 * RUNS,
+        "{}: {requests:?}",
+        requests.len()
+    );
+    n8n.delete(&workflow).await;
 }
