@@ -9,20 +9,20 @@ mod shared;
 mod workflow;
 mod write;
 
-use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_serve::Secret;
 use serde::Deserialize;
-use serde::de::DeserializeOwned;
+use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
+use tokio::sync::OnceCell;
 use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile};
 
 use crate::id::Id;
 use crate::policy::Policy;
 
-use shared::Shared;
+use shared::{Shared, SharedAnswer};
 
 pub(crate) use execution::{Execution, ExecutionFilter, Status};
 pub(crate) use failure::N8nFailure;
@@ -51,8 +51,9 @@ pub(crate) struct Api {
     /// The workflows that this server may use.
     pub(crate) policy: Policy,
     publish_checks: publish_check::PublishChecks,
-    shared_workflows: Shared<Id, Result<Arc<Workflow>, SharedFailure>>,
-    shared_pages: Shared<ExecutionFilter, Result<Arc<Page<Box<RawValue>>>, SharedFailure>>,
+    shared_workflows: Shared<Id, SharedAnswer<Workflow>>,
+    shared_pages: Shared<ExecutionFilter, SharedAnswer<Page<Box<RawValue>>>>,
+    is_version_2: OnceCell<bool>,
 }
 
 /// A page of a list.
@@ -72,6 +73,7 @@ impl Api {
             publish_checks: publish_check::PublishChecks::default(),
             shared_workflows: Shared::default(),
             shared_pages: Shared::default(),
+            is_version_2: OnceCell::new(),
         }
     }
 
@@ -80,6 +82,17 @@ impl Api {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request.query(&[("limit", "1")]).timeout(PROBE_TIMEOUT);
         request.json::<Page<WorkflowRow>>().await.map(drop)
+    }
+
+    /// True for n8n 2, which also lists executions that wait; asks n8n once. False while n8n does not
+    /// answer.
+    pub(crate) async fn is_version_2(&self) -> bool {
+        let ask = async || match self.get::<IgnoredAny>(&["discover"], &[]).await {
+            Err(failure) if failure.is_unknown_operation() => Ok(false),
+            Err(failure) if failure.refusal().is_none() => Err(()),
+            _ => Ok(true),
+        };
+        self.is_version_2.get_or_try_init(ask).await == Ok(&true)
     }
 
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {

@@ -277,6 +277,12 @@ impl UrlReply {
             .map(|failure| failure.message)
     }
 
+    /// True for an HTML page, which a proxy may have sent in n8n's place.
+    pub(crate) fn is_page(&self) -> bool {
+        let kind = self.content_type.as_deref();
+        kind.is_some_and(|kind| kind.starts_with("text/html"))
+    }
+
     /// The body, as a JSON string where it is not JSON.
     pub(crate) fn as_json(&self) -> Box<RawValue> {
         serde_json::from_slice(&self.body).unwrap_or_else(|_| {

@@ -18,6 +18,7 @@ mod outcome;
 mod output;
 mod plan;
 mod response;
+mod resume;
 mod scan_by_id;
 mod search;
 mod stop;
@@ -38,6 +39,7 @@ use crate::trigger::StartMethod;
 
 pub(crate) use outcome::{Run, RunStatus};
 pub(crate) use output::OutputSelection;
+pub(crate) use resume::Resumption;
 
 use deadline::Deadline;
 use kept::Kept;

@@ -13,7 +13,7 @@ use serde_json::Value;
 use crate::api::{Node, Workflow};
 use crate::webhook_credentials::WebhookCredentials;
 
-pub(crate) use field::{FormField, FormFieldKind};
+pub(crate) use field::{FormField, FormFieldKind, fields_of};
 pub(crate) use schema::{parameters_in_note, parameters_of, without_code};
 
 /// The kind of a trigger.

@@ -20,7 +20,7 @@ use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 pub(crate) use accepted_fields::{FEWER_FIELDS, FieldSet};
-pub(crate) use called::called_workflows;
+pub(crate) use called::{called_ids, called_workflows};
 pub(crate) use connections::{Connection, MAIN, connection_kind, parse_connections};
 pub(crate) use edit::{Operation, apply};
 pub(crate) use expressions::visit_texts;

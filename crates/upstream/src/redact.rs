@@ -157,13 +157,18 @@ impl Clone for Redactor {
 fn hide_json(value: &mut Value) -> u32 {
     match value {
         // A text without secrets keeps its invisible characters, too.
-        Value::String(text) => match hide(clean(text), Reach::Tokens) {
-            (_, 0) => 0,
-            (shown, _) => {
-                *text = shown.into_owned();
-                1
+        Value::String(text) => {
+            let shown = match hide(clean(text), Reach::Tokens) {
+                (_, 0) => None,
+                (shown, _) => Some(shown.into_owned()),
+            };
+            let shown = hide_json_in(shown.as_deref().unwrap_or(text)).or(shown);
+            let hidden = u32::from(shown.is_some());
+            if let Some(shown) = shown {
+                *text = shown;
             }
-        },
+            hidden
+        }
         Value::Array(all) => all.iter_mut().map(hide_json).sum(),
         Value::Object(all) => {
             // `{"name": "Authorization", "value": "…"}`, the form of headers and fields.
@@ -183,6 +188,17 @@ fn hide_json(value: &mut Value) -> u32 {
         }
         _ => 0,
     }
+}
+
+/// JSON within a text, or within an expression, without its secrets; `None` if it has none.
+fn hide_json_in(text: &str) -> Option<String> {
+    let start = text.len() - text.trim_start_matches(['=', ' ', '\n']).len();
+    let (before, json) = text.split_at(start);
+    if !json.starts_with(['{', '[']) || json.starts_with("{{") {
+        return None;
+    }
+    let mut value: Value = serde_json::from_str(json).ok()?;
+    (hide_json(&mut value) > 0).then(|| format!("{before}{value}"))
 }
 
 /// Returns true if a text could be a secret: expressions (`={{ … }}`) only refer to one.
@@ -340,6 +356,7 @@ mod tests {
             "headers": {"authorization": "Bearer abcdef123456", "x-api-key": "k", "accept": "*/*"},
             "parameters": [{"name": "X-Api-Key", "value": "literal"}, {"name": "q", "value": "kept"}],
             "expression": {"name": "Authorization", "value": "={{ $json.token }}"},
+            "body": "={\"name\": \"X-Api-Key\", \"value\": \"k\"}", "open": "{\"a\": 1}",
             "url": "https://user:pw@host/x", "query": "https://h/?a=1&access_token=abc&b=2",
             "code": "const token = $json.token; const apiKey = read();",
             "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
@@ -349,12 +366,13 @@ mod tests {
             "headers": {"authorization": "***", "x-api-key": "***", "accept": "*/*"},
             "parameters": [{"name": "X-Api-Key", "value": "***"}, {"name": "q", "value": "kept"}],
             "expression": {"name": "Authorization", "value": "={{ $json.token }}"},
+            "body": "={\"name\": \"X-Api-Key\", \"value\": \"***\"}", "open": "{\"a\": 1}",
             "url": "https://user:***@host/x", "query": "https://h/?a=1&access_token=***&b=2",
             "code": "const token = $json.token; const apiKey = read();",
             "nodeCredentialType": "slackApi", "authentication": "headerAuth", "nextPageToken": "p2",
             "password": "", "tokens": 7, "sortKey": "name", "key": "users.email",
         });
-        assert_eq!(Redactor::new(true).json(&mut value), 5);
+        assert_eq!(Redactor::new(true).json(&mut value), 6);
         assert_eq!(value, expected);
         // Redaction is idempotent.
         assert_eq!(Redactor::new(true).json(&mut value), 0);

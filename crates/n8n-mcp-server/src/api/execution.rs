@@ -11,7 +11,8 @@ use serde_json::{Value, json};
 use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method};
 
-use super::{Api, N8nFailure as _, Page, SharedFailure};
+use super::shared::SharedAnswer;
+use super::{Api, N8nFailure as _, Page};
 use crate::id::Id;
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
@@ -35,6 +36,8 @@ pub(crate) struct Execution {
     wait_till: Option<String>,
     /// The data of its nodes; only if it was requested.
     pub(crate) data: Option<Box<RawValue>>,
+    /// The workflow as it was.
+    pub(crate) workflow_data: Option<Box<RawValue>>,
     /// `data` was left out for its size.
     #[serde(default)]
     pub(crate) data_too_large_to_display: bool,
@@ -136,7 +139,7 @@ impl Api {
         &self,
         filter: &ExecutionFilter,
         since: Instant,
-    ) -> Result<Arc<Page<Box<RawValue>>>, SharedFailure> {
+    ) -> SharedAnswer<Page<Box<RawValue>>> {
         let request = async { Ok(Arc::new(self.executions(filter).await?)) };
         let spacing = if filter.limit > 1 {
             PAGE_SPACING

@@ -46,6 +46,9 @@ impl From<SharedFailure> for ToolError {
     }
 }
 
+/// An answer that several callers receive.
+pub(crate) type SharedAnswer<T> = Result<Arc<T>, SharedFailure>;
+
 /// The last answer, and when it was asked for.
 type Slot<V> = tokio::sync::Mutex<Option<(Instant, V)>>;
 

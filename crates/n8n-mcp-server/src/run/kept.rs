@@ -13,8 +13,8 @@ pub(super) struct Kept {
     pub(super) successes: bool,
     /// Executions that fail.
     pub(super) failures: bool,
-    /// An execution that is in no list does not exist: n8n lists those that wait (n8n 2), or none can wait.
-    pub(super) lists_waiting: bool,
+    /// Executions may wait: then n8n 1 does not list them.
+    pub(super) may_wait: bool,
 }
 
 impl Kept {
@@ -26,8 +26,8 @@ impl Kept {
         Self {
             successes: keeps("saveDataSuccessExecution"),
             failures: keeps("saveDataErrorExecution"),
-            // The last n8n 1 has versions, too.
-            lists_waiting: workflow.has_versions() && !workflow.live_nodes().iter().any(may_wait),
+            // An n8n 1 without versions lists no execution that has only begun, either.
+            may_wait: !workflow.has_versions() || workflow.live_nodes().iter().any(may_wait),
         }
     }
 

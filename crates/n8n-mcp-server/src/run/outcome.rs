@@ -69,6 +69,11 @@ const MISSING: &str = "n8n shows no execution of this run, although the workflow
     prevent that. A proxy or login page in front of n8n may have replied, or this n8n saves none. Check \
     the workflow's executions in n8n before you run it again.";
 
+const PAGE: &str = "An HTML page replied, and n8n keeps no execution of this run (the workflow's settings): it may \
+    be the workflow's answer, or a login page in front of n8n, and then nothing ran. `response` shows it.";
+const GONE: &str = "n8n has deleted this execution since, so its outcome is not known.";
+const ONLY_REQUEST: &str = "The last node put out the request itself; `response` has the answer.";
+
 impl From<Status> for RunStatus {
     fn from(status: Status) -> Self {
         match status {
@@ -98,7 +103,8 @@ impl Run {
                 return run.with_error(node, message);
             }
             RunStatus::Waiting => {
-                let note = "It waits, and continues by itself or when a person resumes it.";
+                let note = "It waits, and continues by itself or when somebody resumes it: \
+                    resume_execution (toolset executions).";
                 return run.with_note(note);
             }
             RunStatus::Running | RunStatus::Canceled | RunStatus::Unknown => {}
@@ -109,6 +115,11 @@ impl Run {
     /// A run whose status is not known.
     pub(crate) fn running(id: Option<&Id>) -> Self {
         Self::new(RunStatus::Running, id)
+    }
+
+    /// The outcome of a run whose execution n8n has deleted.
+    pub(super) fn gone(id: &Id) -> Self {
+        Self::new(RunStatus::Unknown, Some(id)).with_note(GONE)
     }
 
     /// The outcome of a run without an execution, from the `reply` at its end, if there was one.
@@ -128,6 +139,9 @@ impl Run {
             let note = format!("{NOT_KEPT}, so its outcome is not known.");
             return Self::new(RunStatus::Unknown, id).with_note(note);
         };
+        if succeeded == Some(true) && reply.is_page() {
+            return Self::new(RunStatus::Unknown, id).with_note(PAGE);
+        }
         let run = if succeeded == Some(true) {
             let mut run = Self::new(RunStatus::Completed, id);
             run.items = Some(vec![reply.as_json()]);
@@ -170,15 +184,23 @@ impl Run {
         self
     }
 
-    /// Adds the webhook's answer. The output of a node that only answers is the request itself, and
-    /// is left out.
-    pub(super) fn with_response(mut self, reply: &UrlReply, redactor: &Redactor) -> Self {
+    /// Adds the webhook's answer. The output of a node that answers at the end is the request itself,
+    /// and is left out.
+    pub(super) fn with_response(
+        mut self,
+        reply: &UrlReply,
+        is_at_end: bool,
+        redactor: &Redactor,
+    ) -> Self {
         let response = WebhookResponse::new(reply, redactor);
-        let is_request =
-            |items: &[Box<RawValue>]| items.iter().any(|item| item.get().contains(REQUEST_ID));
-        let is_shown = response.has_body();
-        self.items = self.items.filter(|items| !is_shown || !is_request(items));
+        let mut items = self.items.iter().flatten();
+        let has_request = items.any(|item| item.get().contains(REQUEST_ID));
+        let is_answered = is_at_end && response.has_body();
         self.response = Some(response);
+        if is_answered && has_request {
+            self.items = None;
+            self = self.with_note(ONLY_REQUEST);
+        }
         self
     }
 

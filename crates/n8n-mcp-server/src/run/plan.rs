@@ -17,6 +17,9 @@ use crate::variant_name::variant_name;
 use form::form_request;
 use parameters::{chat_request, mcp_request, webhook_request};
 
+pub(in crate::run) use form::form_body;
+pub(in crate::run) use parameters::webhook_body;
+
 /// The chosen trigger, and the request that starts it, with the parameters.
 #[derive(Debug)]
 pub(crate) struct RunPlan {

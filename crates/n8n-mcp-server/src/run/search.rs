@@ -171,9 +171,10 @@ impl Search {
             if let Some(row) = oldest_match(&page.data, &self.request_id) {
                 return Ok(serde_json::from_str(row.get()).ok());
             }
-            let is_new = |row: &Box<RawValue>| row_id(row).is_some_and(|id| self.is_after(&id));
+            let mut ids = page.data.iter().map(|row| row_id(row));
+            let all_new = ids.all(|id| id.is_some_and(|id| self.is_after(&id)));
             filter.cursor = match &page.next_cursor {
-                Some(next) if page.data.iter().all(is_new) => Some(next.clone()),
+                Some(next) if all_new => Some(next.clone()),
                 _ => break,
             };
         }

@@ -80,7 +80,9 @@ impl ExecutionWatch<'_> {
         run.reply.wait_or(sleep(reply_timeout)).await?;
         let outcome = self.url_outcome(&mut run).await?;
         Ok(match run.reply() {
-            Some(reply) if run.is_webhook => outcome.with_response(reply, &self.n8n.redactor),
+            Some(reply) if run.is_webhook => {
+                outcome.with_response(reply, run.replies_at_end, &self.n8n.redactor)
+            }
             _ => outcome,
         })
     }
@@ -134,8 +136,7 @@ impl ExecutionWatch<'_> {
             Ok(None) => None,
             Err(failure) => Some(last_seen_running(&id, failure)),
         };
-        let gone = || Run::running(Some(&id)).with_note("n8n does not keep this execution.");
-        Ok(run.unwrap_or_else(gone))
+        Ok(run.unwrap_or_else(|| Run::gone(&id)))
     }
 
     /// Polls for the execution until it is found, or n8n should have listed it.
@@ -163,7 +164,7 @@ impl ExecutionWatch<'_> {
             );
             match found.await {
                 Ok(Ok(Some(execution))) => return Ok(Some(execution)),
-                Ok(Ok(None)) if is_over && self.kept.lists_waiting => {
+                Ok(Ok(None)) if is_over && self.is_in_lists().await => {
                     let is_late = is_kept && !self.deadline.remaining().is_zero();
                     if !is_late || !self.search.may_come().await {
                         return Ok(None);
@@ -191,6 +192,11 @@ impl ExecutionWatch<'_> {
                 self.deadline.is_over().await;
             }
         }
+    }
+
+    /// True if an execution that is in no list does not exist.
+    async fn is_in_lists(&self) -> bool {
+        !self.kept.may_wait || self.n8n.api.is_version_2().await
     }
 
     /// Waits for n8n's answer. If that comes only at the end of the run, polls for the execution in
@@ -231,7 +237,7 @@ impl ExecutionWatch<'_> {
     /// Waits for the end of the execution, until the deadline; `None` once n8n has deleted it.
     ///
     /// A failed poll does not end the wait: the next may succeed.
-    async fn follow(&self, mut execution: Execution) -> Option<Run> {
+    pub(super) async fn follow(&self, mut execution: Execution) -> Option<Run> {
         let mut interval = MIN_POLL_INTERVAL;
         let mut failed_poll = None;
         while !execution.status.has_ended() {

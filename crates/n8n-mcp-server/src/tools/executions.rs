@@ -1,9 +1,10 @@
-//! The toolset `executions`: list, explain, retry, stop and delete executions. `get_execution` is in
+//! The toolset `executions`: list, explain, retry, resume, stop and delete executions. `get_execution` is in
 //! the default toolset.
 
 mod explain;
 mod get;
 mod list;
+mod resume;
 mod retry;
 mod stop_delete;
 
@@ -21,6 +22,7 @@ pub(crate) fn executions() -> Toolset<N8n> {
         .with::<list::ListExecutions>()
         .with::<explain::ExplainExecution>()
         .with::<retry::RetryExecution>()
+        .with::<resume::ResumeExecution>()
         .with::<stop_delete::StopExecution>()
         .with::<stop_delete::DeleteExecution>()
 }

@@ -12,7 +12,49 @@ pub(crate) struct Cause {
 /// which matches; cause; advice.
 type Rule = (&'static [u16], &'static str, &'static str, &'static str);
 
-const RULES: [Rule; 14] = [
+const RULES: &[Rule] = &[
+    (
+        &[],
+        "wrong type: ",
+        "A condition compares values of another type than it expects.",
+        "Turn on Convert types where required in the node, or convert the value in the expression: .toNumber(), .toString().",
+    ),
+    (
+        &[],
+        "no respond to webhook node",
+        "The webhook leaves its answer to a Respond to Webhook node, and the workflow has none.",
+        "Add that node, or set the webhook's parameter responseMode to lastNode or onReceived.",
+    ),
+    (
+        &[],
+        "is disallowed",
+        "n8n does not allow code to load this module.",
+        "Do without it, or let n8n's operator list it in NODE_FUNCTION_ALLOW_BUILTIN or NODE_FUNCTION_ALLOW_EXTERNAL.",
+    ),
+    (
+        &[],
+        "doesn't return items properly|did not return items|return an array of objects",
+        "The code returns something else than items.",
+        "Return a list of objects such as [{json: {name: value}}]; an empty list for none.",
+    ),
+    (
+        &[],
+        "referenced node doesn't exist|referenced node does not exist",
+        "An expression of the node names a node that the workflow does not have.",
+        "Write the name in $('…') as the node is called now; get_workflow lists the nodes.",
+    ),
+    (
+        &[],
+        "invalid syntax",
+        "An expression of the node has a syntax error.",
+        "Correct what stands between {{ and }} in the parameter named here.",
+    ),
+    (
+        &[],
+        "workflow is not active and cannot be executed|workflow does not exist|could not find workflow",
+        "The workflow that the node starts does not exist or is not published.",
+        "Choose another workflow in the node, or activate that one.",
+    ),
     (
         &[],
         "credentials not found|does not have any credentials|no credentials|\
@@ -49,7 +91,7 @@ const RULES: [Rule; 14] = [
         &[],
         "econnrefused|refused the connection|perhaps it is offline|enotfound|eai_again|\
          econnreset|ehostunreach|getaddrinfo|connection cannot be established|\
-         connect to the server|unable to verify|certificate",
+         connect to the server|connection error|unable to verify|certificate",
         "n8n cannot connect to the address in the node: wrong host or port, the service is down, or its certificate is not trusted.",
         "Check the URL as n8n's own machine sees it: localhost is n8n itself.",
     ),
@@ -96,16 +138,16 @@ const RULES: [Rule; 14] = [
     ),
     (
         &[],
-        "out of memory|heap|possible out-of-memory",
+        "out of memory|heap|out-of-memory",
         "n8n ran out of memory.",
         "Process fewer items at once (Loop Over Items), keep files out of the items, or give n8n \
          more memory.",
     ),
     (
         &[],
-        "task runner|task request timed out|task execution timed out",
-        "The task runner did not finish the code in time.",
-        "Check that n8n's task runners are up, or make the code shorter.",
+        "task runner|runner became unresponsive|task request timed out|task execution timed out",
+        "The code did not finish in time, or used up its runner: a loop without an end or too much data.",
+        "Look for a loop that does not end and process fewer items at once; else check that n8n's task runners are up.",
     ),
 ];
 
@@ -168,6 +210,19 @@ mod tests {
         );
         assert!(cause("strange", None).contains("read the message"));
         let kind = Some("n8n-nodes-base.stopAndError");
+        for (message, part) in [
+            (
+                "Task execution aborted because runner became unresponsive",
+                "did not finish in time",
+            ),
+            ("Node ran out of memory", "ran out of memory"),
+            (
+                "Workflow is not active and cannot be executed.",
+                "is not published",
+            ),
+        ] {
+            assert!(cause(message, None).contains(part), "{message}");
+        }
         let stopped = Cause::from_failure(&failed("timeout", None), kind);
         assert!(stopped.cause.contains("on purpose"));
     }

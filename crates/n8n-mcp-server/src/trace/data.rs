@@ -93,6 +93,8 @@ pub(super) struct NodeError {
 pub(super) struct ErrorContext {
     pub(super) item_index: Option<Value>,
     pub(super) parameter: Option<String>,
+    /// The node that an expression names.
+    pub(super) node_cause: Option<String>,
 }
 
 impl ResultData {
@@ -119,6 +121,11 @@ impl ResultData {
         let outputs = last.data.as_mut().and_then(|kinds| kinds.remove("main"));
         let items = outputs.into_iter().flatten().flatten().flatten();
         Some(items.map(|item| item.json).collect())
+    }
+
+    /// The node that ran last, or waits.
+    pub(crate) fn last(self) -> Option<String> {
+        self.last_node_executed
     }
 
     /// The node that failed, and its message.
@@ -166,6 +173,12 @@ impl Trace {
         self.nodes.iter().map(|(name, _)| name.as_str()).collect()
     }
 
+    /// When the last run of a node began and ended, in milliseconds since 1970.
+    pub(crate) fn time_of(&self, node: &str) -> Option<(f64, f64)> {
+        let run = self.runs(node)?.last()?;
+        Some((run.start_time, run.start_time + run.execution_time))
+    }
+
     pub(crate) fn has(&self, node: &str) -> bool {
         self.runs(node).is_some()
     }
@@ -207,7 +220,12 @@ impl NodeError {
     pub(super) fn text(&self, redactor: &Redactor) -> String {
         match self.message.as_deref().map(str::trim) {
             None | Some("") => NO_REASON.to_owned(),
-            Some(text) => without_stack(&redactor.text(text)),
+            Some(text) => {
+                let cause = self.context.as_ref();
+                let cause = cause.and_then(|context| context.node_cause.as_deref());
+                let cause = cause.map(|node| format!(": {node}")).unwrap_or_default();
+                without_stack(&redactor.text(&format!("{text}{cause}")))
+            }
         }
     }
 }

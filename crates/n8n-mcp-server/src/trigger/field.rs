@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Trigger;
+use crate::api::Node;
 
 /// From this version on the fields of a form have names besides their labels.
 const FORM_WITH_NAMES: f64 = 2.4;
@@ -41,43 +42,7 @@ pub(crate) enum FormFieldKind {
 
 impl Trigger<'_> {
     pub(crate) fn fields(&self) -> Vec<FormField> {
-        let fields = values(&self.node.parameters, "formFields").enumerate();
-        let fields = fields.filter_map(|(index, field)| self.field(index, field.as_object()?));
-        fields.collect()
-    }
-
-    fn field(&self, index: usize, field: &Map<String, Value>) -> Option<FormField> {
-        let text = |key: &str| field.get(key).and_then(Value::as_str);
-        let yes = |key: &str| field.get(key) == Some(&Value::Bool(true));
-        let label = text("fieldLabel");
-        let own = text("fieldName").filter(|name| !name.is_empty());
-        let prefers_own = self.node.type_version >= FORM_WITH_NAMES;
-        let name = if prefers_own {
-            own.or(label)
-        } else {
-            label.or(own)
-        };
-        let kind = match text("fieldType").unwrap_or("text") {
-            "html" => return None,
-            "number" => FormFieldKind::Number,
-            "date" => FormFieldKind::Date,
-            "email" => FormFieldKind::Email,
-            "checkbox" => FormFieldKind::Choices(options(field)),
-            "dropdown" if yes("multiselect") => FormFieldKind::Choices(options(field)),
-            "dropdown" => FormFieldKind::Choice(options(field)),
-            "radio" => FormFieldKind::Radio(options(field)),
-            "file" => FormFieldKind::File {
-                // Several by default.
-                several: field.get("multipleFiles") != Some(&Value::Bool(false)),
-            },
-            _ => FormFieldKind::Text,
-        };
-        Some(FormField {
-            name: name?.to_owned(),
-            index,
-            required: yes("requiredField"),
-            kind,
-        })
+        fields_of(self.node)
     }
 
     /// Names and JSON Schema types of the inputs of a sub-workflow; empty if it takes anything.
@@ -109,6 +74,47 @@ impl Trigger<'_> {
             }
         }
     }
+}
+
+/// The fields of a node with a form.
+pub(crate) fn fields_of(node: &Node) -> Vec<FormField> {
+    let fields = values(&node.parameters, "formFields").enumerate();
+    let fields = fields.filter_map(|(index, field)| form_field(node, index, field.as_object()?));
+    fields.collect()
+}
+
+fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<FormField> {
+    let text = |key: &str| field.get(key).and_then(Value::as_str);
+    let yes = |key: &str| field.get(key) == Some(&Value::Bool(true));
+    let label = text("fieldLabel");
+    let own = text("fieldName").filter(|name| !name.is_empty());
+    let prefers_own = node.type_version >= FORM_WITH_NAMES;
+    let name = if prefers_own {
+        own.or(label)
+    } else {
+        label.or(own)
+    };
+    let kind = match text("fieldType").unwrap_or("text") {
+        "html" => return None,
+        "number" => FormFieldKind::Number,
+        "date" => FormFieldKind::Date,
+        "email" => FormFieldKind::Email,
+        "checkbox" => FormFieldKind::Choices(options(field)),
+        "dropdown" if yes("multiselect") => FormFieldKind::Choices(options(field)),
+        "dropdown" => FormFieldKind::Choice(options(field)),
+        "radio" => FormFieldKind::Radio(options(field)),
+        "file" => FormFieldKind::File {
+            // Several by default.
+            several: field.get("multipleFiles") != Some(&Value::Bool(false)),
+        },
+        _ => FormFieldKind::Text,
+    };
+    Some(FormField {
+        name: name?.to_owned(),
+        index,
+        required: yes("requiredField"),
+        kind,
+    })
 }
 
 fn options(field: &Map<String, Value>) -> Vec<String> {

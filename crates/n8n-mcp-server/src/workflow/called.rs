@@ -44,7 +44,7 @@ pub(crate) fn called_workflows(draft: &Draft) -> Vec<CalledWorkflow> {
         let texts = match inline.filter(|_| source.is_some_and(|source| source != "database")) {
             // With blanks around it: it is no id.
             Some(workflow) => vec![format!(" {workflow} ")],
-            None => ids(parameters),
+            None => called_ids(parameters),
         };
         called.extend(texts.into_iter().map(|text| CalledWorkflow {
             place: format!("node {:?}", name_of(node)),
@@ -55,16 +55,20 @@ pub(crate) fn called_workflows(draft: &Draft) -> Vec<CalledWorkflow> {
 }
 
 /// The values of `workflowId` at any depth: an id, or a locator with one in `value`.
-fn ids(value: &Value) -> Vec<String> {
+pub(crate) fn called_ids(value: &Value) -> Vec<String> {
     let mut found = Vec::new();
     match value {
-        Value::Array(all) => found.extend(all.iter().flat_map(ids)),
+        Value::Array(all) => found.extend(all.iter().flat_map(called_ids)),
         Value::Object(all) => {
             for (key, value) in all {
-                let id = value.get("value").unwrap_or(value);
-                match id.as_str() {
-                    Some(id) if key == "workflowId" && !id.is_empty() => found.push(id.to_owned()),
-                    _ => found.extend(ids(value)),
+                let id = match value.get("value").unwrap_or(value) {
+                    Value::String(id) => Some(id.clone()),
+                    Value::Number(id) => Some(id.to_string()),
+                    _ => None,
+                };
+                match id {
+                    Some(id) if key == "workflowId" && !id.is_empty() => found.push(id),
+                    _ => found.extend(called_ids(value)),
                 }
             }
         }
@@ -88,6 +92,7 @@ mod tests {
             node("Expression", json!({"workflowId": {"value": "={{ 'c' }}", "mode": "id"}})),
             node("Json", json!({"source": "parameter", "workflowJson": "{}"})),
             node("Nested", json!({"options": [{"workflowId": "d"}]})),
+            node("Number", json!({"workflowId": {"value": 7}})),
             node("None", json!({"workflowId": "", "source": "database"})),
         ]});
         let draft = Draft::read(draft.as_object().unwrap().clone()).unwrap();
@@ -96,7 +101,15 @@ mod tests {
             .iter()
             .map(|one| one.id().map(|id| id.to_string()))
             .collect();
-        let expected = [Some("e"), Some("a"), Some("b"), None, None, Some("d")];
+        let expected = [
+            Some("e"),
+            Some("a"),
+            Some("b"),
+            None,
+            None,
+            Some("d"),
+            Some("7"),
+        ];
         assert_eq!(ids, expected.map(|id| id.map(str::to_owned)));
         assert_eq!(called[1].place, "node \"Plain\"");
         let draft = json!({"name": "W", "settings": {"errorWorkflow": "DEFAULT"}, "nodes": []});

@@ -1,7 +1,7 @@
 //! Recognises secrets by their names.
 
 /// Parts that mark a name as a secret's at any position.
-const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey privatekey sessionid \
+const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey accountkey privatekey sessionid \
     sessid credential basicauth requirepass masterauth mnemonic";
 
 /// Parts that mark a name as a secret's as a whole word: `AUTH`, but not `author`.
@@ -50,17 +50,22 @@ pub(super) fn is_secret_setting(name: &str, value: &str) -> bool {
 /// The same for parameters of URLs.
 pub(super) fn is_secret_parameter(name: &str) -> bool {
     let last = words(name).pop().unwrap_or_default();
-    is_secret_member(name) || PARAMETERS.split(' ').any(|it| it == last)
+    is_secret_member(name)
+        || last == name && last == "key"
+        || PARAMETERS.split(' ').any(|it| it == last)
 }
 
 /// The same for members of JSON, with more exceptions.
 pub(super) fn is_secret_member(name: &str) -> bool {
     let letters = name.chars().filter(|c| c.is_ascii_alphanumeric());
     let joined: String = letters.map(|c| c.to_ascii_lowercase()).collect();
+    // It is no count.
+    let joined = joined.replace("account", "");
     let innocent = NO_SECRET_MEMBER
         .split(' ')
         .any(|part| joined.contains(part));
-    !innocent && has_secret(name, &NOT_IN_JSON)
+    // The token of a URL that continues a run of another service.
+    joined == "signature" || !innocent && has_secret(name, &NOT_IN_JSON)
 }
 
 fn has_secret(name: &str, except: &[&str]) -> bool {

@@ -1,4 +1,5 @@
 //! Recognises secrets by their shape and the text around them.
+//! Long because the shapes, and what each hides and leaves, are read together.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;
@@ -10,7 +11,7 @@ use super::{HIDDEN, is_placeholder, key_body, name};
 /// The shapes to look for.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Reach {
-    /// Shapes that only secrets have.
+    /// Shapes that only secrets have, and literals in code with a secret's name.
     Tokens,
     /// Also values with a secret's name in front.
     Pairs,
@@ -102,12 +103,36 @@ const PAIRS: [&str; 6] = [
     r"(?i)(?<head>\bpass(?:word|wd|phrase)(?: is| was)?[ \t]+)(?<random>[^\s<>,;:=()]{5,})",
 ];
 
+/// Secrets in code and in JSON within a text, where only literals are secrets; `member` is the name.
+const LITERALS: [&str; 5] = [
+    // {"name": "name", "value": "value"}, also as JSON within JSON.
+    concat!(
+        r#"(?<head>\\*["'](?:name|key)\\*["']\s*:\s*\\*["'](?<member>[\w.-]+)\\*["']\s*,\s*"#,
+        r#"\\*["']value\\*["']\s*:\s*\\*["'])(?<value>[^"'\\={}][^"'\\{}]*)"#,
+    ),
+    // name: 'value', name = "value", "name": "value", also with escaped quotes
+    concat!(
+        r#"(?<head>\b(?<member>[A-Za-z][\w.-]*)(?:\\?["'])?\s*(?:=>|[:=])\s*)"#,
+        r#"(?<literal>\\"(?:[^"\\\n]|\\[^"\n])+|"(?:[^"\\\n]|\\.)+|'(?:[^'\\\n]|\\.)+|`[^`\n]+)"#,
+    ),
+    // name=value
+    concat!(
+        r#"(?<head>(?:^|[\s?&;,"'(|])(?<member>[A-Za-z][\w.-]*)=)"#,
+        r#"(?<value>[^\s"'`,;&(){}\[\]$<>=\\][^\s"'`,;&(){}\[\]<>\\]*)(?<tail>[\s,;&"'\\|]|$)"#,
+    ),
+    // name: value, in a note; the value has a digit
+    r#"(?<head>\b(?<member>[A-Za-z][\w-]*(?:[ \t][Kk]ey)?)[ \t]*:[ \t]+)(?<mixed>[\w!@#%^*~+/-]{6,})(?<tail>[\s,;.'"\\]|$)"#,
+    // <name>value</name>
+    r"(?<head><(?<member>[A-Za-z][\w.-]*)(?:\s[^<>]*)?>)(?<value>[^<>{}$]+)(?<tail></)",
+];
+
 struct Shapes {
     private_key: Option<Regex>,
     named_value: Option<Regex>,
     hint: Option<Regex>,
     tokens: Vec<Regex>,
     pairs: Vec<Regex>,
+    literals: Vec<Regex>,
 }
 
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
@@ -119,6 +144,7 @@ static SHAPES: LazyLock<Shapes> = LazyLock::new(|| {
         hint: Regex::new(HINT).ok(),
         tokens: all(&TOKENS),
         pairs: all(&PAIRS),
+        literals: all(&LITERALS),
     }
 });
 
@@ -138,9 +164,10 @@ pub(super) fn hide(text: Cow<'_, str>, reach: Reach) -> (Cow<'_, str>, u32) {
     if !hint(&text) {
         return (text, keys);
     }
-    let pairs: &[Regex] = match reach {
-        Reach::Tokens => &[],
-        Reach::Pairs => &SHAPES.pairs,
+    let (pairs, literals): (&[Regex], &[Regex]) = match reach {
+        Reach::Tokens => (&[], &SHAPES.literals),
+        // The others are pairs, too.
+        Reach::Pairs => (&SHAPES.pairs, SHAPES.literals.get(3..).unwrap_or_default()),
     };
     let (mut out, mut hidden) = (String::new(), 0);
     for line in text.split_inclusive('\n') {
@@ -148,7 +175,10 @@ pub(super) fn hide(text: Cow<'_, str>, reach: Reach) -> (Cow<'_, str>, u32) {
             out.push_str(line);
             continue;
         }
-        let (shown, found) = hide_shape(line.into(), SHAPES.tokens.iter().chain(pairs));
+        let (shown, found) = hide_shape(
+            line.into(),
+            SHAPES.tokens.iter().chain(pairs).chain(literals),
+        );
         out.push_str(&shown);
         hidden += found;
     }
@@ -169,7 +199,21 @@ fn hide_shape<'t>(
             if is_secret(&found) {
                 let group = |name| found.name(name).map_or("", |group| group.as_str());
                 out.push_str(&text[copied..whole.start()]);
-                out.extend([group("head"), HIDDEN, group("tail")]);
+                // The quotation mark stays.
+                let quote = group("literal");
+                let quote = quote
+                    .trim_start_matches('\\')
+                    .chars()
+                    .next()
+                    .map_or(0, |mark| {
+                        quote.find(mark).unwrap_or_default() + mark.len_utf8()
+                    });
+                out.extend([
+                    group("head"),
+                    &group("literal")[..quote],
+                    HIDDEN,
+                    group("tail"),
+                ]);
                 hidden += 1;
                 copied = whole.end();
                 at = copied;
@@ -184,6 +228,10 @@ fn hide_shape<'t>(
         out.push_str(&text[copied..]);
         (Cow::Owned(out), before + hidden)
     })
+}
+
+fn is_secret_of<'t>(group: &impl Fn(&'static str) -> Option<&'t str>) -> bool {
+    group("member").is_some_and(name::is_secret_member)
 }
 
 fn is_secret(found: &Captures<'_>) -> bool {
@@ -202,6 +250,14 @@ fn is_secret(found: &Captures<'_>) -> bool {
         let has = |is: fn(&u8) -> bool| word.as_bytes().iter().any(is);
         return has(u8::is_ascii_digit) || (has(u8::is_ascii_punctuation) && word != HIDDEN);
     }
+    if let Some(literal) = group("literal") {
+        let text = literal.trim_start_matches(['\\', '"', '\'', '`']);
+        let is_fixed = !text.starts_with('=') && !text.contains("{{") && !text.contains("${");
+        return is_fixed && !is_placeholder(text) && is_secret_of(&group);
+    }
+    if let Some(mixed) = group("mixed") {
+        return mixed.bytes().any(|byte| byte.is_ascii_digit()) && is_secret_of(&group);
+    }
     let value = group("value")
         .unwrap_or("-")
         .trim_matches(['"', '\'', '\\']);
@@ -210,6 +266,9 @@ fn is_secret(found: &Captures<'_>) -> bool {
     }
     if let Some(parameter) = group("parameter") {
         return name::is_secret_parameter(parameter);
+    }
+    if group("member").is_some() {
+        return is_secret_of(&group);
     }
     let Some(name) = group("name") else {
         return true;
@@ -228,6 +287,7 @@ mod tests {
         assert!(SHAPES.named_value.is_some());
         assert_eq!(SHAPES.tokens.len(), TOKENS.len());
         assert_eq!(SHAPES.pairs.len(), PAIRS.len());
+        assert_eq!(SHAPES.literals.len(), LITERALS.len());
     }
 
     /// Each token that names its issuer, put together here so that no scanner takes it for one.
@@ -260,6 +320,68 @@ mod tests {
             let (shown, hidden) = hide(text.into(), Reach::Pairs);
             assert_eq!(shown, expected);
             assert_eq!(hidden > 0, text != expected);
+        }
+    }
+
+    #[test]
+    fn secrets_are_hidden_in_code_and_in_json_within_texts() {
+        let cases = [
+            ("const apiKey = 'a1 b2';", "const apiKey = '***';"),
+            (
+                "login({password: \"x9\", user: 'bob'})",
+                "login({password: \"***\", user: 'bob'})",
+            ),
+            (
+                r#"{"client_secret": "x9", "n": 1}"#,
+                r#"{"client_secret": "***", "n": 1}"#,
+            ),
+            (
+                r#"\"password\":\"x9\",\"n\":1"#,
+                r#"\"password\":\"***\",\"n\":1"#,
+            ),
+            (
+                "connect with password=hunter2 now",
+                "connect with password=*** now",
+            ),
+            (
+                "AccountName=a;AccountKey=ab+c==;E=1",
+                "AccountName=a;AccountKey=***;E=1",
+            ),
+            ("<password>x9</password>", "<password>***</password>"),
+            (
+                r#"={"name": "X-Api-Key", "value": "x9"}"#,
+                r#"={"name": "X-Api-Key", "value": "***"}"#,
+            ),
+            (
+                "curl -H 'X-Api-Key: x9abcd' h",
+                "curl -H 'X-Api-Key: ***' h",
+            ),
+            ("The API key: x9abcdef", "The API key: ***"),
+            ("https://h/x?key=abc&n=1", "https://h/x?key=***&n=1"),
+            // References and calls are no literals.
+            (
+                "const token = next(); f(token=next())",
+                "const token = next(); f(token=next())",
+            ),
+            (
+                r#"{"token": "={{ $json.token }}"}"#,
+                r#"{"token": "={{ $json.token }}"}"#,
+            ),
+            (
+                r#"{"password": "{{ $json.p }}"}"#,
+                r#"{"password": "{{ $json.p }}"}"#,
+            ),
+            (
+                "headers[`x`] = `${token}`; token: string",
+                "headers[`x`] = `${token}`; token: string",
+            ),
+            (
+                "{maxTokens: 4096789, tokenType: 'bearer'}",
+                "{maxTokens: 4096789, tokenType: 'bearer'}",
+            ),
+        ];
+        for (text, expected) in cases {
+            assert_eq!(hide(text.into(), Reach::Tokens).0, expected);
         }
     }
 

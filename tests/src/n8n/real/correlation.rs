@@ -131,7 +131,7 @@ async fn fifty_concurrent_runs_share_their_lookups() {
     let requests = proxy.take();
     assert_eq!(ids.len(), RUNS);
     let ratio = through.as_secs_f64() / direct.as_secs_f64();
-    println!(
+    eprintln!(
         "{RUNS} runs: {} requests to the API, {through:?}; directly {direct:?}; ratio {ratio:.2}",
         requests.len()
     );

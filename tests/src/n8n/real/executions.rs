@@ -168,7 +168,7 @@ async fn failure_is_explained() {
 async fn completed_execution_is_neither_explained_nor_retried() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
-    let run = env.run(&workflow, json!({})).await;
+    let run = env.run(&workflow, json!({"input": "x"})).await;
     let id = json!({"execution_id": run["execution_id"]});
     assert_refused(&env, "explain_execution", id.clone(), "did not fail").await;
     assert_refused(&env, "retry_execution", id, "n8n retries only those").await;

@@ -88,6 +88,28 @@ impl Instance {
             let to = json!({"node": pair[1]["name"], "type": "main", "index": 0});
             connections[pair[0]["name"].as_str().unwrap()] = json!({ "main": [[to]] });
         }
+        self.create(name, nodes, connections, more).await
+    }
+
+    /// Makes a workflow of nodes with these connections and activates it.
+    pub(super) async fn connected_nodes(
+        &self,
+        nodes: Vec<Value>,
+        connections: Value,
+    ) -> TestWorkflow {
+        let workflow = self.create(unique("test"), nodes, connections, json!({}));
+        let workflow = workflow.await;
+        self.activate(&workflow).await;
+        workflow
+    }
+
+    async fn create(
+        &self,
+        name: String,
+        nodes: Vec<Value>,
+        connections: Value,
+        more: Value,
+    ) -> TestWorkflow {
         let mut settings = json!({"executionOrder": "v1", "availableInMCP": true});
         let more = more.as_object().unwrap().clone();
         settings.as_object_mut().unwrap().extend(more);

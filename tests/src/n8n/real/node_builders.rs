@@ -2,14 +2,14 @@
 
 use super::*;
 
-fn node(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
+pub(super) fn node(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
     json!({
         "id": uuid::Uuid::new_v4().to_string(), "name": name, "type": kind, "typeVersion": version, "position": [0, 0],
         "parameters": parameters, "webhookId": uuid::Uuid::new_v4().to_string(),
     })
 }
 
-fn base(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
+pub(super) fn base(name: &str, kind: &str, version: f64, parameters: Value) -> Value {
     node(name, &format!("n8n-nodes-base.{kind}"), version, parameters)
 }
 

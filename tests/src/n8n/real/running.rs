@@ -99,6 +99,7 @@ async fn answer_of_the_webhook_is_part_of_the_result() {
         "body": {"said": "by the node"}}});
     // The output of the node that responds is the request itself, with its headers.
     assert_eq!(ran.get("output"), None, "{ran}");
+    assert_contains(&ran["note"], "the request itself");
     assert_contains(&ran["response"]["content_type"], "application/json");
     env.delete(&workflow).await;
 }
@@ -125,6 +126,32 @@ async fn reply_of_something_in_front_of_n8n_is_no_success() {
     let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
     assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
     assert_contains(&ran["note"], "login page");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn page_that_replies_for_a_run_that_is_not_kept_is_no_success() {
+    let Some(env) = Env::urls().await else { return };
+    let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
+    let nodes = vec![webhook("lastNode"), echo()];
+    let workflow = env.live_as(&unique("test"), nodes, settings).await;
+    let page = FakeService::start(|_| Response::html(200)).await;
+    let [url, key] = env.env_without_mcp();
+    let vars = [url, key, ("N8N_WEBHOOK_URL", page.url.as_str())];
+    let server = Server::start(SERVER, &vars).await;
+    let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
+    assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
+    assert_contains(&ran["note"], "login page");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn output_with_the_request_is_shown_if_the_reply_came_before() {
+    let Some(env) = Env::urls().await else { return };
+    let all = "={{ JSON.stringify($json.headers) }}";
+    let workflow = env.live(vec![webhook("onReceived"), set(all)]).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_contains(&ran["output"]["result"], "x-mcp-request-id");
     env.delete(&workflow).await;
 }
 

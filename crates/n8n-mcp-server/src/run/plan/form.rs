@@ -15,11 +15,27 @@ use crate::trigger::{FormField, FormFieldKind, StartMethod, Trigger};
 /// The request that a browser sends for the form with these parameters in its fields.
 pub(super) fn form_request(
     trigger: &Trigger<'_>,
-    mut parameters: Map<String, Value>,
+    parameters: Map<String, Value>,
     request_id: &str,
 ) -> Result<UrlRequest, ToolError> {
-    let (fields, mut body) = (trigger.fields(), Vec::new());
-    for field in &fields {
+    let body = form_body(&trigger.fields(), parameters)?;
+    let mut path = vec!["form".to_owned()];
+    path.extend(trigger.form_path().map_err(ToolError::conflict)?);
+    Ok(UrlRequest {
+        // The trigger saves the query, not the headers.
+        query: vec![("mcpRequestId".into(), request_id.into())],
+        body: Some(body),
+        ..url_request(trigger, StartMethod::Form, Method::POST, path)
+    })
+}
+
+/// The fields of a form, as a browser sends them.
+pub(in crate::run) fn form_body(
+    fields: &[FormField],
+    mut parameters: Map<String, Value>,
+) -> Result<Body, ToolError> {
+    let mut body = Vec::new();
+    for field in fields {
         let given = parameters.remove(&field.name);
         match given.filter(|value| !value.is_null()) {
             Some(value) => {
@@ -37,7 +53,7 @@ pub(super) fn form_request(
                 return Err(ToolError::invalid_argument(format!(
                     "The form asks for `parameters.{}`. {}",
                     field.name,
-                    names(&fields)
+                    names(fields)
                 )));
             }
             None => {}
@@ -46,17 +62,10 @@ pub(super) fn form_request(
     if let Some(unknown) = parameters.keys().next() {
         return Err(ToolError::invalid_argument(format!(
             "The form has no field {unknown:?}. {}",
-            names(&fields)
+            names(fields)
         )));
     }
-    let mut path = vec!["form".to_owned()];
-    path.extend(trigger.form_path().map_err(ToolError::conflict)?);
-    Ok(UrlRequest {
-        // The trigger saves the query, not the headers.
-        query: vec![("mcpRequestId".into(), request_id.into())],
-        body: Some(Body::Form(body)),
-        ..url_request(trigger, StartMethod::Form, Method::POST, path)
-    })
+    Ok(Body::Form(body))
 }
 
 /// The text that a browser sends: options are a list, even if there is only one.

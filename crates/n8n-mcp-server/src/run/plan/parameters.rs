@@ -39,14 +39,25 @@ pub(super) fn webhook_request(
             None => segment,
         });
     }
-    let has_body = takes_body(&webhook.method);
-    let mut request = url_request(trigger, StartMethod::Webhook, webhook.method, path);
-    if has_body {
-        request.body = Some(Body::Json(Value::Object(parameters)));
+    let (body, query) = webhook_body(&webhook.method, parameters);
+    let request = url_request(trigger, StartMethod::Webhook, webhook.method, path);
+    Ok(UrlRequest {
+        body,
+        query,
+        ..request
+    })
+}
+
+/// Body and query of a request to a webhook.
+pub(in crate::run) fn webhook_body(
+    method: &Method,
+    parameters: Map<String, Value>,
+) -> (Option<Body>, Vec<(String, String)>) {
+    if takes_body(method) {
+        (Some(Body::Json(Value::Object(parameters))), Vec::new())
     } else {
-        request.query = query(&parameters).collect();
+        (None, query(&parameters).collect())
     }
-    Ok(request)
 }
 
 fn path_parameter(name: &str, value: Option<Value>) -> Result<String, ToolError> {

@@ -1,12 +1,21 @@
 //! `explain_execution`
 
+use upstream::time::parse_timestamp;
+
 use super::find;
-use crate::api::{Execution, Status};
+use crate::api::{Execution, ExecutionFilter, Node, Status, Workflow};
 use crate::run::RunStatus;
 use crate::tools::prelude::*;
-use crate::trace::{Cause, NodeFailure, Trace, find_failure};
+use crate::trace::{Cause, Loss, NodeFailure, Trace, find_failure, find_loss};
+use crate::workflow::called_ids;
 
-/// Why an execution failed: the node, its input, the message, the likely cause and what to try.
+/// Sub-workflows of sub-workflows that are followed.
+const MAX_DEPTH: usize = 5;
+/// Failed executions of a sub-workflow among which the one that the node has started is searched.
+const MAX_RECENT_EXECUTIONS: u32 = 50;
+
+/// Why an execution failed, or completed with empty or null output: the node, its input, the likely
+/// cause and what to try.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ExplainExecution {
@@ -24,7 +33,11 @@ pub(crate) struct Explanation {
     workflow_name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     node_type: Option<String>,
+    /// The failed node, or the first that lost what is missing in the output.
     failed: NodeFailure,
+    /// The execution of the sub-workflow that failed; `failed` is its node.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    sub_execution_id: Option<String>,
     /// A guess from the message and the kind of node.
     likely_cause: String,
     advice: String,
@@ -45,48 +58,147 @@ impl Tool for ExplainExecution {
     }
 }
 
-/// Explains the failure of an execution.
+/// Explains the failure of an execution, or the gap in its output.
 ///
 /// # Errors
-/// Also if it did not fail.
+/// Also if there is neither.
 pub(crate) async fn explain(n8n: &N8n, id: &Id) -> Result<Explanation, ToolError> {
     let execution = find(n8n, id, true).await?;
-    if !matches!(
-        execution.status,
-        Status::Error | Status::Crashed | Status::Unknown
-    ) {
-        return Err(did_not_fail(&execution));
-    }
     // Optional: it may have been deleted since, and the execution has most of the information.
     let workflow = match &execution.workflow_id {
         Some(id) => n8n.api.workflow(id).await.ok(),
         None => None,
     };
     let trace = Trace::read(execution.data.as_deref());
-    let failed = find_failure(&trace, &n8n.redactor);
-    let failed = failed.unwrap_or_else(|| unrecorded(&trace, execution.status));
-    let mut nodes = workflow.iter().flat_map(|workflow| &workflow.nodes);
-    let node = nodes.find(|node| Some(&node.name) == failed.node.as_ref());
-    let node_type = trace.failed_type();
-    let node_type = node_type.or_else(|| node.map(|node| node.kind.clone()));
-    let Cause { cause, advice } = if execution.status == Status::Crashed {
-        Cause::CRASH
-    } else {
-        Cause::from_failure(&failed, node_type.as_deref())
-    };
-    let is_disabled = node.is_some_and(|node| node.disabled);
+    let mut found = diagnose(&execution, &trace, workflow.as_ref(), n8n)?;
+    let is_disabled = |node: &Node| node.disabled && Some(&node.name) == found.failed.node.as_ref();
+    let mut now = workflow.iter().flat_map(|workflow| &workflow.nodes);
+    let mut note = now
+        .any(is_disabled)
+        .then(|| "The node is disabled now.".to_owned());
+    if found.failed.item.is_none() && found.failed.input.len() < found.failed.input_items {
+        note = Some("n8n does not say which item is at fault; `input` has the first ones.".into());
+    }
+    let mut sub_execution_id = None;
+    for _ in 0..MAX_DEPTH {
+        let Some(sub) = found.sub_execution(n8n).await else {
+            break;
+        };
+        let trace = Trace::read(sub.data.as_deref());
+        let Ok(inner) = diagnose(&sub, &trace, None, n8n) else {
+            break;
+        };
+        let used_by = found.failed.node.take();
+        found = inner;
+        found.failed.used_by = found.failed.used_by.or(used_by);
+        sub_execution_id = Some(sub.id.to_string());
+    }
     Ok(Explanation {
         execution_id: execution.id.to_string(),
         status: execution.status.into(),
         workflow_id: execution.workflow_id.as_ref().map(Id::to_string),
         workflow_name: workflow.as_ref().map(|workflow| workflow.name.clone()),
-        node_type,
-        failed,
-        likely_cause: cause.to_owned(),
-        advice: advice.to_owned(),
+        node_type: found.node_type,
+        failed: found.failed,
+        sub_execution_id,
+        likely_cause: found.cause,
+        advice: found.advice.to_owned(),
         path: trace.names().iter().map(ToString::to_string).collect(),
-        note: is_disabled.then(|| "The node has been disabled since.".to_owned()),
+        note,
     })
+}
+
+/// The failure of one execution.
+struct Diagnosis {
+    failed: NodeFailure,
+    node_type: Option<String>,
+    cause: String,
+    advice: &'static str,
+    /// The workflows that the failed node starts, and when it began and ended, in milliseconds.
+    started: Vec<String>,
+    time: Option<(f64, f64)>,
+}
+
+fn diagnose(
+    execution: &Execution,
+    trace: &Trace,
+    now: Option<&Workflow>,
+    n8n: &N8n,
+) -> Result<Diagnosis, ToolError> {
+    let was = execution.workflow_data.as_deref();
+    let was: Option<Workflow> = was.and_then(|raw| serde_json::from_str(raw.get()).ok());
+    let workflow = was.as_ref().or(now);
+    let node_of = |failed: &NodeFailure| {
+        let nodes = workflow.into_iter().flat_map(|workflow| &workflow.nodes);
+        nodes
+            .into_iter()
+            .find(|node| Some(&node.name) == failed.node.as_ref())
+    };
+    if execution.status == Status::Success {
+        let loss = workflow.and_then(|workflow| find_loss(trace, workflow, &n8n.redactor));
+        let Loss {
+            failed,
+            cause,
+            advice,
+        } = loss.ok_or_else(|| did_not_fail(execution))?;
+        return Ok(Diagnosis {
+            node_type: node_of(&failed).map(|node| node.kind.clone()),
+            failed,
+            cause,
+            advice,
+            started: Vec::new(),
+            time: None,
+        });
+    }
+    let has_error = matches!(
+        execution.status,
+        Status::Error | Status::Crashed | Status::Unknown
+    );
+    if !has_error {
+        return Err(did_not_fail(execution));
+    }
+    let failed = find_failure(trace, &n8n.redactor);
+    let failed = failed.unwrap_or_else(|| unrecorded(trace, execution.status));
+    let node = node_of(&failed);
+    let node_type = node.map(|node| node.kind.clone());
+    let node_type = node_type.or_else(|| trace.failed_type());
+    let Cause { cause, advice } = if execution.status == Status::Crashed {
+        Cause::CRASH
+    } else {
+        Cause::from_failure(&failed, node_type.as_deref())
+    };
+    let parameters = node.map(|node| Value::Object(node.parameters.clone()));
+    Ok(Diagnosis {
+        node_type,
+        cause: cause.to_owned(),
+        advice,
+        started: parameters.iter().flat_map(called_ids).collect(),
+        time: failed.node.as_deref().and_then(|node| trace.time_of(node)),
+        failed,
+    })
+}
+
+impl Diagnosis {
+    /// The failed execution that the node has started, if the policy allows its workflow.
+    async fn sub_execution(&self, n8n: &N8n) -> Option<Execution> {
+        let (began, ended) = self.time?;
+        for id in &self.started {
+            let id = Id::try_from(id.clone()).ok()?;
+            let filter = ExecutionFilter::newest(Some(&id), Some("error"), MAX_RECENT_EXECUTIONS);
+            let page = n8n.api.executions::<Execution>(&filter).await.ok()?;
+            let is_its = |one: &Execution| {
+                let started = one.started_at.as_deref().and_then(parse_timestamp);
+                let started = started.map(|started| started.as_millisecond() as f64);
+                started.is_some_and(|started| started >= began && started <= ended)
+            };
+            let mut its = page.data.into_iter().filter(is_its);
+            // Of several it is not known which.
+            if let (Some(sub), None) = (its.next(), its.next()) {
+                return find(n8n, &sub.id, true).await.ok();
+            }
+        }
+        None
+    }
 }
 
 /// The failure of an execution without a saved error, such as after a crash of n8n.
@@ -105,7 +217,9 @@ fn unrecorded(trace: &Trace, status: Status) -> NodeFailure {
 
 fn did_not_fail(execution: &Execution) -> ToolError {
     let status = match RunStatus::from(execution.status) {
-        RunStatus::Completed => "completed; get_execution with view `summary` shows what it did",
+        RunStatus::Completed => {
+            "completed, and its output has no gap; get_execution with view `summary` shows what it did"
+        }
         RunStatus::Canceled => "was canceled",
         RunStatus::Running | RunStatus::Waiting => "has not ended",
         RunStatus::Failed | RunStatus::Unknown => "failed",

@@ -1,0 +1,182 @@
+//! Continues an execution that waits for a request: of a Wait node, or the next page of a form.
+
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::time::Duration;
+
+use mcp_core::tool::{Call, ToolError};
+use serde::Deserialize;
+use serde_json::{Map, Value};
+use tokio::time::{Instant, sleep};
+use upstream::http::Method;
+use uuid::Uuid;
+
+use super::deadline::{Deadline, MIN_POLL_INTERVAL};
+use super::kept::Kept;
+use super::outcome::Run;
+use super::plan::{form_body, webhook_body};
+use super::search::Search;
+use super::watch::ExecutionWatch;
+use crate::api::{Execution, Node, Workflow};
+use crate::id::Id;
+use crate::production_url::{UrlAnswer, UrlRequest};
+use crate::service::N8n;
+use crate::trace::ResultData;
+use crate::trigger::{StartMethod, fields_of};
+
+/// The time within which n8n shows that an execution goes on.
+const RESUME_TIMEOUT: Duration = Duration::from_secs(3);
+
+/// An execution that waits, and the request that continues it.
+pub(crate) struct Resumption {
+    execution: Id,
+    /// The node that waits.
+    pub(crate) node: String,
+    request: UrlRequest,
+    kept: Kept,
+    workflow: Id,
+}
+
+/// What n8n saves of an execution that waits. Gives access to it: never shown.
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase", default)]
+struct WaitingData {
+    resume_token: Option<String>,
+}
+
+impl Resumption {
+    /// The request for `execution`, which waits, with the `parameters` for its node.
+    ///
+    /// # Errors
+    /// When it waits for something else than a request that this server can send, or the parameters do
+    /// not fit.
+    pub(crate) fn new(
+        execution: &Execution,
+        workflow: &Workflow,
+        parameters: Map<String, Value>,
+        n8n: &N8n,
+    ) -> Result<Self, ToolError> {
+        let id = &execution.id;
+        let last = ResultData::read(execution.data.as_deref()).last();
+        let is_it = |node: &&Node| Some(&node.name) == last.as_ref();
+        let node = workflow.live_nodes().iter().find(is_it).ok_or_else(|| {
+            ToolError::conflict(format!(
+                "Execution {id} waits at a node that its workflow no longer has. Resume it in n8n."
+            ))
+        })?;
+        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
+        let name = &node.name;
+        let kind = node.kind.rsplit('.').next().unwrap_or_default();
+        let (start, method) = match (kind, text("resume")) {
+            ("form", _) | ("wait", Some("form")) => (StartMethod::Form, Method::POST),
+            ("wait", Some("webhook")) => {
+                let method = text("httpMethod").unwrap_or("GET").parse();
+                (StartMethod::Webhook, method.unwrap_or(Method::GET))
+            }
+            ("wait", _) => {
+                return Err(ToolError::conflict(format!(
+                    "Execution {id} waits at {name:?} for a time, and continues by itself."
+                )));
+            }
+            _ => {
+                return Err(ToolError::conflict(format!(
+                    "Execution {id} waits at {name:?} for the answer of a person: n8n signs the links in \
+                     the message that it has sent, so that only those continue it."
+                )));
+            }
+        };
+        let (body, mut query) = match start {
+            StartMethod::Form => (Some(form_body(&fields_of(node), parameters)?), Vec::new()),
+            _ => webhook_body(&method, parameters),
+        };
+        let data = execution.data.as_deref();
+        let data = data.and_then(|raw| serde_json::from_str::<WaitingData>(raw.get()).ok());
+        // n8n 1 has none.
+        let token = data.and_then(|data| data.resume_token);
+        query.extend(token.map(|token| ("signature".to_owned(), token)));
+        let base = match start {
+            StartMethod::Form => "form-waiting",
+            _ => "webhook-waiting",
+        };
+        let suffix = node.parameters.get("options");
+        let suffix = suffix.and_then(|options| options.get("webhookSuffix")?.as_str());
+        let mut path = vec![base.to_owned(), id.to_string()];
+        path.extend(suffix.filter(|it| !it.is_empty()).map(str::to_owned));
+        Ok(Self {
+            execution: id.clone(),
+            node: name.clone(),
+            request: UrlRequest {
+                way: start,
+                method,
+                path,
+                query,
+                body,
+                replies_at_end: false,
+                credential: n8n.access()?.credentials.name_for(node).map(str::to_owned),
+            },
+            kept: Kept::new(workflow),
+            workflow: Id::try_from(workflow.id.clone()).map_err(ToolError::upstream)?,
+        })
+    }
+
+    /// Sends the request, and follows the execution until its end or until it waits again.
+    ///
+    /// # Errors
+    /// When n8n refuses the request.
+    pub(crate) async fn send(
+        self,
+        n8n: &N8n,
+        call: &Call,
+        wait: Duration,
+    ) -> Result<Run, ToolError> {
+        let deadline = Deadline::new(call, wait);
+        let id = self.execution;
+        let (within, request_id) = (deadline.start_timeout(), Uuid::new_v4().to_string());
+        let mut pending = n8n
+            .urls
+            .send(self.request, &self.workflow, &request_id, within)?;
+        pending.wait_or(sleep(deadline.remaining())).await?;
+        if let Some(UrlAnswer::Reply(reply)) = pending.answer() {
+            if let Some(refusal) = reply.refusal() {
+                return Err(refusal);
+            }
+            if !reply.status.is_success() {
+                return Err(ToolError::conflict(format!(
+                    "n8n did not continue execution {id}: HTTP {}. It may have ended, or go on already; \
+                     get_execution shows it.",
+                    reply.status.as_u16()
+                )));
+            }
+        }
+        let give_up_at = Instant::now() + RESUME_TIMEOUT;
+        let execution = loop {
+            let execution = n8n.api.execution(&id, true).await?;
+            let Some(execution) = execution else {
+                return Ok(Run::gone(&id));
+            };
+            let last = ResultData::read(execution.data.as_deref()).last();
+            let waits_still = execution.waits_for_person() && last.as_ref() == Some(&self.node);
+            if !waits_still || Instant::now() >= give_up_at {
+                break execution;
+            }
+            sleep(MIN_POLL_INTERVAL).await;
+        };
+        let search = Search {
+            api: Arc::clone(&n8n.api),
+            workflow: self.workflow,
+            request_id: String::new(),
+            after: None,
+            execution: Arc::default(),
+            keeps_no_request_id: AtomicBool::new(false),
+        };
+        search.store_id(&id);
+        let watch = ExecutionWatch {
+            n8n,
+            search: Arc::new(search),
+            deadline,
+            kept: self.kept,
+        };
+        let run = watch.follow(execution).await;
+        Ok(run.unwrap_or_else(|| Run::gone(&id)))
+    }
+}

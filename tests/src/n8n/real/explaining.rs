@@ -1,0 +1,285 @@
+//! `explain_execution`: the cause, the node and the advice for what breaks most often.
+
+use super::node_builders::{base, node};
+use super::*;
+
+/// A break: nodes behind a webhook, the node at fault, and parts of the cause and of the advice.
+type Break = (Vec<Value>, &'static str, &'static str, &'static str);
+
+fn request(url: &str, more: Value) -> Value {
+    let mut request = http_request(url);
+    let parameters = request["parameters"].as_object_mut().unwrap();
+    parameters.extend(more.as_object().unwrap().clone());
+    request
+}
+
+fn condition(kind: &str, version: f64, right: Value) -> Value {
+    let operator = json!({"type": "number", "operation": "gt"});
+    let one = json!({"id": "1", "leftValue": "={{ $json.body.input }}", "rightValue": right,
+        "operator": operator});
+    let options = json!({"caseSensitive": true, "leftValue": "", "typeValidation": "strict",
+        "version": 2});
+    let all = json!({"options": options, "conditions": [one], "combinator": "and"});
+    base(
+        "Check",
+        kind,
+        version,
+        json!({"conditions": all, "options": {}}),
+    )
+}
+
+fn answer(body: &str) -> Value {
+    let mut answer = respond();
+    answer["parameters"]["responseBody"] = json!(body);
+    answer
+}
+
+fn failures(url: &str) -> Vec<Break> {
+    let missing = json!({"httpHeaderAuth": {"id": "gone", "name": "Gone"}});
+    let generic =
+        json!({"authentication": "genericCredentialType", "genericAuthType": "httpHeaderAuth"});
+    let mut lost = request(url, generic);
+    lost["credentials"] = missing;
+    let body = json!({"method": "POST", "sendBody": true, "specifyBody": "json", "jsonBody": "={\"a\": }"});
+    vec![
+        (
+            vec![set("={{ $('Nobody').item.json.x }}")],
+            "Set",
+            "names a node",
+            "Write the name",
+        ),
+        (
+            vec![set("={{ $json.body..x }}")],
+            "Set",
+            "syntax error",
+            "between {{ and }}",
+        ),
+        (
+            vec![http_request("http://nothing.invalid/x")],
+            "HTTP Request",
+            "cannot connect",
+            "n8n's own machine",
+        ),
+        (
+            vec![http_request("http://127.0.0.1:1/x")],
+            "HTTP Request",
+            "cannot connect",
+            "n8n's own machine",
+        ),
+        (
+            vec![http_request(&format!("{url}/api/v1/nothing"))],
+            "HTTP Request",
+            "does not exist at that address",
+            "Check the URL",
+        ),
+        (
+            vec![http_request(&format!("{url}/api/v1/workflows"))],
+            "HTTP Request",
+            "refuses the credentials",
+            "Renew",
+        ),
+        (
+            vec![request(&format!("{url}/x"), body)],
+            "HTTP Request",
+            "cannot be parsed",
+            "Look at the text",
+        ),
+        (
+            vec![code("return $input.first().json.missing.field")],
+            "Code",
+            "its input does not have",
+            "Compare the names",
+        ),
+        (
+            vec![code("return 5")],
+            "Code",
+            "something else than items",
+            "[{json:",
+        ),
+        (
+            vec![code("const fs = require('fs'); return []")],
+            "Code",
+            "does not allow",
+            "NODE_FUNCTION_ALLOW",
+        ),
+        (
+            vec![lost],
+            "HTTP Request",
+            "has no credentials",
+            "Choose credentials",
+        ),
+        (
+            vec![condition("if", 2.2, json!(5))],
+            "Check",
+            "another type",
+            "Convert types where required",
+        ),
+        (
+            vec![fail("on purpose")],
+            "Stop",
+            "on purpose",
+            "condition that leads to it",
+        ),
+    ]
+}
+
+/// Runs the nodes behind a webhook and explains the execution.
+async fn explained(env: &Env, mode: &str, nodes: Vec<Value>, input: Value) -> Value {
+    let nodes = std::iter::once(webhook(mode)).chain(nodes).collect();
+    let workflow = env.live(nodes).await;
+    let ran = env.run(&workflow, json!({ "input": input })).await;
+    let why = done!(*env, "explain_execution", {"execution_id": ran["execution_id"]});
+    env.delete(&workflow).await;
+    why
+}
+
+fn assert_explained(why: &Value, node: &str, cause: &str, advice: &str) {
+    assert_eq!(why["failed"]["node"], node, "{why}");
+    assert_contains(&why["likely_cause"], cause);
+    assert_contains(&why["advice"], advice);
+}
+
+#[tokio::test]
+async fn common_failures_are_explained() {
+    let Some(env) = Env::urls().await else { return };
+    for (nodes, node, cause, advice) in failures(&env.config.url) {
+        let why = explained(&env, "lastNode", nodes, json!("abc")).await;
+        assert_explained(&why, node, cause, advice);
+        let description = why["failed"]["description"].as_str().unwrap_or_default();
+        assert!(!description.contains('<'), "{why}");
+    }
+    let why = explained(&env, "responseNode", vec![answer("={nope")], json!(1)).await;
+    assert_explained(&why, "Respond", "cannot be parsed", "Look at the text");
+    let why = explained(&env, "responseNode", vec![set("x")], json!(1)).await;
+    assert_explained(&why, "Webhook", "Respond to Webhook", "responseMode");
+}
+
+#[tokio::test]
+async fn failed_model_is_named_instead_of_its_agent() {
+    let Some(env) = Env::urls().await else { return };
+    let data = json!({"apiKey": "none", "url": "http://127.0.0.1:1/v1", "header": false});
+    let (name, kind) = (unique("credential"), "openAiApi");
+    let body = json!({"name": name, "type": kind, "data": data});
+    let made = env.api("POST", "/credentials", Some(body)).await;
+    let id = made["id"].as_str().unwrap();
+    let langchain = |name: &str, kind: &str, version: f64, parameters: Value| {
+        let kind = format!("@n8n/n8n-nodes-langchain.{kind}");
+        node(name, &kind, version, parameters)
+    };
+    let agent = json!({"promptType": "define", "text": "hi", "options": {}});
+    let agent = langchain("Agent", "agent", 1.7, agent);
+    let model = json!({"model": {"__rl": true, "mode": "id", "value": "m"},
+        "options": {"maxRetries": 0, "timeout": 2000}});
+    let mut model = langchain("Model", "lmChatOpenAi", 1.2, model);
+    model["credentials"] = json!({kind: {"id": id, "name": name}});
+    let connect =
+        |node: &str, kind: &str| json!({kind: [[{"node": node, "type": kind, "index": 0}]]});
+    let connections =
+        json!({"Webhook": connect("Agent", "main"), "Model": connect("Agent", "ai_languageModel")});
+    let workflow = env
+        .connected_nodes(vec![webhook("lastNode"), agent, model], connections)
+        .await;
+    let ran = env.run(&workflow, json!({})).await;
+    let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+    assert_explained(&why, "Model", "cannot connect", "Check the URL");
+    assert_has!(why["failed"], {"used_by": "Agent"});
+    env.delete(&workflow).await;
+    env.delete_credential(id).await;
+}
+
+#[tokio::test]
+async fn failure_of_a_sub_workflow_is_followed() {
+    let Some(env) = Env::urls().await else { return };
+    let nodes = vec![called_by_another(), fail("deep inside")];
+    let sub = if env.is_old().await {
+        env.draft(nodes).await
+    } else {
+        env.live(nodes).await
+    };
+    let id = json!({"__rl": true, "mode": "id", "value": sub.id});
+    let call = base(
+        "Sub",
+        "executeWorkflow",
+        1.2,
+        json!({"workflowId": id, "options": {}}),
+    );
+    let workflow = env.live(vec![webhook("lastNode"), call]).await;
+    let ran = env.run(&workflow, json!({})).await;
+    let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+    assert_explained(&why, "Stop", "on purpose", "condition");
+    assert_has!(why["failed"], {"used_by": "Sub"});
+    let inner = env.executions(&sub).await;
+    assert_eq!(why["sub_execution_id"], inner[0]["id"], "{why}");
+    env.delete(&workflow).await;
+    env.delete(&sub).await;
+}
+
+#[tokio::test]
+async fn gaps_of_completed_executions_are_explained() {
+    let Some(env) = Env::urls().await else { return };
+    let keep = |name: &str, field: &str, value: &str| {
+        let one = json!({"id": "1", "name": field, "value": value, "type": "string"});
+        let parameters = json!({"assignments": {"assignments": [one]}, "options": {}});
+        base(name, "set", 3.4, parameters)
+    };
+    let mut off = keep("Off", "a", "1");
+    off["disabled"] = json!(true);
+    for (nodes, node, cause, advice) in [
+        (
+            vec![set("={{ $json.body.user.name.first }}")],
+            "Set",
+            "`$json.body.user.name.first` in \"Set\" is null: `body` of \"Webhook\" has no `user`; it has input",
+            "Correct the path",
+        ),
+        (
+            vec![off, set("={{ $json.a }}")],
+            "Off",
+            "is disabled",
+            "Enable that node",
+        ),
+        (
+            vec![
+                keep("First", "a", "1"),
+                keep("Second", "b", "2"),
+                set("={{ $json.a }}"),
+            ],
+            "Second",
+            "\"First\" still had it; \"Second\" left it out",
+            "includeOtherFields",
+        ),
+        (
+            vec![condition("filter", 2.2, json!(5)), set("x")],
+            "Check",
+            "None of its 1 items met the conditions",
+            "Compare the conditions",
+        ),
+        (
+            vec![code("return []"), set("x")],
+            "Code",
+            "returned no items",
+            "Return one object",
+        ),
+    ] {
+        let why = explained(&env, "lastNode", nodes, json!(1)).await;
+        assert_eq!(why["status"], "completed", "{why}");
+        assert_explained(&why, node, cause, advice);
+    }
+}
+
+#[tokio::test]
+async fn items_that_leave_through_an_unconnected_output_are_explained() {
+    let Some(env) = Env::urls().await else { return };
+    let why = explained(
+        &env,
+        "onReceived",
+        vec![condition("if", 2.2, json!(5)), set("x")],
+        json!(1),
+    )
+    .await;
+    assert_explained(
+        &why,
+        "Check",
+        "without a connection",
+        "connect the other output",
+    );
+}

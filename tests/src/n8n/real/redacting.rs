@@ -1,0 +1,179 @@
+//! Secrets that users write into workflows are shown by no tool, resource or prompt.
+
+use super::node_builders::base;
+use super::*;
+
+/// Texts with a secret in the place of `SECRET`, as they stand in parameters, code, notes and errors.
+const PLACES: &[&str] = &[
+    "https://h.example/x?api_key=SECRET",
+    "https://h.example/x?a=1&access_token=SECRET&b=2",
+    "https://h.example/x?key=SECRET",
+    "https://h.example/x?sig=SECRET",
+    "https://bob:SECRET@h.example/x",
+    "https://api.telegram.org/bot123456789:AASECRETabcdefghij/sendMessage",
+    "https://hooks.slack.com/services/T0/B0/SECRET",
+    "https://discord.com/api/webhooks/123/SECRET",
+    "{\"password\": \"SECRET\"}",
+    "{\"client_secret\":\"SECRET\",\"n\":1}",
+    "={\"name\": \"X-Api-Key\", \"value\": \"SECRET\"}",
+    "{\"deep\": {\"list\": [{\"accessToken\": \"SECRET\"}]}}",
+    "={ \"token\": \"SECRET\", \"at\": \"{{ $now }}\" }",
+    "connect with password=SECRET please",
+    "Server=db;User=sa;Password=SECRET;",
+    "AccountName=a;AccountKey=SECRET==;EndpointSuffix=x",
+    "const apiKey = 'SECRET';",
+    "const a = {password: \"SECRET\", user: 'bob'};",
+    "const token = `SECRET`;",
+    "let client_secret=\"SECRET\"",
+    "Authorization: Bearer SECRETxyz",
+    "curl -u admin:SECRET http://h.example",
+    "curl -H 'X-Api-Key: SECRET' http://h.example",
+    "ghp_SECRET0123456789abcdef",
+    "github_pat_SECRET0123456789abcdef",
+    "glpat-SECRET0123456789",
+    "xoxb-SECRET0123456789",
+    "sk-SECRET0123456789abcd",
+    "sk_live_SECRET0123456789",
+    "npm_SECRET0123456789abcdefghijklmnop",
+    "hf_SECRET0123456789abcdef",
+    "SG.SECRET0123456789abc.SECRET0123456789abc",
+    "AIzaSECRET0123456789abcdefghijklmno",
+    "ya29.SECRET0123456789",
+    "dckr_pat_SECRET0123456789",
+    "shpat_SECRET0123456789",
+    "postgres://app:SECRET@db/x",
+    "mongodb+srv://app:SECRET@db/x",
+    "amqp://guest:SECRET@mq/",
+    "The API key: SECRET",
+    "password: SECRET",
+    "eyJhbGciOiJIUzI1NiJ9.SECRET123.c2ln",
+    "-----BEGIN PRIVATE KEY-----\nSECRET\n-----END PRIVATE KEY-----",
+    "<password>SECRET</password> password=SECRET",
+    "{\"headers\": {\"Authorization\": \"Basic SECRET\"}}",
+];
+/// Members of JSON that hold nothing but a secret.
+const MEMBERS: &[&str] = &[
+    "password",
+    "passwd",
+    "pwd",
+    "apiKey",
+    "api_key",
+    "x-api-key",
+    "access_token",
+    "refreshToken",
+    "clientSecret",
+    "client_secret",
+    "Authorization",
+    "Cookie",
+    "privateKey",
+    "secretAccessKey",
+    "sessionId",
+    "jwt",
+    "passphrase",
+];
+
+/// A text that appears nowhere else; with digits, as real secrets have.
+fn canary(at: usize) -> String {
+    format!("C4n4ry{at:02}Zq7")
+}
+
+#[tokio::test]
+async fn no_answer_shows_a_secret_of_a_workflow() {
+    let Some(env) = Env::urls().await else { return };
+    let texts = PLACES.iter().enumerate();
+    let texts: Vec<String> = texts
+        .map(|(at, text)| text.replace("SECRET", &canary(at)))
+        .collect();
+    let members = MEMBERS.iter().enumerate();
+    let members = members.map(|(at, name)| ((*name).to_owned(), canary(PLACES.len() + at).into()));
+    let members: serde_json::Map<String, Value> = members.collect();
+    let count = PLACES.len() + MEMBERS.len();
+    assert!(count >= 60, "{count}");
+    // In parameters, in headers, in code, in notes, in items, and in an error.
+    let assigned = texts.iter().enumerate();
+    let assigned: Vec<Value> = assigned
+        .map(|(at, text)| {
+            let text = text.trim_start_matches('=');
+            json!({"id": at.to_string(), "name": format!("f{at}"), "value": text, "type": "string"})
+        })
+        .collect();
+    let set_all = json!({"assignments": {"assignments": assigned}, "options": {}});
+    let headers: Vec<Value> = members
+        .iter()
+        .map(|(name, value)| json!({"name": name, "value": value}))
+        .collect();
+    let mut request = http_request("http://127.0.0.1:1/x");
+    request["disabled"] = json!(true);
+    request["parameters"]["sendHeaders"] = json!(true);
+    request["parameters"]["headerParameters"] = json!({"parameters": headers});
+    request["parameters"]["jsonBody"] = json!(Value::Object(members.clone()).to_string());
+    let notes = sticky(&texts.join("\n"));
+    let items = code(&format!("return [{{json: {}}}];", Value::Object(members)));
+    let nodes = vec![
+        webhook("lastNode"),
+        request,
+        base("All", "set", 3.4, set_all),
+        items,
+        notes,
+    ];
+    let connected = json!({"main": [[{"node": "HTTP Request", "type": "main", "index": 0}]]});
+    let then = |node: &str| json!({"main": [[{"node": node, "type": "main", "index": 0}]]});
+    let connections =
+        json!({"Webhook": connected, "HTTP Request": then("All"), "All": then("Code")});
+    let workflow = env.connected_nodes(nodes, connections).await;
+    let text = texts.join(" ; ").replace('\n', " ");
+    let failing = env.live(vec![webhook("lastNode"), fail(&text)]).await;
+    let ran = env.run(&workflow, json!({"given": texts})).await;
+    let failed = env.run(&failing, json!({"given": texts})).await;
+
+    let mut shown = vec![ran.to_string(), failed.to_string()];
+    let ids = [(&workflow.id, &ran), (&failing.id, &failed)];
+    for (workflow, run) in ids {
+        let execution = &run["execution_id"];
+        for (tool, arguments) in [
+            ("get_workflow", json!({"workflow_id": workflow})),
+            (
+                "get_workflow",
+                json!({"workflow_id": workflow, "full": true}),
+            ),
+            ("list_workflows", json!({})),
+            ("list_executions", json!({"workflow_id": workflow})),
+            ("explain_execution", json!({"execution_id": execution})),
+            ("validate_workflow", json!({"workflow_id": workflow})),
+            ("audit_n8n", json!({})),
+        ] {
+            shown.push(call(&env, tool, arguments).await.text());
+        }
+        for view in ["result", "preview", "summary", "full", "error"] {
+            let arguments = json!({"execution_id": execution, "view": view});
+            shown.push(call(&env, "get_execution", arguments).await.text());
+        }
+        for uri in [
+            format!("n8n://workflows/{workflow}"),
+            format!("n8n://executions/{}", execution.as_str().unwrap()),
+        ] {
+            shown.push(
+                env.server
+                    .result("resources/read", json!({ "uri": uri }))
+                    .await
+                    .to_string(),
+            );
+        }
+        let review = json!({"name": "review_workflow", "arguments": {"workflow_id": workflow}});
+        shown.push(env.server.result("prompts/get", review).await.to_string());
+    }
+    let debug =
+        json!({"name": "debug_execution", "arguments": {"execution_id": failed["execution_id"]}});
+    shown.push(env.server.result("prompts/get", debug).await.to_string());
+    let found: Vec<(usize, String)> = (0..count)
+        .filter_map(|at| {
+            let text = shown.iter().find(|text| text.contains(&canary(at)))?;
+            let start = text.find(&canary(at))?;
+            let start = text.floor_char_boundary(start.saturating_sub(60));
+            Some((at, text[start..].chars().take(100).collect()))
+        })
+        .collect();
+    assert!(found.is_empty(), "{} shown: {found:#?}", found.len());
+    env.delete(&workflow).await;
+    env.delete(&failing).await;
+}

@@ -1,0 +1,57 @@
+//! `resume_execution`: executions that wait for a request, a form or a person.
+
+use super::node_builders::base;
+use super::*;
+
+async fn waiting(env: &Env, nodes: Vec<Value>) -> (TestWorkflow, Value) {
+    let workflow = env.live(nodes).await;
+    let run = done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
+    let path = format!("/executions/{}", run["execution_id"].as_str().unwrap());
+    env.wait_for_status(&path, "waiting").await;
+    (workflow, run["execution_id"].clone())
+}
+
+#[tokio::test]
+async fn request_and_form_that_an_execution_waits_for_are_sent() {
+    let Some(env) = Env::urls().await else { return };
+    let form = json!({"resume": "form", "formTitle": "T", "options": {},
+        "formFields": {"values": [{"fieldLabel": "answer"}]}});
+    let post = json!({"resume": "webhook", "httpMethod": "POST", "options": {}});
+    let get = json!({"resume": "webhook", "options": {"webhookSuffix": "decision"}});
+    for (parameters, expression) in [
+        (form, "={{ $json.answer }}"),
+        (post, "={{ $json.body.answer }}"),
+        (get, "={{ $json.query.answer }}"),
+    ] {
+        let nodes = vec![
+            webhook("onReceived"),
+            base("Wait", "wait", 1.1, parameters),
+            set(expression),
+        ];
+        let (workflow, id) = waiting(&env, nodes).await;
+        let mut arguments = json!({"execution_id": id, "parameters": {"answer": "yes"}});
+        let asked = call(&env, "resume_execution", arguments.clone()).await;
+        assert!(asked.is_error, "{}", asked.text());
+        assert_contains(&asked.text(), "Nothing was done yet");
+        assert_contains(&asked.text(), "behind \"Wait\"");
+        arguments["confirm"] = id.clone();
+        let resumed = done(&env, "resume_execution", arguments.clone()).await;
+        assert_has!(resumed, {"status": "completed", "output": {"result": "yes"}});
+        assert_eq!(resumed["execution_id"], id);
+        assert_refused(&env, "resume_execution", arguments, "does not wait").await;
+        let data = env.execution(&resumed).await;
+        if let Some(token) = data["data"]["resumeToken"].as_str() {
+            let shown = done!(env, "get_execution", {"execution_id": id, "view": "full"});
+            assert_lacks(&shown.to_string(), token);
+        }
+        env.delete(&workflow).await;
+    }
+}
+
+#[tokio::test]
+async fn execution_that_waits_for_something_else_is_not_resumed() {
+    let Some(env) = Env::urls().await else { return };
+    let (workflow, id) = waiting(&env, vec![webhook("onReceived"), wait(90), set("x")]).await;
+    refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, "continues by itself");
+    env.delete(&workflow).await;
+}
