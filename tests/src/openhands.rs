@@ -30,6 +30,7 @@ mod confirmation;
 mod elicitation;
 mod errors;
 mod event_sockets;
+mod files;
 mod follow_up;
 mod gate;
 mod keys;

@@ -5,6 +5,7 @@ mod arguments;
 mod cancel_task;
 mod delete_task;
 mod fork_task;
+mod get_task_archive;
 mod get_task_changes;
 mod get_task_events;
 mod get_task_file;
@@ -61,6 +62,7 @@ fn inspect() -> Toolset<OpenHands> {
         .with::<get_task_events::GetTaskEvents>()
         .with::<get_task_file::GetTaskFile>()
         .with::<get_task_patch::GetTaskPatch>()
+        .with::<get_task_archive::GetTaskArchive>()
 }
 
 #[cfg(test)]

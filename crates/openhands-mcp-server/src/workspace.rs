@@ -1,6 +1,7 @@
 //! The workspace of a task, a directory on the machine of the agent server: names that are allowed,
 //! its set-up, and changes in it.
 
+mod archive;
 pub(crate) mod changes;
 mod directory;
 mod file_name;
@@ -10,8 +11,9 @@ mod repository;
 mod setup;
 mod snapshot;
 
+pub(crate) use archive::{ArchivePart, archive_part};
 pub(crate) use directory::{Directory, Root};
 pub(crate) use file_name::FileName;
 pub(crate) use repository::Repository;
-pub(crate) use setup::{WorkspaceSpec, absolute_roots, set_up};
+pub(crate) use setup::{FileContent, WorkspaceSpec, absolute_roots, set_up};
 pub(crate) use snapshot::{is_object_id, printed_id};

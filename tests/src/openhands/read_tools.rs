@@ -138,12 +138,11 @@ async fn file_is_read_in_parts_of_whole_characters() {
 #[tokio::test]
 async fn unreadable_files_are_explained() {
     let Some(client) = client().await else { return };
-    let task = "RUN: ln -s /etc/passwd link; head -c 99 /dev/zero > zeros; touch empty; mkdir d";
+    let task = "RUN: ln -s /etc/passwd link; touch empty; mkdir d";
     let run = run_task(&client, task).await;
     let ask = |file: &str| json!({"task_id": run["task_id"], "file": file});
     for (file, why) in [
         ("link", "leads out of the task's directory"),
-        ("zeros", "not text"),
         ("none", "no such file"),
         ("d", "no such file"),
         ("../x", "the file name must not have"),
@@ -215,7 +214,7 @@ async fn read_only_offers_only_tools_that_read() {
     let tools = client.list_tools().await.unwrap().into_iter();
     let mut names: Vec<String> = tools.map(|tool| tool.name).collect();
     names.sort();
-    let expected = "get_agent get_task_changes get_task_events get_task_file get_task_patch get_task_result \
-                    get_task_status list_tasks wait_task";
+    let expected = "get_agent get_task_archive get_task_changes get_task_events get_task_file \
+                    get_task_patch get_task_result get_task_status list_tasks wait_task";
     assert_eq!(names.join(" "), expected);
 }

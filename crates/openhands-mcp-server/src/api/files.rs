@@ -66,9 +66,9 @@ impl AgentServer {
     }
 
     /// Writes a file. `path` is absolute; missing directories are created.
-    pub(crate) async fn upload(&self, path: &str, content: String) -> ApiResult<()> {
+    pub(crate) async fn upload(&self, path: &str, content: Vec<u8>) -> ApiResult<()> {
         // A file name is required, but ignored: `path` decides.
-        let form = Form::new().part("file", Part::text(content).file_name("file"));
+        let form = Form::new().part("file", Part::bytes(content).file_name("file"));
         let request = self.post(&["api", "file", "upload"]);
         let request = request.query(&[("path", path)]);
         let request = request.with(|request| request.multipart(form));

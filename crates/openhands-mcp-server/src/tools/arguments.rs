@@ -1,12 +1,14 @@
 //! Arguments that several tools share.
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::budget::BudgetRequest;
 use crate::task::{Confirm, TaskSpec};
-use crate::workspace::{Directory, FileName, Repository};
+use crate::workspace::{Directory, FileContent, FileName, Repository};
 
 use super::wait::WaitFor;
 
@@ -17,6 +19,8 @@ pub(super) struct Context {
     file: Option<FileName>,
     /// Its content.
     content: Option<String>,
+    /// Of the content; default text.
+    encoding: Option<Encoding>,
     /// Several files.
     #[serde(default)]
     files: Vec<ContextFile>,
@@ -33,6 +37,35 @@ struct ContextFile {
     file: FileName,
     /// Its content.
     content: String,
+    /// Default text.
+    encoding: Option<Encoding>,
+}
+
+/// The encoding of a file's content.
+#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+enum Encoding {
+    Base64,
+}
+
+impl ContextFile {
+    /// The content in bytes.
+    fn decoded(self) -> Result<(FileName, FileContent), ToolError> {
+        let content = match self.encoding {
+            None => self.content.into_bytes(),
+            Some(Encoding::Base64) => {
+                let packed: String = self.content.split_ascii_whitespace().collect();
+                STANDARD.decode(packed).map_err(|_| {
+                    let name = self.file.as_str();
+                    ToolError::invalid_argument(format!(
+                        "context: the content of {name} is not valid base64. Leave encoding out \
+                         for text."
+                    ))
+                })?
+            }
+        };
+        Ok((self.file, FileContent(content)))
+    }
 }
 
 /// The arguments that describe one task.
@@ -63,7 +96,18 @@ impl Context {
     fn apply(self, spec: &mut TaskSpec) -> Result<(), ToolError> {
         let workspace = &mut spec.workspace;
         match (self.file, self.content) {
-            (Some(file), Some(content)) => workspace.files.push((file, content)),
+            (Some(file), Some(content)) => {
+                let encoding = self.encoding;
+                let file = ContextFile {
+                    file,
+                    content,
+                    encoding,
+                };
+                workspace.files.push(file.decoded()?);
+            }
+            (None, None) if self.encoding.is_some() => {
+                return refuse("context.encoding needs context.content.");
+            }
             (None, None) => {}
             (Some(_), None) => {
                 return refuse("context.content is missing: pass the content of the file.");
@@ -74,10 +118,9 @@ impl Context {
                 );
             }
         }
-        let files = self.files.into_iter();
-        workspace
-            .files
-            .extend(files.map(|file| (file.file, file.content)));
+        for file in self.files {
+            workspace.files.push(file.decoded()?);
+        }
         match (&self.repository, &self.branch) {
             (Some(url), branch) => {
                 let repository = Repository::new(url, branch.as_deref());

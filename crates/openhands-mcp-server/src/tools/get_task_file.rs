@@ -1,5 +1,7 @@
 //! `get_task_file`
 
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -12,7 +14,7 @@ use crate::workspace::FileName;
 /// Bytes of a part. By default an answer stays under 2,000 tokens.
 const DEFAULT_BYTES: u32 = 6_000;
 
-/// Returns the text of a file in a task's directory, or a part of it.
+/// Returns a file in a task's directory, or a part of it: text, or base64 if it is not text.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetTaskFile {
@@ -27,9 +29,13 @@ pub(crate) struct GetTaskFile {
 }
 
 #[derive(Serialize, JsonSchema)]
-pub(crate) struct FileText {
+pub(crate) struct FilePart {
     task_id: TaskId,
-    text: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    /// A part that is not text.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
     /// Bytes of the whole file.
     size: u64,
     /// Start of the rest.
@@ -41,9 +47,9 @@ impl Tool for GetTaskFile {
     const NAME: &'static str = "get_task_file";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = OpenHands;
-    type Output = FileText;
+    type Output = FilePart;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<FileText, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<FilePart, ToolError> {
         let task_id = self.task_id;
         let offset = u64::from(self.offset.unwrap_or(0));
         let length = u64::from(self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get));
@@ -65,28 +71,26 @@ impl Tool for GetTaskFile {
                 failure.into()
             }
         })?;
-        let text = text(&part.bytes, offset).ok_or_else(|| {
-            let size = part.size;
-            ToolError::conflict(format!(
-                "The file is not text ({size} bytes), so it cannot be shown."
-            ))
-        })?;
-        let end = offset + text.len() as u64;
-        Ok(FileText {
+        let is_last = offset + part.bytes.len() as u64 >= part.size;
+        let text = text(&part.bytes, is_last);
+        let length = text.map_or(part.bytes.len(), str::len);
+        let end = offset + length as u64;
+        Ok(FilePart {
             task_id,
             size: part.size,
-            next_offset: (end < part.size).then_some(end),
-            text: redacted_code(text).into_owned(),
+            next_offset: (end < part.size && length > 0).then_some(end),
+            base64: text.is_none().then(|| STANDARD.encode(&part.bytes)),
+            text: text.map(|text| redacted_code(text).into_owned()),
         })
     }
 }
 
-/// The bytes as text, without an incomplete character at the end; `None` if they are no text.
-fn text(bytes: &[u8], offset: u64) -> Option<&str> {
+/// The bytes as text, without an incomplete character at the end of a part that is not the last;
+/// `None` if they are no text.
+fn text(bytes: &[u8], is_last: bool) -> Option<&str> {
     let text = match std::str::from_utf8(bytes) {
         Ok(text) => text,
-        // Our own `next_offset` never points into a character, so other errors mean that it is no text.
-        Err(error) if error.error_len().is_none() && (error.valid_up_to() > 0 || offset > 0) => {
+        Err(error) if error.error_len().is_none() && error.valid_up_to() > 0 && !is_last => {
             std::str::from_utf8(bytes.get(..error.valid_up_to())?).ok()?
         }
         Err(_) => return None,
@@ -100,10 +104,16 @@ mod tests {
 
     #[test]
     fn part_ends_with_a_whole_character() {
-        assert_eq!(text("aä".as_bytes(), 0), Some("aä"));
-        assert_eq!(text(&"aä".as_bytes()[..2], 0), Some("a"));
-        assert_eq!(text(b"\x89PNG\0", 0), None);
-        assert_eq!(text(b"a\0b", 0), None);
-        assert_eq!(text(b"", 5), Some(""));
+        assert_eq!(text("aä".as_bytes(), true), Some("aä"));
+        assert_eq!(text(&"aä".as_bytes()[..2], false), Some("a"));
+        assert_eq!(text(b"", true), Some(""));
+    }
+
+    #[test]
+    fn part_without_text_is_none_and_never_empty() {
+        for bytes in [&b"\x89PNG\0"[..], b"a\0b", b"caf\xe9", b"\xe9"] {
+            assert_eq!(text(bytes, true), None, "{bytes:?}");
+        }
+        assert_eq!(text(b"\xc3", false), None);
     }
 }

@@ -110,7 +110,7 @@ pub(crate) async fn install_plugin(
     let directory = format!("{root}/{PLUGIN_DIRECTORY}/{id}");
     // Uploaded at every start, because agents could have changed it.
     let path = format!("{directory}/.mcp.json");
-    server.upload(&path, file).await?;
+    server.upload(&path, file.into_bytes()).await?;
     Ok(Some(Plugin { directory, secrets }))
 }
 

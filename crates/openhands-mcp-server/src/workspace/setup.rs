@@ -1,6 +1,8 @@
 //! The set-up of a task's directory. It runs as a script on the machine of the agent server, because
 //! only there can symbolic links be resolved and git record the initial state.
 
+use std::fmt;
+
 use mcp_core::tool::ToolError;
 use uuid::Uuid;
 
@@ -23,8 +25,22 @@ pub(crate) struct WorkspaceSpec {
     /// `None` for a new directory.
     pub(crate) directory: Option<Directory>,
     /// Files to upload, with their content.
-    pub(crate) files: Vec<(FileName, String)>,
+    pub(crate) files: Vec<(FileName, FileContent)>,
     pub(crate) repository: Option<Repository>,
+}
+
+/// The content of an uploaded file. Its `Debug` is that of a text where it is one, which fingerprints
+/// depend on.
+#[derive(Clone)]
+pub(crate) struct FileContent(pub(crate) Vec<u8>);
+
+impl fmt::Debug for FileContent {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match std::str::from_utf8(&self.0) {
+            Ok(text) => fmt::Debug::fmt(text, f),
+            Err(_) => fmt::Debug::fmt(&self.0, f),
+        }
+    }
 }
 
 /// A directory that is set up, or still fetches its repository.
@@ -81,11 +97,19 @@ pub(crate) async fn set_up(
 async fn upload(
     server: &AgentServer,
     directory: &str,
-    files: &[(FileName, String)],
-) -> ApiResult<()> {
+    files: &[(FileName, FileContent)],
+) -> Result<(), ToolError> {
     for (name, content) in files {
-        let path = format!("{directory}/{}", name.as_str());
-        server.upload(&path, content.clone()).await?;
+        let name = name.as_str();
+        let path = format!("{directory}/{name}");
+        let uploaded = server.upload(&path, content.0.clone());
+        uploaded.await.map_err(|failure| match failure.is_bad_request() {
+            true => ToolError::conflict(format!(
+                "context: {name} cannot be written: it is a directory in the workspace, or a part \
+                 of its path is a file. Give it another name."
+            )),
+            false => failure.into(),
+        })?;
     }
     Ok(())
 }
@@ -114,7 +138,7 @@ async fn named_directory(
     server: &AgentServer,
     root: &str,
     rest: &str,
-    files: &[(FileName, String)],
+    files: &[(FileName, FileContent)],
 ) -> Result<Workspace, ToolError> {
     let files = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let files = files.collect::<Vec<_>>().join(" ");

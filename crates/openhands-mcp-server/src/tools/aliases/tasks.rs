@@ -10,7 +10,7 @@ use crate::OpenHands;
 use crate::task::{Report, TaskSpec, create};
 use crate::tools::run_parallel_tasks::{ParallelRuns, run};
 use crate::tools::wait::{TaskWait, WaitFor};
-use crate::workspace::FileName;
+use crate::workspace::{FileContent, FileName};
 
 /// Starts a task with an agent without waiting: call get_task_status and get_task_result.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -151,7 +151,9 @@ fn spec(
         let file = FileName::new(&file).map_err(|reason| {
             ToolError::invalid_argument(format!("context.file: the file name {reason}"))
         })?;
-        spec.workspace.files.push((file, content));
+        spec.workspace
+            .files
+            .push((file, FileContent(content.into_bytes())));
         context.retain(|name, _| name != "file" && name != "content");
     }
     if !context.is_empty() {
