@@ -37,6 +37,7 @@ mod keys;
 mod limits;
 mod mcp_servers;
 mod outage;
+mod outcomes;
 mod parallel;
 mod principals;
 mod prompts;

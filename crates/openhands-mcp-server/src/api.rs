@@ -26,6 +26,7 @@ pub(crate) use conversations::{
 };
 pub(crate) use events::{Event, RunError, TextPart, event_kind};
 pub(crate) use failure::{ApiFailure, ApiResult, SandboxProblem};
+pub(crate) use profiles::AgentProfile;
 pub(crate) use servers::{Backend, Servers};
 pub(crate) use shell::{ScriptOutput, shell_quoted};
 pub(crate) use socket::EventSocket;

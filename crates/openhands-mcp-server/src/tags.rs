@@ -25,6 +25,9 @@ const COST_TAG: &str = "mcpcost";
 const STOP_REASON_TAG: &str = "mcpstopped";
 const OWNER_TAG: &str = "mcpowner";
 const BASE_TAG: &str = "mcpbase";
+const VERIFY_TAG: &str = "mcpverify";
+const CHECK_TAG: &str = "mcpcheck";
+const DEAD_SERVERS_TAG: &str = "mcpdead";
 
 /// The tags of a conversation: ours, and those of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -239,6 +242,39 @@ impl ConversationTags {
         self.set(OWNER_TAG, id);
     }
 
+    /// The command that checks the finished task.
+    pub(crate) fn verify(&self) -> Option<&str> {
+        self.get(VERIFY_TAG)
+    }
+
+    pub(crate) fn set_verify(&mut self, command: Option<&str>) {
+        self.set(VERIFY_TAG, command.map(str::to_owned));
+    }
+
+    /// The id of the script that checks the task after this number of steps.
+    pub(crate) fn check(&self, steps: u64) -> Option<Uuid> {
+        let (run, after) = self.get(CHECK_TAG)?.split_once('-')?;
+        let is_current = after.parse() == Ok(steps);
+        Uuid::try_parse(run).ok().filter(|_| is_current)
+    }
+
+    pub(crate) fn set_check(&mut self, run: Uuid, steps: u64) {
+        self.set(CHECK_TAG, Some(format!("{}-{steps}", run.simple())));
+    }
+
+    /// The names of the MCP servers that did not answer when the task was created.
+    pub(crate) fn dead_servers(&self) -> Option<&str> {
+        self.get(DEAD_SERVERS_TAG)
+    }
+
+    pub(crate) fn set_dead_servers(&mut self, names: &[&str]) {
+        let names = Some(names.join(", ")).filter(|names| !names.is_empty());
+        self.set(
+            DEAD_SERVERS_TAG,
+            names.map(|names| one_line(&names, MAX_VALUE_CHARS)),
+        );
+    }
+
     /// The git commit or tree of its directory before the task started.
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
@@ -259,6 +295,7 @@ impl ConversationTags {
             SECONDS_LEFT_TAG,
             STEPS_TAG,
             STOP_REASON_TAG,
+            CHECK_TAG,
         ] {
             copy.set(name, None);
         }

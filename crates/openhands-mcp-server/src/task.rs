@@ -13,6 +13,7 @@ mod sandbox;
 mod snapshot;
 mod spec;
 mod start_error;
+mod verify;
 
 pub(crate) use create::create;
 pub(crate) use follow::{ObservedTask, observe, stop_abandoned};

@@ -12,6 +12,7 @@ mod get_task_file;
 mod get_task_patch;
 mod get_task_result;
 mod get_task_status;
+mod list_agent_profiles;
 mod list_tasks;
 mod pause_task;
 mod respond_confirmation;
@@ -59,6 +60,7 @@ fn control() -> Toolset<OpenHands> {
 /// Tools that show the events and files of a task.
 fn inspect() -> Toolset<OpenHands> {
     Toolset::new()
+        .with::<list_agent_profiles::ListAgentProfiles>()
         .with::<get_task_events::GetTaskEvents>()
         .with::<get_task_file::GetTaskFile>()
         .with::<get_task_patch::GetTaskPatch>()

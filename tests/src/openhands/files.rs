@@ -56,9 +56,10 @@ async fn archive_in_parts_has_the_files() {
     assert!(unpacked.success());
     let sum = Command::new("sha256sum")
         .arg("d/e/random")
-        .current_dir(&place.0);
-    let mut sum = sum;
-    let sum = String::from_utf8(sum.output().unwrap().stdout).unwrap();
+        .current_dir(&place.0)
+        .output()
+        .unwrap();
+    let sum = String::from_utf8(sum.stdout).unwrap();
     assert_eq!(run["last_output"], sum.trim_end());
     assert!(place.0.join("d/a b").exists() && place.0.join("top").exists());
     assert!(place.0.join("link").is_symlink() && !place.0.join(".git").exists());

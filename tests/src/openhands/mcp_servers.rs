@@ -102,6 +102,15 @@ async fn task_calls_a_server_with_a_token() {
     assert_eq!(run["status"], "finished", "{run} {tools:?}");
     let result = run["result"].as_str().unwrap();
     assert!(result.contains("task_id"), "{result} {tools:?}");
+    let warning = run["warnings"][0].as_str().unwrap();
+    assert!(warning.ends_with("may lack their tools: dead."), "{run}");
+    let events = call(
+        &client,
+        "get_task_events",
+        json!({"task_id": run["task_id"]}),
+    )
+    .await;
+    assert_contains(&events.to_string(), r#"others_list_tasks {\"limit\":1}"#);
     // The token is neither in the conversation nor in the requests to the model.
     let seen = conversation(&real, &run["task_id"]).await;
     assert_lacks(&seen.to_string(), &token);

@@ -69,6 +69,13 @@ pub(crate) struct EventMessage {
     pub(crate) content: Vec<TextPart>,
 }
 
+/// The outcome of a command.
+pub(crate) struct CommandOutcome {
+    pub(crate) printed: String,
+    /// `None` while it runs, or if the terminal did not tell.
+    pub(crate) exit_code: Option<i64>,
+}
+
 /// A piece of text.
 #[derive(Debug, Clone, Deserialize)]
 pub(crate) struct TextPart {
@@ -168,8 +175,8 @@ impl AgentServer {
         Ok(event.map(|event| event.timestamp))
     }
 
-    /// The output of the newest command.
-    pub(crate) async fn last_output(&self, id: TaskId) -> ApiResult<Option<String>> {
+    /// The outcome of the newest command.
+    pub(crate) async fn last_command(&self, id: TaskId) -> ApiResult<Option<CommandOutcome>> {
         #[derive(Deserialize)]
         struct ObservationEvent {
             observation: Observation,
@@ -179,8 +186,14 @@ impl AgentServer {
             .await?;
         let mut observations = events.into_iter().map(|event| event.observation);
         let newest = observations.find(|observation| observation.kind == "TerminalObservation");
-        let text = |parts: Vec<TextPart>| parts.into_iter().map(|part| part.text).collect();
-        Ok(newest.map(|observation| text(observation.content)))
+        Ok(newest.map(|observation| CommandOutcome {
+            exit_code: observation.exit_code.filter(|code| *code >= 0),
+            printed: observation
+                .content
+                .into_iter()
+                .map(|part| part.text)
+                .collect(),
+        }))
     }
 
     /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes

@@ -87,6 +87,17 @@ impl AgentServer {
         Ok(profiles.into_iter().map(|profile| profile.name).collect())
     }
 
+    /// All agent profiles, and the id of the active one. Without a model there are none: to list them would
+    /// create a broken one.
+    pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
+        let settings: Settings = self.get(&["api", "settings"]).send().await?;
+        if settings.active_agent_profile_id.is_none() && !settings.have_model() {
+            return Ok((Vec::new(), None));
+        }
+        let listed = self.profiles().await?;
+        Ok((listed.profiles, listed.active_agent_profile_id))
+    }
+
     /// Writes an agent profile; replaces an existing one of the same name.
     pub(crate) async fn save_profile(
         &self,

@@ -13,6 +13,9 @@ use super::failure::ApiResult;
 /// Our scripts inspect a directory and call git: milliseconds, or seconds in a large repository.
 const SCRIPT_SECONDS: u64 = 10;
 
+/// The timeout of a connection to an MCP server.
+const MCP_TEST_SECONDS: u64 = 4;
+
 /// The output and exit code of a script.
 #[derive(Debug, Deserialize)]
 pub(crate) struct ScriptOutput {
@@ -70,6 +73,29 @@ impl AgentServer {
         let page: Page<ScriptOutput> = request.send().await?;
         let newest = page.items.into_iter().next();
         Ok(newest.filter(|output| output.exit_code.is_some()))
+    }
+}
+
+impl AgentServer {
+    /// Returns true if an MCP server answers the agent server.
+    pub(crate) async fn mcp_server_answers(
+        &self,
+        url: &str,
+        token: Option<&str>,
+    ) -> ApiResult<bool> {
+        #[derive(Deserialize)]
+        struct Tested {
+            ok: bool,
+        }
+        let mut tested = json!({"type": "http", "url": url});
+        if let Some(token) = token {
+            tested["headers"] = json!({"Authorization": format!("Bearer {token}")});
+        }
+        let body = json!({"server": tested, "timeout": MCP_TEST_SECONDS});
+        let request = self.post(&["api", "mcp", "test"]);
+        let timeout = Duration::from_secs(MCP_TEST_SECONDS + 2);
+        let tested: Tested = request.timeout(timeout).json(&body).send().await?;
+        Ok(tested.ok)
     }
 }
 

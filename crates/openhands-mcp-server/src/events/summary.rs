@@ -1,7 +1,7 @@
 //! One-line summaries of events. Pure.
 
 use serde_json::Value;
-use upstream::redact::redacted;
+use upstream::redact::{Redactor, redacted};
 use upstream::text::one_line;
 
 use crate::api::{Event, TextPart, event_kind};
@@ -45,6 +45,14 @@ pub(crate) fn event(event: &Event) -> String {
 /// The summary of an action: the model's own description, or the tool with its main argument.
 fn action_summary(event: &Event) -> String {
     let tool = event.tool_name.as_deref().unwrap_or("tool");
+    // Calls of MCP servers are shown as they are, whatever the model says about them.
+    if let Some(action) = &event.action
+        && action.get("kind").and_then(Value::as_str) == Some("MCPToolAction")
+    {
+        let mut arguments = action.get("data").cloned().unwrap_or_default();
+        Redactor::new(true).json(&mut arguments);
+        return one_line(&redacted(&format!("{tool} {arguments}")), MAX_LINE_CHARS);
+    }
     let argument = |name: &str| event.action.as_ref()?.get(name).and_then(Value::as_str);
     let text = match &event.summary {
         // The agent server writes `tool: {…}` if the model gave no description.
@@ -90,6 +98,15 @@ mod tests {
         for action in [Value::Null, json!({"command": 3})] {
             check_action(json!({"tool_name": "odd", "action": action}), "odd");
         }
+    }
+
+    #[test]
+    fn call_of_an_mcp_server_has_its_arguments() {
+        check_action(
+            json!({"tool_name": "n8n_run_workflow", "summary": "Look at the weather",
+                "action": {"kind": "MCPToolAction", "data": {"id": 7, "password": "hunter2"}}}),
+            "n8n_run_workflow {\"id\":7,\"password\":\"***\"}",
+        );
     }
 
     #[track_caller]

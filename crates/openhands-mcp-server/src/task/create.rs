@@ -20,7 +20,7 @@ use crate::api::{
 use crate::owner::Owner;
 use crate::scheduler::{PROMPT_TIMEOUT, Scheduler};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
-use crate::workspace::mcp_servers::install_plugin;
+use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{absolute_roots, set_up};
 
 /// Retries of a creation on a full agent server, and their interval.
@@ -127,6 +127,8 @@ async fn create_new(
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
     tags.set_budget(&budget);
+    tags.set_verify(spec.verify.as_deref());
+    tags.set_dead_servers(&dead_servers(server, &service.mcp_servers).await);
     let (server, scheduler) = (server.clone(), Arc::clone(&service.scheduler));
     // The start goes on if the caller's time is over: half of it would be a task without a prompt.
     let start = tokio::spawn(async move {

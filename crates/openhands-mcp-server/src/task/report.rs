@@ -1,5 +1,7 @@
 //! The report about a task, which most tools return.
 
+use std::time::Duration;
+
 use mcp_core::tool::ToolError;
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,11 +11,15 @@ use upstream::text::one_line;
 use super::follow::ObservedTask;
 use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
+use super::verify::{Check, check};
 use crate::api::{AgentServer, ApiFailure, ApiResult, Servers, TaskId};
 use crate::ended::LastState;
 use crate::scheduler::Scheduler;
+use crate::tags::ConversationTags;
 use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};
 
+/// The time that a report leaves for its way to the caller.
+const CHECK_RESERVE: Duration = Duration::from_secs(1);
 /// Bytes of the list of changed files.
 const MAX_CHANGED_BYTES: usize = 900;
 const MAX_MODEL_CHARS: usize = 80;
@@ -30,6 +36,17 @@ pub(crate) struct Report {
     /// Output of its last command.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_output: Option<String>,
+    /// Of that command.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    exit_code: Option<i64>,
+    /// The verify command succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verified: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) verify_exit_code: Option<i32>,
+    /// Its last lines.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify_output: Option<String>,
     /// Actions taken so far.
     #[serde(skip_serializing_if = "Option::is_none")]
     steps: Option<u64>,
@@ -82,7 +99,10 @@ impl Report {
         {
             let added = async {
                 let server = servers.for_task(id).await?;
-                report.add_results(&server, task).await
+                report.add_results(&server, task).await?;
+                report
+                    .add_check(&server, task, answer_by - CHECK_RESERVE)
+                    .await
             };
             let added = timeout_at(answer_by, added).await;
             if !matches!(added, Ok(Ok(()))) {
@@ -116,6 +136,13 @@ impl Report {
         report.model = stats.model().map(|model| one_line(model, MAX_MODEL_CHARS));
         report.seconds = task.conversation.seconds();
         report.set_outcome(task.outcome.clone());
+        let tags = ConversationTags::new(task.conversation.tags.clone());
+        if let Some(names) = tags.dead_servers() {
+            report.warnings.push(format!(
+                "These MCP servers did not answer when the task was created, so the agent may lack \
+                 their tools: {names}."
+            ));
+        }
         report
     }
 
@@ -158,6 +185,7 @@ impl Report {
         let output = output?;
         self.result = output.result;
         self.last_output = output.last_output;
+        self.exit_code = output.exit_code;
         match changed {
             Ok(changed) => {
                 let lines = changed.lines(0, MAX_CHANGED_BYTES);
@@ -173,6 +201,27 @@ impl Report {
         Ok(())
     }
 
+    /// Runs the command that checks a finished task, and adds its outcome if it ends before `until`.
+    pub(crate) async fn add_check(
+        &mut self,
+        server: &AgentServer,
+        task: &TaskSnapshot,
+        until: Instant,
+    ) -> ApiResult<()> {
+        match check(server, task, until).await? {
+            Check::None => {}
+            Check::Running => {
+                self.next = Some("Its verify command runs: call wait_task for its outcome.".into());
+            }
+            Check::Done { exit_code, output } => {
+                self.verified = Some(exit_code == 0);
+                self.verify_exit_code = Some(exit_code);
+                self.verify_output = Some(output);
+            }
+        }
+        Ok(())
+    }
+
     /// The report about a task that was started and not polled yet.
     fn from_id(id: TaskId) -> Self {
         Self {
@@ -180,6 +229,10 @@ impl Report {
             status: TaskStatus::Running,
             result: None,
             last_output: None,
+            exit_code: None,
+            verified: None,
+            verify_exit_code: None,
+            verify_output: None,
             steps: None,
             last_action: None,
             cost: None,

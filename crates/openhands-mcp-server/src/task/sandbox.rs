@@ -114,6 +114,10 @@ fn request(
             "choose a workspace: every task has its own sandbox; leave workspace out",
         ),
         (
+            spec.verify.is_some(),
+            "check a task with a command: have the agent run it, and leave verify out",
+        ),
+        (
             spec.confirm.is_some(),
             "ask for permissions of one task: set the confirmation mode in OpenHands' settings and \
              leave confirm out",

@@ -13,6 +13,7 @@ use crate::ended::LastState;
 use crate::events::summary;
 use crate::scheduler::PROMPT_TIMEOUT;
 use crate::tags::{ConversationTags, StopReason};
+use crate::workspace::changes::visible;
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
 /// under 2,000 tokens.
@@ -36,6 +37,7 @@ pub(crate) struct TaskSnapshot {
 pub(crate) struct AgentOutput {
     pub(crate) result: Option<String>,
     pub(crate) last_output: Option<String>,
+    pub(crate) exit_code: Option<i64>,
 }
 
 impl TaskSnapshot {
@@ -106,11 +108,13 @@ impl TaskSnapshot {
             let thought = self.last_action.iter().flat_map(|action| &action.thought);
             message = thought.map(|part| part.text.as_str()).collect();
         }
-        let printed = server.last_output(self.id).await?.unwrap_or_default();
+        let command = server.last_command(self.id).await?;
+        let printed = command.as_ref().map_or("", |command| &*command.printed);
         let non_blank = |text: String| (!text.trim().is_empty()).then_some(text);
         Ok(AgentOutput {
-            result: non_blank(head(&redacted_code(&message), MAX_RESULT_BYTES)),
-            last_output: non_blank(tail(&redacted(&printed), MAX_OUTPUT_BYTES)),
+            result: non_blank(head(&redacted_code(&visible(&message)), MAX_RESULT_BYTES)),
+            last_output: non_blank(tail(&redacted(printed), MAX_OUTPUT_BYTES)),
+            exit_code: command.and_then(|command| command.exit_code),
         })
     }
 }

@@ -14,6 +14,8 @@ use crate::workspace::{FileContent, FileName, Repository, WorkspaceSpec};
 const MAX_TASK_BYTES: usize = 200_000;
 /// Bytes of an idempotency key.
 const MAX_KEY_BYTES: usize = 256;
+/// Characters of the verify command; it is kept in a tag.
+const MAX_VERIFY_CHARS: usize = 200;
 /// Every file is a separate request to the agent server.
 const MAX_FILES: usize = 50;
 
@@ -26,6 +28,8 @@ pub(crate) struct TaskSpec {
     pub(crate) agent: Option<String>,
     pub(crate) budget: BudgetRequest,
     pub(crate) confirm: Option<Confirm>,
+    /// A command that checks the finished task.
+    pub(crate) verify: Option<String>,
     /// The idempotency key: the same key is always the same task.
     pub(crate) key: Option<String>,
     /// The id of a task without a key; `None` for a random one.
@@ -62,6 +66,7 @@ impl TaskSpec {
             agent: None,
             budget: BudgetRequest::default(),
             confirm: None,
+            verify: None,
             key: None,
             id: None,
             answer_by,
@@ -77,6 +82,7 @@ impl TaskSpec {
             task,
             workspace,
             key,
+            verify,
             ..
         } = &self;
         let is_usable = |key: &String| !key.trim().is_empty() && key.len() <= MAX_KEY_BYTES;
@@ -88,6 +94,11 @@ impl TaskSpec {
             )
         } else if !key.as_ref().is_none_or(is_usable) {
             format!("idempotency_key must have 1 to {MAX_KEY_BYTES} bytes.")
+        } else if !verify.as_ref().is_none_or(|command| is_command(command)) {
+            format!(
+                "verify must be a command of 1 to {MAX_VERIFY_CHARS} characters: put a longer one into \
+                 a script."
+            )
         } else if workspace.files.len() > MAX_FILES {
             format!("context has more than {MAX_FILES} files: use context.repository or workspace.")
         } else if let Some(name) = clashing_name(&workspace.files) {
@@ -119,6 +130,9 @@ impl TaskSpec {
         if self.confirm.is_some() || self.budget != BudgetRequest::default() {
             whole += &format!("{:?}", (self.confirm, self.budget));
         }
+        if let Some(verify) = &self.verify {
+            whole += &format!("{verify:?}");
+        }
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes());
         id.simple().to_string()
     }
@@ -147,6 +161,10 @@ impl TaskSpec {
         }
         prompt
     }
+}
+
+fn is_command(text: &str) -> bool {
+    !text.trim().is_empty() && text.chars().count() <= MAX_VERIFY_CHARS
 }
 
 /// A name that two files have, or that one has and another has as its directory.

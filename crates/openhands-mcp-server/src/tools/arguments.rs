@@ -81,6 +81,8 @@ pub(super) struct TaskArguments {
     pub(super) workspace: Option<String>,
     /// As in run_task.
     pub(super) idempotency_key: Option<String>,
+    /// As in run_task.
+    pub(super) verify: Option<String>,
 }
 
 /// The agent, budget and permissions for the tasks of a call.
@@ -141,6 +143,7 @@ impl TaskArguments {
         spec.workspace.directory = directory
             .map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;
         spec.key = self.idempotency_key;
+        spec.verify = self.verify;
         if let Some(context) = self.context {
             context.apply(&mut spec)?;
         }

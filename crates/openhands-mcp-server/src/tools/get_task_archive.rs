@@ -45,12 +45,12 @@ impl Tool for GetTaskArchive {
     type Service = OpenHands;
     type Output = TaskArchive;
 
-    async fn call(self, service: &OpenHands, _: &Call) -> Result<TaskArchive, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<TaskArchive, ToolError> {
         let task_id = self.task_id;
         let length = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get);
         let cursor = self.cursor.as_deref().map(parse_cursor).transpose()?;
         let (id, offset) = cursor.unwrap_or_else(|| (Uuid::new_v4(), 0));
-        let server = service.servers.for_task(task_id).await?;
+        let server = service.task_server(task_id, call).await?;
         let task = server.conversation(task_id).await?;
         let wanted = ArchivePart {
             id,

@@ -1,12 +1,19 @@
 //! `get_task_result`
 
+use std::time::Duration;
+
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use tokio::time::Instant;
+
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::task::{Report, TaskSnapshot};
+
+/// The wait for the verify command.
+const CHECK_WAIT: Duration = Duration::from_secs(10);
 
 /// Returns the last message of a task's agent, the output of its last command and the files it
 /// changed, also while it is running or after it failed.
@@ -36,6 +43,8 @@ impl Tool for GetTaskResult {
         };
         let mut report = Report::from_snapshot(&task);
         report.add_results(&server, &task).await?;
+        let until = Instant::now() + CHECK_WAIT;
+        report.add_check(&server, &task, until).await?;
         Ok(report)
     }
 }

@@ -62,6 +62,11 @@ pub(crate) struct RunSummary {
     /// Agent's last message, truncated.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) result: Option<String>,
+    /// The verify command succeeded.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verified: Option<bool>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    verify_exit_code: Option<i32>,
     /// Why it is not done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(super) error: Option<String>,
@@ -158,12 +163,16 @@ impl RunSummary {
                 task_id: Some(report.task_id),
                 status: Some(report.status),
                 result: report.result.map(short),
+                verified: report.verified,
+                verify_exit_code: report.verify_exit_code,
                 error: report.error.map(short),
             },
             Err(error) => Self {
                 task_id: None,
                 status: None,
                 result: None,
+                verified: None,
+                verify_exit_code: None,
                 error: Some(one_line(error.message(), 2 * MAX_TEXT_CHARS)),
             },
         }

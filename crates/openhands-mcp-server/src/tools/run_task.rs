@@ -33,6 +33,8 @@ pub(crate) struct RunTask {
     max_cost: Option<f64>,
     /// Actions that need respond_confirmation; default none.
     confirm: Option<Confirm>,
+    /// Command that checks the finished work in its directory, such as `cargo test`.
+    verify: Option<String>,
     /// Agent profile; default the active one.
     agent: Option<String>,
 }
@@ -72,6 +74,7 @@ impl RunTask {
             context: self.context,
             workspace: self.workspace,
             idempotency_key: self.idempotency_key,
+            verify: self.verify,
         };
         arguments.spec(&limits, wait)
     }

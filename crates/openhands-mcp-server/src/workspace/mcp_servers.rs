@@ -5,6 +5,7 @@
 //! of the conversation, which the agent server encrypts and masks in the output of commands.
 
 use anyhow::{Context as _, anyhow, ensure};
+use futures_util::future::join_all;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
 use serde_json::{Map, Value, json};
@@ -112,6 +113,24 @@ pub(crate) async fn install_plugin(
     let path = format!("{directory}/.mcp.json");
     server.upload(&path, file.into_bytes()).await?;
     Ok(Some(Plugin { directory, secrets }))
+}
+
+/// The names of the MCP servers that do not answer the agent server now. One that it cannot check counts as
+/// answering.
+pub(crate) async fn dead_servers<'a>(
+    server: &AgentServer,
+    mcp_servers: &'a [McpServer],
+) -> Vec<&'a str> {
+    let checks = mcp_servers
+        .iter()
+        .map(|McpServer { name, url, token }| async {
+            let token = token.get().ok().flatten();
+            let answers = server
+                .mcp_server_answers(url.as_str(), token.as_deref())
+                .await;
+            matches!(answers, Ok(false)).then_some(name.as_str())
+        });
+    join_all(checks).await.into_iter().flatten().collect()
 }
 
 /// The content of the plugin's file, and the secrets that it refers to.
