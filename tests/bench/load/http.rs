@@ -4,7 +4,7 @@ use std::cell::Cell;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -39,6 +39,9 @@ pub(crate) struct Options {
     /// An additional header line.
     #[arg(long)]
     header: Vec<String>,
+    /// An `initialize` request; all requests then belong to the session that it opens.
+    #[arg(long)]
+    initialize: Option<String>,
     /// Text that every answer must contain.
     #[arg(long, default_value = "")]
     expect: String,
@@ -53,7 +56,12 @@ struct SharedLoad {
     left: Cell<u64>,
 }
 
-pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
+pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
+    if let Some(body) = &options.initialize {
+        let initialize = request(&options.path, options.port, &options.header, body);
+        let session = open_session(options.port, &initialize).await?;
+        options.header.push(format!("Mcp-Session-Id: {session}"));
+    }
     let shared = Rc::new(SharedLoad {
         request: request(&options.path, options.port, &options.header, &options.body),
         depth: options.depth,
@@ -94,6 +102,16 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
         "p99_us": at(0.99),
         "grown_kib": process::memory(options.pid)? as i64 - memory as i64,
     }))
+}
+
+/// Returns the id of the session that the request opens.
+async fn open_session(port: u16, initialize: &[u8]) -> anyhow::Result<String> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
+    let (input, mut output) = stream.into_split();
+    let mut replies = Replies::new(input);
+    output.write_all(initialize).await?;
+    replies.next().await?;
+    replies.session.take().context("no session")
 }
 
 /// Returns the duration of each round trip, and the size of the last answer.

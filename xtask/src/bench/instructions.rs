@@ -9,18 +9,21 @@ use super::server::{Bench, Cpu};
 use crate::layout::on_path;
 use crate::test_server::{self, FIXTURE};
 
-/// For one `tools/call`.
-const MAX_INSTRUCTIONS: Limit = Limit::AtMost(30_000.0);
+/// A load of one era, and the most instructions for one `tools/call` of it. Every client with an SDK
+/// speaks one of the last two.
+const ERAS: [(&str, &str, f64); 3] = [
+    ("instructions per echo, unversioned", "echo", 30_000.0),
+    ("instructions per echo, session", "session-echo", 27_000.0),
+    ("instructions per echo, 2026-07-28", "modern-echo", 30_000.0),
+];
 /// The requests of two runs; the difference leaves out the start.
 const FEW_REQUESTS: f64 = 500.0;
 const MANY_REQUESTS: f64 = 8_500.0;
 
-const LOAD: &str = "http --header JSON --body ECHO --millis 60000";
-
-/// Counts them; `None` without valgrind.
-pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Option<Row>> {
+/// Counts them; no rows without valgrind.
+pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     let Some(valgrind) = on_path("valgrind") else {
-        return Ok(None);
+        return Ok(Vec::new());
     };
     let count = |server: &str, words: &str, load: &str| {
         let profile = bench.layout.fresh_log("bench-callgrind")?;
@@ -52,19 +55,17 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Option<Row>> {
             count(
                 server,
                 words,
-                &format!("{LOAD} {load} --requests {requests}"),
+                &format!("http {load} --millis 60000 --requests {requests}"),
             )
         };
         let difference = count(MANY_REQUESTS)? - count(FEW_REQUESTS)?;
         anyhow::Ok(difference / (MANY_REQUESTS - FEW_REQUESTS))
     };
-    let ours = per_request(FIXTURE, "--token bench", "--expect OK")?;
-    let floor = per_request("bench-floor", "", "--path /150")?;
-    let work = "instructions per echo";
-    Ok(Some(Row::absolute(
-        work,
-        ours,
-        Some(floor),
-        MAX_INSTRUCTIONS,
-    )))
+    let floor = per_request("bench-floor", "", "--header JSON --body ECHO --path /150")?;
+    let row = |(work, load, most)| {
+        let ours = per_request(FIXTURE, "--token bench", load)?;
+        let limit = Limit::AtMost(most);
+        Ok(Row::absolute(work, ours, Some(floor), limit))
+    };
+    ERAS.into_iter().map(row).collect()
 }
