@@ -1,8 +1,8 @@
 //! Decides which era each request belongs to.
 
-use serde::Deserialize;
 use serde_json::value::RawValue;
 
+use crate::meta::Meta;
 use crate::revision::{MODERN, Revision};
 
 /// The three dialects on one endpoint.
@@ -46,17 +46,16 @@ impl Era {
 
     /// Decides for one request or notification.
     pub fn decide(hints: &Hints<'_>, method: &str, params: Option<&RawValue>) -> Self {
-        let object = params.filter(|params| params.get().starts_with('{'));
-        let meta = object.and_then(|params| meta_of(params).ok().flatten());
-        Self::decide_by_meta(hints, method, meta)
+        Self::decide_by_meta(hints, method, params.and_then(Meta::of_params))
     }
 
     /// Decides for one request whose parameters have this `_meta`.
-    pub(crate) fn decide_by_meta(hints: &Hints<'_>, method: &str, meta: Option<&RawValue>) -> Self {
+    pub(crate) fn decide_by_meta(hints: &Hints<'_>, method: &str, meta: Option<Meta<'_>>) -> Self {
         let named = hints.protocol_version.map(Revision::parse);
         // `Mcp-Method` alone decides nothing: real clients send it in every era (mcp-remote 0.15 with
         // its `initialize`).
-        if named == Some(None) || names_version(meta) {
+        // Only modern clients name a version in `_meta`.
+        if named == Some(None) || meta.is_some_and(|meta| meta.version.is_some()) {
             return Self::Modern;
         }
         match named.flatten().or(hints.negotiated) {
@@ -92,28 +91,6 @@ impl Era {
             Self::Modern => MODERN,
         }
     }
-}
-
-/// The `_meta` of parameters that are an object, not parsed yet.
-pub(crate) fn meta_of(params: &RawValue) -> serde_json::Result<Option<&RawValue>> {
-    #[derive(Deserialize)]
-    struct Params<'a> {
-        #[serde(borrow, rename = "_meta")]
-        meta: Option<&'a RawValue>,
-    }
-    serde_json::from_str::<Params<'_>>(params.get()).map(|params| params.meta)
-}
-
-/// True if `_meta` names a protocol version, which only modern clients do.
-fn names_version(meta: Option<&RawValue>) -> bool {
-    #[derive(Deserialize)]
-    struct Meta<'a> {
-        #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-        version: Option<&'a RawValue>,
-    }
-    let meta = meta.filter(|meta| meta.get().starts_with('{'));
-    meta.and_then(|meta| serde_json::from_str::<Meta<'_>>(meta.get()).ok())
-        .is_some_and(|meta| meta.version.is_some())
 }
 
 #[cfg(test)]

@@ -22,6 +22,7 @@ pub mod error;
 pub mod health;
 pub mod http_headers;
 pub mod jsonrpc;
+mod meta;
 pub mod method;
 pub mod prompt;
 pub mod registry;

@@ -14,11 +14,12 @@ use super::dispatch::Source;
 use super::mcp_method::McpMethod;
 use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome, ResultKind};
-use super::params::{Meta, Params};
+use super::params::Params;
 use super::{Server, tasks};
 use crate::era::Era;
 use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, Request, string};
+use crate::meta::Meta;
 use crate::tool::{Client as _, ClientCapabilities};
 
 /// Cache hints of a list that cannot change while the server runs: 5 minutes bound how long a client
@@ -116,10 +117,21 @@ impl Server {
     fn with_type(&self, kind: &str, members: &str, result: &MethodResult) -> Json {
         let rest = result.json.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
-        let (info, meta) = (&self.modern_meta, &result.meta);
+        let (info, meta) = (&*self.modern_meta, &*result.meta);
         let also = if meta.is_empty() { "" } else { "," };
-        Json::Owned(format!(
-            r#"{{"resultType":"{kind}",{members}"_meta":{{{info}{also}{meta}}}{comma}{rest}"#
-        ))
+        let parts = [
+            r#"{"resultType":""#,
+            kind,
+            "\",",
+            members,
+            r#""_meta":{"#,
+            info,
+            also,
+            meta,
+            "}",
+            comma,
+            rest,
+        ];
+        Json::Owned(parts.concat())
     }
 }

@@ -6,9 +6,9 @@ use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
-use crate::era::meta_of;
 use crate::error::Error;
-use crate::jsonrpc::{Id, string};
+use crate::jsonrpc::string;
+use crate::meta::Meta;
 use crate::tool::ArgumentError;
 
 /// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
@@ -28,7 +28,7 @@ pub(super) struct Params<'a> {
     #[serde(borrow)]
     cursor: Option<&'a RawValue>,
     #[serde(borrow, rename = "_meta")]
-    pub(super) meta: Option<&'a RawValue>,
+    pub(super) meta: Option<Meta<'a>>,
     #[serde(borrow, rename = "inputResponses")]
     pub(super) responses: Option<&'a RawValue>,
     #[serde(borrow, rename = "requestState")]
@@ -38,19 +38,6 @@ pub(super) struct Params<'a> {
     fault: Option<String>,
     #[serde(skip)]
     is_object: bool,
-}
-
-/// The known members of `_meta`, each not parsed yet.
-#[derive(Default, Deserialize)]
-pub(super) struct Meta<'a> {
-    #[serde(borrow, rename = "progressToken")]
-    progress_token: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/protocolVersion")]
-    pub(super) version: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/clientCapabilities")]
-    pub(super) capabilities: Option<&'a RawValue>,
-    #[serde(borrow, rename = "io.modelcontextprotocol/logLevel")]
-    pub(super) log_level: Option<&'a RawValue>,
 }
 
 impl<'a> Params<'a> {
@@ -68,7 +55,7 @@ impl<'a> Params<'a> {
             fault: Some(fault),
             is_object,
             // Still needed to decide the era.
-            meta: is_object.then(|| meta_of(params).ok().flatten()).flatten(),
+            meta: Meta::of_params(params),
             ..Self::default()
         })
     }
@@ -116,31 +103,25 @@ impl<'a> Params<'a> {
         }
     }
 
-    /// The members of `_meta`; none if it cannot be parsed.
+    /// The members of `_meta`; none if it cannot be used.
     pub(super) fn meta(&self) -> Meta<'a> {
-        let meta = self.meta.map(|meta| serde_json::from_str(meta.get()));
-        meta.and_then(Result::ok).unwrap_or_default()
+        let meta = self.meta.filter(|meta| meta.fault.is_none());
+        meta.unwrap_or_default()
     }
 
     /// `_meta` with the checks of the modern era; `None` if it is absent.
     pub(super) fn modern_meta(&self) -> Result<Option<Meta<'a>>, Error> {
         let malformed =
             |field: &str, reason: &str| Error::Malformed(ArgumentError::new(field, reason));
-        match (&self.fault, self.meta) {
-            (Some(fault), _) if self.is_object => Err(malformed("params", fault)),
-            (_, None) => Ok(None),
-            (_, Some(meta)) if meta.get().starts_with('{') => serde_json::from_str(meta.get())
-                .map(Some)
-                .map_err(|error| malformed("_meta", &error.to_string())),
-            (_, Some(_)) => Err(malformed("_meta", "must be an object")),
+        if let Some(fault) = self.fault.as_ref().filter(|_| self.is_object) {
+            return Err(malformed("params", fault));
         }
-    }
-}
-
-impl<'a> Meta<'a> {
-    /// The token for progress notifications: like an id, a string or an integer.
-    pub(super) fn progress_token(&self) -> Option<&'a RawValue> {
-        self.progress_token.filter(|token| Id::new(token).is_some())
+        match self.meta {
+            Some(Meta {
+                fault: Some(fault), ..
+            }) => Err(malformed("_meta", fault)),
+            meta => Ok(meta),
+        }
     }
 }
 

@@ -61,11 +61,16 @@ pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
 /// `HeaderMismatch`, naming the header.
 pub(super) fn check_unambiguous(headers: &HeaderMap) -> Result<bool, Error> {
     let mut any = false;
+    // A comparison of names takes fewer instructions than a lookup for each.
+    let single = [PROTOCOL_VERSION, METHOD, NAME, SESSION];
+    let mut first = [None; 4];
     for (name, value) in headers.iter().filter(|(name, _)| is_read(name)) {
         any = true;
-        let is_single = [PROTOCOL_VERSION, METHOD, NAME, SESSION].contains(name);
+        let Some(at) = single.iter().position(|single| single == name) else {
+            continue;
+        };
         // Some clients send every header twice.
-        if is_single && headers.get(name) != Some(value) {
+        if *first[at].get_or_insert(value) != value {
             let detail = format!("the {name} header is repeated with another value");
             return Err(Error::HeaderMismatch(detail));
         }

@@ -27,6 +27,9 @@ const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Sessions in memory at the same time. Beyond that, the oldest of the client with the most sessions is removed:
 /// a client that opens many ends its own and no other's.
 const MAX_LIVE_SESSIONS: usize = 10_000;
+/// Idle sessions that stay in memory, so that the next request of a session needs no check of a signature:
+/// 17,000 of 60,000 instructions. The first that became idle is removed.
+const MAX_IDLE_SESSIONS: usize = 1_024;
 /// Ended sessions that are remembered until they would have expired. Beyond that, the oldest of the client with
 /// the most is forgotten.
 const MAX_REVOKED_SESSIONS: usize = 100_000;
@@ -39,7 +42,9 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct LiveSessions {
     /// By session id.
-    connections: HashMap<String, LiveSession>,
+    connections: HashMap<Arc<str>, LiveSession>,
+    /// The ids of those that were idle after a request, each once.
+    idle: VecDeque<Arc<str>>,
     next_serial: u64,
     revoked: RevokedSessions,
 }
@@ -57,13 +62,26 @@ struct LiveSession {
     serial: u64,
     /// The client that its place counts for: its token, or its address where no token is required.
     client: String,
+    /// The facts that its id was checked for.
+    verified: VerifiedId,
+    /// True if its id is among the idle ones.
+    was_idle: bool,
     connection: Arc<Connection>,
+}
+
+/// The content of a session id.
+#[derive(Clone, Debug, PartialEq)]
+struct VerifiedId {
+    principal: String,
+    negotiated: Negotiated,
+    /// Seconds since 1970.
+    issued: u64,
 }
 
 /// The session of a request. When dropped, an idle session is removed from memory.
 pub(super) struct Session {
     sessions: Arc<Sessions>,
-    id: String,
+    id: Arc<str>,
     pub(super) connection: Arc<Connection>,
 }
 
@@ -116,26 +134,30 @@ impl Sessions {
         principal: &str,
         client: impl FnOnce() -> String,
     ) -> Option<Session> {
-        let negotiated = self.read(id, principal)?;
-        let mut live = self.live.lock();
-        if live.revoked.ids.contains(id) {
-            return None;
-        }
-        let connection = match live.connections.get(id) {
-            Some(live) => Arc::clone(&live.connection),
-            None => live.add(id, client(), Connection::from_negotiated(negotiated)),
+        let known = self.live.lock().find(id, principal);
+        let (id, connection) = match known {
+            Some(known) => known,
+            None => {
+                let verified = self.verify(id, principal)?;
+                let mut live = self.live.lock();
+                if live.revoked.ids.contains(id) {
+                    return None;
+                }
+                // Another request may have opened it meanwhile.
+                let known = live.find(id, principal);
+                known.unwrap_or_else(|| live.add(id, client(), verified))
+            }
         };
-        drop(live);
         Some(Session {
             sessions: Arc::clone(self),
-            id: id.to_owned(),
+            id,
             connection,
         })
     }
 
     /// Ends a session of `client`. Returns false if it is unknown or has ended before.
     pub(super) fn end(&self, id: &str, principal: &str, client: String) -> bool {
-        if self.read(id, principal).is_none() {
+        if self.verify(id, principal).is_none() {
             return false;
         }
         let mut live = self.live.lock();
@@ -145,35 +167,62 @@ impl Sessions {
         live.revoked.add(id, client)
     }
 
-    fn read(&self, id: &str, principal: &str) -> Option<Negotiated> {
+    /// Checks the signature of an id, and that it has not expired.
+    fn verify(&self, id: &str, principal: &str) -> Option<VerifiedId> {
         let payload = self.signer.open(&purpose(principal), id)?;
         let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
         let (issued, _) = rest.split_first_chunk()?;
-        let age = age(u64::from_le_bytes(*issued), unix_time().as_secs())?;
         let capabilities = ClientCapabilities {
             elicitation: capabilities & 1 != 0,
             sampling: capabilities & 2 != 0,
             roots: capabilities & 4 != 0,
             url_elicitation: capabilities & 8 != 0,
         };
-        let revision = *Revision::ALL.get(usize::from(revision))?;
-        (age <= SESSION_LIFETIME).then_some(Negotiated {
-            revision,
-            capabilities,
-        })
+        let verified = VerifiedId {
+            principal: principal.to_owned(),
+            negotiated: Negotiated {
+                revision: *Revision::ALL.get(usize::from(revision))?,
+                capabilities,
+            },
+            issued: u64::from_le_bytes(*issued),
+        };
+        verified.is_valid_at(unix_time()).then_some(verified)
+    }
+}
+
+impl VerifiedId {
+    fn is_valid_at(&self, now: Duration) -> bool {
+        age(self.issued, now.as_secs()).is_some_and(|age| age <= SESSION_LIFETIME)
     }
 }
 
 impl LiveSessions {
-    fn add(&mut self, id: &str, client: String, connection: Connection) -> Arc<Connection> {
-        let connection = Arc::new(connection.of_session(id));
+    /// Returns the session with this id if it is in memory and belongs to `principal`.
+    fn find(&self, id: &str, principal: &str) -> Option<(Arc<str>, Arc<Connection>)> {
+        let (id, live) = self.connections.get_key_value(id)?;
+        let is_open =
+            live.verified.principal == principal && live.verified.is_valid_at(unix_time());
+        is_open.then(|| (Arc::clone(id), Arc::clone(&live.connection)))
+    }
+
+    fn add(
+        &mut self,
+        id: &str,
+        client: String,
+        verified: VerifiedId,
+    ) -> (Arc<str>, Arc<Connection>) {
+        let connection = Connection::from_negotiated(verified.negotiated).of_session(id);
+        let connection = Arc::new(connection);
+        let id: Arc<str> = id.into();
         self.next_serial += 1;
         let session = LiveSession {
             serial: self.next_serial,
             client,
+            verified,
+            was_idle: false,
             connection: Arc::clone(&connection),
         };
-        self.connections.insert(id.to_owned(), session);
+        self.connections.insert(Arc::clone(&id), session);
         if self.connections.len() > MAX_LIVE_SESSIONS
             && let Some(oldest) = self.oldest_of_the_largest_client()
             && let Some(removed) = self.connections.remove(&oldest)
@@ -181,10 +230,32 @@ impl LiveSessions {
             // Otherwise its stream would stay open after the end of the session.
             removed.connection.end();
         }
-        connection
+        (id, connection)
     }
 
-    fn oldest_of_the_largest_client(&self) -> Option<String> {
+    /// Keeps a session whose last request ends for the next one. If there are too many, removes the first
+    /// that became idle.
+    fn keep_idle(&mut self, id: &Arc<str>) {
+        let live = self.connections.get_mut(id);
+        let Some(live) = live.filter(|live| live.is_idle(1)) else {
+            return;
+        };
+        if std::mem::replace(&mut live.was_idle, true) {
+            return;
+        }
+        self.idle.push_back(Arc::clone(id));
+        if self.idle.len() > MAX_IDLE_SESSIONS
+            && let Some(first) = self.idle.pop_front()
+            && let Some(live) = self.connections.get_mut(&first)
+        {
+            live.was_idle = false;
+            if live.is_idle(0) {
+                self.connections.remove(&first);
+            }
+        }
+    }
+
+    fn oldest_of_the_largest_client(&self) -> Option<Arc<str>> {
         let mut counts: HashMap<&str, usize> = HashMap::new();
         for session in self.connections.values() {
             *counts.entry(&session.client).or_default() += 1;
@@ -195,7 +266,14 @@ impl LiveSessions {
             .iter()
             .filter(|(_, session)| session.client == largest);
         let (oldest, _) = of_client.min_by_key(|(_, session)| session.serial)?;
-        Some(oldest.clone())
+        Some(Arc::clone(oldest))
+    }
+}
+
+impl LiveSession {
+    /// True if at most so many requests use it, and its id says everything about it.
+    fn is_idle(&self, requests: usize) -> bool {
+        Arc::strong_count(&self.connection) <= 1 + requests && self.connection.is_idle()
     }
 }
 
@@ -219,7 +297,7 @@ impl RevokedSessions {
 }
 
 impl Session {
-    pub(super) fn id(&self) -> &str {
+    pub(super) fn id(&self) -> &Arc<str> {
         &self.id
     }
 
@@ -227,7 +305,7 @@ impl Session {
     pub(super) fn replay_policy(&self, keep_alive: Duration) -> ReplayPolicy {
         let negotiated = self.connection.negotiated();
         ReplayPolicy {
-            session: self.id.clone(),
+            session: Arc::clone(&self.id),
             polls: negotiated
                 .is_some_and(|negotiated| negotiated.revision >= Revision::V2025_11_25),
             keep_alive,
@@ -237,11 +315,7 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        let mut live = self.sessions.live.lock();
-        // Held by the table and by this request alone.
-        if Arc::strong_count(&self.connection) <= 2 && self.connection.is_idle() {
-            live.connections.remove(&self.id);
-        }
+        self.sessions.live.lock().keep_idle(&self.id);
     }
 }
 

@@ -5,8 +5,10 @@ use serde_json::{Map, Value};
 
 use crate::era::Hints;
 use crate::error::Error;
+use crate::jsonrpc::string;
+use crate::meta::Meta;
 use crate::revision::MODERN;
-use crate::server::params::{Meta, Params, wrong};
+use crate::server::params::{Params, wrong};
 use crate::server::tasks::EXTENSION;
 use crate::tool::{ArgumentError, ClientCapabilities, ClientInfo};
 
@@ -34,9 +36,8 @@ pub(super) fn check<'a>(params: &Params<'a>, hints: &Hints<'_>) -> Result<Meta<'
         unknown.map_or_else(|| missing("_meta"), |version| unsupported(version, hints))
     })?;
     let version = meta.version.ok_or_else(|| missing(VERSION))?;
-    let version: String =
-        serde_json::from_str(version.get()).map_err(|_| malformed(VERSION, "must be a string"))?;
-    if hints.has_headers && hints.protocol_version != Some(&version) {
+    let version = string(version.get()).ok_or_else(|| malformed(VERSION, "must be a string"))?;
+    if hints.has_headers && hints.protocol_version != Some(&*version) {
         let header = hints.protocol_version.unwrap_or("absent");
         return Err(Error::HeaderMismatch(format!(
             "MCP-Protocol-Version is {header:?} but the body says {version:?}"

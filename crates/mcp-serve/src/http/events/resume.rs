@@ -31,7 +31,7 @@ pub(in crate::http) struct ResumableStreams {
 
 struct KeptStream {
     /// The session that the stream belongs to.
-    session: String,
+    session: Arc<str>,
     log: Arc<EventLog>,
     /// Ends the task that would remove it later.
     _removed: DropGuard,
@@ -39,7 +39,7 @@ struct KeptStream {
 
 /// The session of a stream, and how its events are sent.
 pub(in crate::http) struct ReplayPolicy {
-    pub(in crate::http) session: String,
+    pub(in crate::http) session: Arc<str>,
     /// True if the client expects to be disconnected (2025-11-25 and later).
     pub(in crate::http) polls: bool,
     pub(in crate::http) keep_alive: Duration,
@@ -110,7 +110,7 @@ impl ResumableStreams {
         let (id, number) = last.split_once('-')?;
         let number: u64 = number.parse().ok()?;
         let kept = self.kept.lock();
-        let kept = kept.get(id).filter(|kept| kept.session == session)?;
+        let kept = kept.get(id).filter(|kept| *kept.session == *session)?;
         let next = number.checked_add(1)?;
         Some(Replay::new(&kept.log, next, keep_alive))
     }
@@ -118,7 +118,7 @@ impl ResumableStreams {
     /// Removes the streams of an ended session.
     pub(in crate::http) fn forget(&self, session: &str) {
         let mut kept = self.kept.lock();
-        for (_, ended) in kept.extract_if(|_, kept| kept.session == session) {
+        for (_, ended) in kept.extract_if(|_, kept| *kept.session == *session) {
             ended.log.end();
         }
     }

@@ -179,7 +179,7 @@ impl<'a> Post<'a> {
         let replay = session
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
-        let session_id = || session.as_ref().map(|session| session.id().into());
+        let session_id = || session.as_ref().map(|session| Arc::clone(session.id()));
         let principal = client.principal.as_ref();
         let revoked = principal.map(|principal| principal.revoked.clone());
         let caller = principal.map(|principal| Arc::clone(&principal.name));

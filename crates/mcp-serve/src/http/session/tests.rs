@@ -16,6 +16,14 @@ fn client() -> String {
     "::1".to_owned()
 }
 
+fn verified() -> VerifiedId {
+    VerifiedId {
+        principal: String::new(),
+        negotiated: NEGOTIATED,
+        issued: unix_time().as_secs(),
+    }
+}
+
 fn sessions(key: u8) -> Arc<Sessions> {
     Arc::new(Sessions::new(Signer::new([key; 32])))
 }
@@ -27,7 +35,7 @@ fn session_survives_a_restart_and_belongs_to_its_principal() {
     let replica = sessions(1);
     let session = replica.open(&id, "alice", client).unwrap();
     assert_eq!(session.connection.negotiated(), Some(NEGOTIATED));
-    assert_eq!(session.id(), id);
+    assert_eq!(**session.id(), *id);
     assert!(replica.open(&id, "bob", client).is_none());
     assert!(!replica.end(&id, "bob", client()));
     assert!(sessions(2).open(&id, "alice", client).is_none());
@@ -54,7 +62,11 @@ fn result_of_the_negotiation_is_part_of_the_id() {
             let session = sessions.open(&id, "", client).unwrap();
             assert_eq!(session.connection.negotiated(), Some(negotiated));
             let policy = session.replay_policy(Duration::from_secs(7));
-            assert_eq!((policy.session, policy.polls), (id, polls), "{revision:?}");
+            assert_eq!(
+                (&*policy.session, policy.polls),
+                (&*id, polls),
+                "{revision:?}"
+            );
             assert_eq!(policy.keep_alive, Duration::from_secs(7));
         }
     }
@@ -115,30 +127,70 @@ fn connections_of_a_session_have_one_id() {
 }
 
 #[test]
-fn idle_sessions_are_not_kept_and_ended_ones_stay_ended() {
+fn idle_sessions_stay_in_memory_and_ended_ones_stay_ended() {
     let sessions = sessions(1);
     let id = sessions.create_id(NEGOTIATED, "").unwrap();
-    let session = sessions.open(&id, "", client).unwrap();
-    let same = sessions.open(&id, "", client).unwrap();
+    let open = || sessions.open(&id, "", client).unwrap();
+    let (session, same) = (open(), open());
     assert!(Arc::ptr_eq(&session.connection, &same.connection));
-    drop(session);
-    // Another request of the session is under way.
-    assert_eq!(sessions.live.lock().connections.len(), 1);
-    drop(same);
-    assert!(sessions.live.lock().connections.is_empty());
+    drop((session, same));
+    drop(open());
+    {
+        let live = sessions.live.lock();
+        assert_eq!((live.connections.len(), live.idle.len()), (1, 1));
+    }
+    assert!(sessions.open(&id, "bob", client).is_none());
     assert!(sessions.end(&id, "", client()));
     assert!(!sessions.end(&id, "", client()));
     assert!(sessions.open(&id, "", client).is_none());
+}
+
+#[test]
+fn session_in_memory_expires_as_others_do() {
+    let sessions = sessions(1);
+    let id = sessions.create_id(NEGOTIATED, "").unwrap();
+    drop(sessions.open(&id, "", client).unwrap());
+    let mut live = sessions.live.lock();
+    assert!(live.find(&id, "").is_some());
+    let session = live.connections.get_mut(&*id).unwrap();
+    session.verified.issued -= SESSION_LIFETIME.as_secs() + 60;
+    assert!(live.find(&id, "").is_none());
+}
+
+#[test]
+fn first_idle_session_makes_room_unless_it_is_in_use() {
+    let sessions = sessions(1);
+    let mut ids = (0..=MAX_IDLE_SESSIONS).map(|_| sessions.create_id(NEGOTIATED, "").unwrap());
+    let used_id = ids.next().unwrap();
+    let idle_id = ids.next().unwrap();
+    let open = |id: &str| sessions.open(id, "", client).unwrap();
+    drop(open(&used_id));
+    drop(open(&idle_id));
+    let used = open(&used_id);
+    let is_in_memory = |id: &str| sessions.live.lock().connections.contains_key(id);
+    for id in ids {
+        assert!(is_in_memory(&idle_id));
+        drop(open(&id));
+    }
+    // The first is in use; the next one makes room.
+    assert!(is_in_memory(&used_id) && is_in_memory(&idle_id));
+    drop(open(&sessions.create_id(NEGOTIATED, "").unwrap()));
+    assert!(is_in_memory(&used_id) && !is_in_memory(&idle_id));
+    drop(used);
+    let live = sessions.live.lock();
+    assert_eq!(
+        (live.connections.len(), live.idle.len()),
+        (MAX_IDLE_SESSIONS, MAX_IDLE_SESSIONS)
+    );
 }
 
 /// A client that opens many sessions ends only sessions of its own.
 #[test]
 fn sessions_of_others_stay_when_a_client_opens_too_many() {
     let mut live = LiveSessions::default();
-    let connection = || Connection::from_negotiated(NEGOTIATED);
-    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), connection()));
+    let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), verified()).1);
     for number in 0..MAX_LIVE_SESSIONS + 10 {
-        live.add(&number.to_string(), client(), connection());
+        live.add(&number.to_string(), client(), verified());
     }
     assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
     assert!(others.iter().all(|other| !other.ended().is_cancelled()));
@@ -148,10 +200,9 @@ fn sessions_of_others_stay_when_a_client_opens_too_many() {
 #[test]
 fn table_of_live_sessions_drops_the_oldest() {
     let mut live = LiveSessions::default();
-    let connection = || Connection::from_negotiated(NEGOTIATED);
     for number in 0..=MAX_LIVE_SESSIONS {
         assert!(number < MAX_LIVE_SESSIONS || live.connections.contains_key("0"));
-        live.add(&number.to_string(), client(), connection());
+        live.add(&number.to_string(), client(), verified());
     }
     assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
     assert!(!live.connections.contains_key("0"));
