@@ -142,7 +142,11 @@ async fn no_output_shows_a_planted_secret() {
         print()
     );
     let project = lab.name("made");
-    let words = json!(at("word").join("»").split('»').collect::<Vec<_>>());
+    let words = at("word").join("»");
+    let words = ["sh", "-c", "sleep 600"]
+        .into_iter()
+        .chain(words.split('»'));
+    let words = json!(words.collect::<Vec<_>>());
     let service = json!({"services": {"web": {"image": "busybox:test", "environment": at("compose"), "labels": members("label"),
         "command": ["sh", "-c", print() + "; sleep 600"], "stop_grace_period": "0s"}}});
     folder.write("good/compose.yml", &service.to_string());
@@ -156,6 +160,7 @@ async fn no_output_shows_a_planted_secret() {
     );
     lab.adopt("made-web-1");
     let both = format!("{registry}/{image}:1");
+    let project_in = |dir: &str| json!({"directory": folder.path().join(dir), "project": project});
     let tools = [
         (
             "create_volume",
@@ -200,7 +205,7 @@ async fn no_output_shows_a_planted_secret() {
         ("list_volumes", json!({"volume": volume})),
         (
             "disconnect_network",
-            json!({"network": network, "container": runs, "confirm": network}),
+            json!({"network": network, "container": runs, "confirm": runs}),
         ),
         (
             "remove_network",
@@ -210,17 +215,15 @@ async fn no_output_shows_a_planted_secret() {
             "remove_volume",
             json!({"volume": volume, "confirm": volume}),
         ),
+        ("compose_up", project_in("good")),
+        ("compose_up", project_in("bad")),
+        ("compose_up", project_in("worse")),
+        ("compose_config", project_in("good")),
+        ("compose_config", project_in("bad")),
+        ("compose_config", project_in("worse")),
         (
-            "compose_up",
-            json!({"directory": folder.path().join("good"), "project": project, "timeout_seconds": 60}),
-        ),
-        (
-            "compose_up",
-            json!({"directory": folder.path().join("bad"), "project": project}),
-        ),
-        (
-            "compose_up",
-            json!({"directory": folder.path().join("worse"), "project": project}),
+            "compose_service",
+            json!({"project": project, "action": "restart"}),
         ),
         ("get_compose_logs", json!({"project": project})),
         ("list_compose_projects", json!({})),
@@ -262,7 +265,8 @@ async fn no_output_shows_a_planted_secret() {
             failed.push(tool);
         }
     }
-    let expected = "build_image push_image pull_image compose_up compose_up";
+    let expected =
+        "build_image push_image pull_image compose_up compose_up compose_config compose_config";
     assert_eq!(failed.join(" "), expected);
     for container in [&runs, &ends, &fails, &made] {
         let asked = json!({"container": container});

@@ -3,9 +3,10 @@
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
+use super::super::super::proxy::Proxy;
 use super::{call, fail, lab, lab_with, succeed};
-use crate::docker::invalid;
-use crate::harness::{assert_contains, assert_lacks, eventually};
+use crate::docker::{SERVER, invalid};
+use crate::harness::{Server, assert_contains, assert_lacks, eventually};
 
 /// Two environments with the same containers: the server of the second one sees no others.
 async fn labs() -> Option<(Lab, Lab)> {
@@ -199,4 +200,29 @@ async fn use_is_measured_over_a_window() {
         (1, &json!(big)),
         "{by_memory}"
     );
+}
+
+#[tokio::test]
+async fn search_ends_in_its_own_time_when_a_container_is_not_described() {
+    let Some(mut lab) = lab().await else { return };
+    lab.finish("good", &["echo", "needle"], json!({})).await;
+    let silent = lab.finish("silent", &["echo", "needle"], json!({})).await;
+    let id = lab
+        .docker
+        .inspect_container(&silent, None)
+        .await
+        .unwrap()
+        .id;
+    let path = format!("/containers/{}/json", id.unwrap());
+    let proxy = Proxy::silent_about(&lab.host, &path).await;
+    let env = [
+        ("DOCKER_HOST", &*proxy.host),
+        ("DOCKER_CLIENT_TIMEOUT", "600"),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    let server = Server::start(SERVER, &env).await;
+    let asked = json!({"patterns": ["needle"], "name": lab.name("")});
+    let found = succeed(&server, "search_logs", asked).await;
+    assert_has!(found, {"totals": [1], "searched_containers": 1});
+    assert_contains(&found["not_searched"][0], &silent);
 }
