@@ -87,7 +87,7 @@ impl AgentServer {
         Ok(profiles.into_iter().map(|profile| profile.name).collect())
     }
 
-    /// All agent profiles, and the id of the active one. Without a model there are none: to list them would
+    /// All agent profiles, and the id of the active one. Empty without a model, because to list them would
     /// create a broken one.
     pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
         let settings: Settings = self.get(&["api", "settings"]).send().await?;

@@ -67,7 +67,7 @@ pub(crate) struct Report {
     /// Such as "M src/a.py": added, modified, deleted, renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed_files: Option<Vec<String>>,
-    /// What this report lacks.
+    /// Gaps and doubts.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub(crate) warnings: Vec<String>,
     /// Why it is not done.

@@ -44,7 +44,7 @@ pub(crate) struct TaskChanges {
     /// Start of the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
-    /// What is uncertain.
+    /// Doubts about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<&'static str>,
 }

@@ -44,7 +44,7 @@ pub(crate) struct PatchPart {
     /// Others with changes, each with a patch of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     repositories: Vec<String>,
-    /// What is uncertain.
+    /// Doubts about it.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     warnings: Vec<&'static str>,
 }

@@ -88,7 +88,7 @@ pub(crate) struct Changes {
     pub(crate) size: u64,
     /// The repository of the patch does not exist.
     pub(crate) is_absent: bool,
-    /// What the caller should know about them.
+    /// Warnings for the caller.
     pub(crate) warnings: Vec<&'static str>,
 }
 
