@@ -98,7 +98,11 @@ async fn common_nodes_are_described_whole_and_their_examples_validate() {
             one_output.clone(),
         ),
         ("n8n-nodes-base.switch", "rules", Value::Null),
-        ("n8n-nodes-base.httpRequest", "timeout?", one_output.clone()),
+        (
+            "n8n-nodes-base.httpRequest",
+            "batchSize?",
+            one_output.clone(),
+        ),
         ("n8n-nodes-base.webhook", "rawBody?", one_output.clone()),
         ("n8n-nodes-base.code", "jsCode", one_output.clone()),
         ("n8n-nodes-base.merge", "combineBy", one_output.clone()),

@@ -79,9 +79,7 @@ pub(super) fn parse(definition: &str) -> NodeDefinition {
             read.version = version.map(|(_, version)| version.to_owned());
         }
         if comment.is_open || text.starts_with("/**") {
-            if depth <= 1 || comment.is_open {
-                comment.read(text);
-            }
+            comment.read(text);
             continue;
         }
         match (depth, block, member(text)) {
