@@ -6,7 +6,7 @@ use upstream::redact::Redactor;
 
 use crate::api::{Node, Workflow};
 use crate::trigger::{TriggerKind, triggers};
-use crate::workflow::check::last_part;
+use crate::workflow::last_part;
 
 #[derive(Debug, PartialEq, Eq, Serialize)]
 pub(crate) struct Risk {

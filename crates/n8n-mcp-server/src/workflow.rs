@@ -7,6 +7,7 @@ pub(crate) mod check;
 mod connections;
 mod edit;
 mod expressions;
+pub(crate) mod findings;
 mod flow;
 pub(crate) mod publish_check;
 mod restore;
@@ -98,7 +99,7 @@ impl Draft {
     /// Gives each trigger a new path: two active workflows cannot have the same URL.
     pub(crate) fn make_urls_unique(&mut self) {
         for node in &mut self.nodes {
-            let has_url = matches!(check::short_type(node), "webhook" | "formTrigger");
+            let has_url = matches!(short_type(node), "webhook" | "formTrigger");
             if node.contains_key("webhookId") {
                 node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
             }
@@ -153,10 +154,24 @@ pub(crate) fn type_of(node: &Map<String, Value>) -> &str {
     node.get("type").and_then(Value::as_str).unwrap_or_default()
 }
 
+/// The last part of a node's type.
+pub(crate) fn short_type(node: &Map<String, Value>) -> &str {
+    last_part(type_of(node))
+}
+
+/// The last part of a type of nodes: `set` of `n8n-nodes-base.set`.
+pub(crate) fn last_part(kind: &str) -> &str {
+    kind.rsplit('.').next().unwrap_or_default()
+}
+
+pub(super) fn is_disabled(node: &Map<String, Value>) -> bool {
+    node.get("disabled") == Some(&Value::Bool(true))
+}
+
 /// True for nodes whose URL holds their webhook id.
 fn needs_webhook_id(node: &Map<String, Value>) -> bool {
     let kinds = ["webhook", "formTrigger", "chatTrigger", "wait", "form"];
-    kinds.contains(&check::short_type(node))
+    kinds.contains(&short_type(node))
 }
 
 fn object(given: &mut Map<String, Value>, key: &str) -> Result<Map<String, Value>, ToolError> {

@@ -21,7 +21,7 @@ pub(crate) struct TaskLimits {
     pub(crate) cost: Option<f64>,
 }
 
-/// What a task has used so far.
+/// The cost, time and steps of a task so far.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct TaskUsage {
     pub(crate) steps: u64,

@@ -1,4 +1,4 @@
-//! The principal to whom a task belongs: the name of the bearer token with which it was created.
+//! The owner of a task: the name of the bearer token with which it was created.
 
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
@@ -28,7 +28,7 @@ impl Owner {
         id.simple().to_string()
     }
 
-    /// Returns true if the principal may see a task with these tags: its own, or nobody's.
+    /// Returns true if the principal may see a task with these tags: its own, or one without an owner.
     pub(crate) fn may_see(&self, tags: &ConversationTags) -> bool {
         tags.owner().is_none_or(|owner| owner == self.id())
     }
@@ -44,7 +44,7 @@ impl Owner {
     }
 }
 
-/// The owners of tasks that were asked for; `None` for nobody's.
+/// The owners of tasks that were asked for; `None` for tasks without an owner.
 #[derive(Default)]
 pub(crate) struct Owners(Mutex<HashMap<TaskId, Option<String>>>);
 

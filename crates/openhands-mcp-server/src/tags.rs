@@ -228,7 +228,7 @@ impl ConversationTags {
         self.set(STOP_REASON_TAG, known.map(|(_, name)| (*name).to_owned()));
     }
 
-    /// The id of the principal that created the task; `None` if it is nobody's.
+    /// The id of the principal that created the task; `None` if it has no owner.
     pub(crate) fn owner(&self) -> Option<&str> {
         self.get(OWNER_TAG)
     }

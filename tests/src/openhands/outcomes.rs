@@ -1,4 +1,4 @@
-//! What a finished task tells about its work: exit codes, and the command that checks it.
+//! Tests of the outcome of a finished task: exit codes, and the command that checks it.
 
 use serde_json::json;
 

@@ -163,7 +163,7 @@ fn refusal(status: u16, message: &str) -> ToolError {
 }
 
 impl ConnectProblem {
-    /// What is wrong, with `TARGET` for the address, and what helps.
+    /// The fault, with `TARGET` for the address, and what helps.
     fn advice(self) -> &'static str {
         match self {
             Self::NoSocket => {

@@ -8,7 +8,7 @@ const FORM: &str = "an address with ssh has the form ssh://user@host:port; keys 
 /// An engine behind ssh: `ssh://[user@]host[:port][/path/of/docker.sock]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct SshAddress {
-    /// What follows `ssh://`.
+    /// The text after `ssh://`.
     pub(super) text: String,
     pub(super) arguments: Vec<String>,
 }

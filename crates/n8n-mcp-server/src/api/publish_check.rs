@@ -12,13 +12,13 @@ use upstream::http::Method;
 use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
 use crate::workflow::Draft;
-use crate::workflow::check::Finding;
+use crate::workflow::findings::Finding;
 use crate::workflow::publish_check::PublishCheck;
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;
 
-/// What is known about asking this n8n.
+/// Facts about how this n8n can be asked.
 #[derive(Default)]
 pub(super) struct PublishChecks {
     /// The server may write, also workflows that it deletes at once.

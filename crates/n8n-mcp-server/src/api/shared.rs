@@ -52,7 +52,7 @@ pub(crate) type SharedAnswer<T> = Result<Arc<T>, SharedFailure>;
 /// The last answer, and when it was asked for.
 type Slot<V> = tokio::sync::Mutex<Option<(Instant, V)>>;
 
-/// Answers by request. None is stored once nobody waits for it.
+/// Answers by request. An answer is dropped when no caller waits for it.
 pub(crate) struct Shared<K, V> {
     slots: Mutex<HashMap<K, Arc<Slot<V>>>>,
 }

@@ -3,7 +3,7 @@
 use serde_json::Value;
 
 use crate::api::{Node, Workflow};
-use crate::workflow::check::last_part;
+use crate::workflow::last_part;
 
 /// Whether n8n may keep the executions of a workflow. Without a setting the instance decides, which
 /// keeps all unless its operator has changed that.

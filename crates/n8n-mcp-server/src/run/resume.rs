@@ -37,7 +37,7 @@ pub(crate) struct Resumption {
     workflow: Id,
 }
 
-/// What n8n saves of an execution that waits. Gives access to it: never shown.
+/// The data of an execution that waits, as n8n saves it. Gives access to it: never shown.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase", default)]
 struct WaitingData {

@@ -9,7 +9,7 @@ use upstream::redact::Redactor;
 use super::data::{NodeRun, Trace};
 use super::failure::{NodeFailure, input};
 use crate::api::{Node, Workflow};
-use crate::workflow::check::last_part;
+use crate::workflow::last_part;
 
 /// References of an expression to the data of nodes: `$json.a.b`, `$('Node').item.json.a["b"]`.
 const REFERENCE: &str = r#"(?:\$json|\$\(\s*(?:"(?<double>[^"]+)"|'(?<single>[^']+)')\s*\)\.(?:item|first\(\)|last\(\))\.json|\$node\["(?<old>[^"]+)"\]\.json)(?<path>(?:\??\.[A-Za-z_$][\w$]*|\[["'][^"']+["']\]|\[\d+\])+)"#;
@@ -195,7 +195,7 @@ impl<'a> Search<'a> {
         Some((node, message, cause, look))
     }
 
-    /// Where all items left through an output without a connection, while the nodes at the others did
+    /// The node that all items left through an output without a connection, while the nodes at the others did
     /// not run.
     fn unconnected(&self, last: &str, run: &NodeRun) -> Option<Found> {
         let outputs = self

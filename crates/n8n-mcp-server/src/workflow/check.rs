@@ -2,14 +2,13 @@
 
 use std::collections::{HashMap, HashSet};
 
-use schemars::JsonSchema;
-use serde::Serialize;
 use serde_json::{Map, Value};
 
 use super::connections::{Connection, MAIN, parse_connections};
+use super::findings::{Finding, Findings};
 use super::flow::check_flow;
 use super::syntax::js_error;
-use super::{Draft, FieldSet, expressions, name_of, type_of};
+use super::{Draft, FieldSet, expressions, is_disabled, last_part, name_of, short_type, type_of};
 
 /// Nodes that run code or commands that are written in them.
 const CODE_NODES: [&str; 6] = [
@@ -23,50 +22,6 @@ const CODE_NODES: [&str; 6] = [
 /// The error of a workflow that is not finished.
 pub(crate) const NO_TRIGGER: &str = "No trigger: nothing starts the workflow.";
 const STICKY_NOTE: &str = "stickyNote";
-
-/// A problem, or a possible one.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
-pub(crate) struct Finding {
-    pub(crate) severity: Severity,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) node: Option<String>,
-    pub(crate) message: String,
-    /// Fix for it.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    pub(crate) fix: Option<String>,
-}
-
-/// Whether it runs anyway.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Severity {
-    Error,
-    Warning,
-}
-
-/// Findings in the order in which they are made.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct Findings(pub(crate) Vec<Finding>);
-
-impl Findings {
-    pub(crate) fn error(&mut self, node: &str, message: impl Into<String>, fix: &str) {
-        self.add(Severity::Error, node, message.into(), fix);
-    }
-
-    pub(crate) fn warning(&mut self, node: &str, message: impl Into<String>, fix: &str) {
-        self.add(Severity::Warning, node, message.into(), fix);
-    }
-
-    fn add(&mut self, severity: Severity, node: &str, message: String, fix: &str) {
-        let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
-        self.0.push(Finding {
-            severity,
-            node: not_empty(node),
-            message,
-            fix: not_empty(fix),
-        });
-    }
-}
 
 /// All findings about a draft, errors first.
 pub(crate) fn check(draft: &Draft) -> Vec<Finding> {
@@ -110,24 +65,10 @@ pub(crate) fn runs_code(kind: &str) -> bool {
     CODE_NODES.contains(&last_part(kind))
 }
 
-/// The last part of a node's type.
-pub(crate) fn short_type(node: &Map<String, Value>) -> &str {
-    last_part(type_of(node))
-}
-
-/// The last part of a type of nodes: `set` of `n8n-nodes-base.set`.
-pub(crate) fn last_part(kind: &str) -> &str {
-    kind.rsplit('.').next().unwrap_or_default()
-}
-
 pub(crate) fn is_trigger_type(kind: &str) -> bool {
     let others = ["webhook", "start", "cron", "interval", "emailReadImap"];
     let name = last_part(kind);
     name.ends_with("Trigger") || others.contains(&name)
-}
-
-pub(super) fn is_disabled(node: &Map<String, Value>) -> bool {
-    node.get("disabled") == Some(&Value::Bool(true))
 }
 
 fn check_nodes(draft: &Draft, found: &mut Findings) {

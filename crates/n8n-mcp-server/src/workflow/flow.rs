@@ -5,9 +5,10 @@ use std::collections::HashSet;
 
 use serde_json::{Map, Value};
 
-use super::check::{Findings, is_disabled, short_type};
 use super::connections::{Connection, MAIN};
+use super::findings::Findings;
 use super::{Draft, name_of};
+use super::{is_disabled, short_type};
 
 type Node = Map<String, Value>;
 

@@ -6,7 +6,9 @@
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
-use super::check::{Finding, Findings, NO_TRIGGER, is_trigger_type, last_part};
+use super::check::{NO_TRIGGER, is_trigger_type};
+use super::findings::{Finding, Findings};
+use super::last_part;
 use super::{Draft, name_of, type_of};
 
 const STRUCTURE: &str = "Workflow structure is invalid. ";
@@ -65,7 +67,7 @@ impl PublishCheck {
     }
 
     /// Reads n8n's refusal, or that another workflow has the webhooks (`None`). Changes the copy so
-    /// that the next answer shows further faults; false if there are none that n8n could show.
+    /// that the next answer shows further faults; false if n8n could show no further ones.
     pub(crate) fn read(&mut self, answer: Option<&str>) -> bool {
         let Some(answer) = answer else {
             self.found
@@ -182,7 +184,7 @@ impl PublishCheck {
         self.neutralize(is_it)
     }
 
-    /// Puts nodes without faults in the places of these; false if there are none.
+    /// Puts nodes without faults in the places of these; false if no node was replaced.
     fn neutralize(&mut self, is_it: impl Fn(&Map<String, Value>) -> bool) -> bool {
         let mut changed = false;
         for node in self.copy.nodes.iter_mut().filter(|node| is_it(node)) {

@@ -9,7 +9,7 @@ const OPERATORS: &str = "+-*%=&|<>!?:.^~";
 /// Operators that may end an operand.
 const POSTFIX: [&str; 2] = ["++", "--"];
 
-/// What came before, without blanks.
+/// The token before, without blanks.
 #[derive(Clone, Copy, PartialEq)]
 enum Before<'a> {
     Nothing,

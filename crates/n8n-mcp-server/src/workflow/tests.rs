@@ -2,7 +2,8 @@
 
 use serde_json::json;
 
-use super::check::{Severity, check};
+use super::check::check;
+use super::findings::Severity;
 use super::*;
 
 fn draft(json: Value) -> Draft {

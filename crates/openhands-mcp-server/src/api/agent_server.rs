@@ -17,7 +17,7 @@ use upstream::http::{
 
 use super::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
 use super::task_id::TaskId;
-use super::version::KnownVersion;
+use super::version::{KnownVersion, ServerVersion};
 
 /// The header that carries the API key.
 const KEY_HEADER: &str = "X-Session-API-Key";
@@ -181,6 +181,38 @@ impl Request {
     /// Sends it and switches to another protocol: the response headers and the connection.
     pub(super) async fn upgrade(self) -> ApiResult<(HeaderMap, Upgraded)> {
         Ok(self.http.upgrade().await?)
+    }
+}
+
+impl AgentServer {
+    /// Asks the agent server for its version.
+    pub(crate) async fn read_version(&self) -> ApiResult<ServerVersion> {
+        #[derive(Deserialize)]
+        struct ServerInfo {
+            version: Option<String>,
+        }
+        let request = self.open_request(Method::GET, &["server_info"]);
+        let version = match request.send::<ServerInfo>().await {
+            Ok(info) => ServerVersion::new(info.version),
+            Err(failure) if failure.is_transient() => return Err(failure),
+            // Another program, or a version without this path.
+            Err(_) => ServerVersion::new(None),
+        };
+        self.version.set(&version);
+        Ok(version)
+    }
+
+    /// The version that was read last.
+    pub(crate) async fn known_version(&self) -> ApiResult<ServerVersion> {
+        match self.version.get() {
+            Some(known) => Ok(known),
+            None => self.read_version().await,
+        }
+    }
+
+    /// The value of the `kind` parameter for events of `kind`.
+    pub(super) async fn kind_filter(&self, kind: &str) -> ApiResult<String> {
+        Ok(self.known_version().await?.kind_filter(kind))
     }
 }
 

@@ -3,12 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use serde::Deserialize;
-use upstream::http::Method;
-
-use super::agent_server::AgentServer;
 use super::event_kind;
-use super::failure::ApiResult;
 
 /// The oldest and the newest version that this server is tested with, without their last part.
 const OLDEST_TESTED: (u32, u32) = (1, 30);
@@ -35,6 +30,10 @@ const MODULES: [(&str, &[&str]); 5] = [
 pub(crate) struct ServerVersion(Option<String>);
 
 impl ServerVersion {
+    pub(super) fn new(reported: Option<String>) -> Self {
+        Self(reported)
+    }
+
     /// Its first two numbers.
     fn release(&self) -> Option<(u32, u32)> {
         let mut parts = self.0.as_ref()?.split('.').map(str::parse);
@@ -56,7 +55,7 @@ impl ServerVersion {
 
     /// The name by which this version filters events of `kind`. Up to 1.46 at least it compares the
     /// whole name of the class, 1.58 knows both, and only the short name is documented.
-    fn kind_filter(&self, kind: &str) -> String {
+    pub(super) fn kind_filter(&self, kind: &str) -> String {
         let is_newer = self
             .release()
             .is_some_and(|release| release > NEWEST_TESTED);
@@ -82,12 +81,12 @@ impl fmt::Display for ServerVersion {
 pub(super) struct KnownVersion(Mutex<Option<ServerVersion>>);
 
 impl KnownVersion {
-    fn get(&self) -> Option<ServerVersion> {
+    pub(super) fn get(&self) -> Option<ServerVersion> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.clone()
     }
 
-    fn set(&self, version: &ServerVersion) {
+    pub(super) fn set(&self, version: &ServerVersion) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref() != Some(version) {
             match version.warning() {
@@ -96,38 +95,6 @@ impl KnownVersion {
             }
             *known = Some(version.clone());
         }
-    }
-}
-
-impl AgentServer {
-    /// Asks the agent server for its version.
-    pub(crate) async fn read_version(&self) -> ApiResult<ServerVersion> {
-        #[derive(Deserialize)]
-        struct ServerInfo {
-            version: Option<String>,
-        }
-        let request = self.open_request(Method::GET, &["server_info"]);
-        let version = match request.send::<ServerInfo>().await {
-            Ok(info) => ServerVersion(info.version),
-            Err(failure) if failure.is_transient() => return Err(failure),
-            // Another program, or a version without this path.
-            Err(_) => ServerVersion(None),
-        };
-        self.version.set(&version);
-        Ok(version)
-    }
-
-    /// The version that was read last.
-    pub(crate) async fn known_version(&self) -> ApiResult<ServerVersion> {
-        match self.version.get() {
-            Some(known) => Ok(known),
-            None => self.read_version().await,
-        }
-    }
-
-    /// The value of the `kind` parameter for events of `kind`.
-    pub(super) async fn kind_filter(&self, kind: &str) -> ApiResult<String> {
-        Ok(self.known_version().await?.kind_filter(kind))
     }
 }
 

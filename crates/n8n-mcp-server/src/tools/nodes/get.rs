@@ -6,7 +6,8 @@ use super::call_node_tool;
 use super::search;
 use super::types::{NodeProperty, parse};
 use crate::tools::prelude::*;
-use crate::workflow::check::{is_trigger_type, last_part};
+use crate::workflow::check::is_trigger_type;
+use crate::workflow::last_part;
 use crate::workflow::{connection_kind, output_names};
 
 /// Bytes; about 8,000 tokens.

@@ -3,7 +3,8 @@
 use super::call_node_tool;
 use super::search::{FoundNode, MAX_FOUND_PER_QUERY, parse, truncated_queries};
 use crate::tools::prelude::*;
-use crate::workflow::check::{is_trigger_type, last_part};
+use crate::workflow::check::is_trigger_type;
+use crate::workflow::last_part;
 
 /// Searches that one call may hold.
 const MAX_SEARCHES: usize = 10;

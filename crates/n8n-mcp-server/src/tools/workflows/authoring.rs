@@ -5,7 +5,8 @@ use super::validate::ValidateWorkflow;
 use super::verdict::judge;
 use crate::api::Workflow;
 use crate::tools::prelude::*;
-use crate::workflow::check::{Finding, NO_TRIGGER, Severity};
+use crate::workflow::check::NO_TRIGGER;
+use crate::workflow::findings::{Finding, Severity};
 use crate::workflow::{Draft, Operation, apply, name_of, restore};
 
 pub(crate) fn authoring() -> Toolset<N8n> {

@@ -7,7 +7,8 @@ use serde_json::{Map, Value, json};
 
 use crate::builtin_mcp::structured;
 use crate::service::N8n;
-use crate::workflow::check::{Finding, Findings, Severity, short_type};
+use crate::workflow::findings::{Finding, Findings, Severity};
+use crate::workflow::short_type;
 use crate::workflow::{Draft, connection_kind, name_of, parse_connections, type_of};
 
 const TYPES_TOOL: &str = "get_node_types";

@@ -4,7 +4,7 @@ use super::load;
 use super::verdict::{Verdict, judge};
 use crate::tools::prelude::*;
 use crate::workflow::Draft;
-use crate::workflow::check::{Finding, Severity};
+use crate::workflow::findings::{Finding, Severity};
 
 /// A model would not read more.
 const MAX_FINDINGS: usize = 50;

@@ -5,7 +5,8 @@ use serde_json::{Map, Value};
 
 use super::node_catalog;
 use crate::service::N8n;
-use crate::workflow::check::{Finding, Findings, NO_TRIGGER, Severity, check, check_settings};
+use crate::workflow::check::{NO_TRIGGER, check, check_settings};
+use crate::workflow::findings::{Finding, Findings, Severity};
 use crate::workflow::{Draft, called_workflows};
 
 /// Workflows that a draft calls and that are looked for.
