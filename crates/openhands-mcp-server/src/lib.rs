@@ -69,7 +69,10 @@ impl Service for OpenHands {
         Ok(self.servers.check().await?)
     }
 
-    async fn run(self: Arc<Self>, _: Arc<Server>) {
+    async fn run(self: Arc<Self>, server: Arc<Server>) {
+        if !server.is_read_only() {
+            self.allow_checks();
+        }
         tokio::join!(self.scheduler.run(), resources::announce_changes(&self));
     }
 

@@ -1,6 +1,7 @@
 //! The state that all tools share.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
@@ -28,6 +29,8 @@ pub struct OpenHands {
     /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<McpServer>,
     pub(crate) scheduler: Arc<Scheduler>,
+    /// The verify commands of tasks may be run.
+    may_check: AtomicBool,
     /// The principals of tasks; `None` if all see all tasks.
     owners: Option<Owners>,
     pub(crate) listeners: EventListeners,
@@ -78,12 +81,23 @@ impl OpenHands {
             },
             mcp_servers,
             scheduler: Arc::new(Scheduler::new(servers.clone(), options.max_parallel)),
+            may_check: AtomicBool::new(false),
             owners: (!options.share_tasks).then(Owners::default),
             listeners: EventListeners::new(servers.clone()),
             ended: EndedTasks::default(),
             servers,
             changes: ChangeNotifier::new(),
         })
+    }
+
+    /// Lets this server run the verify commands of tasks, because it is not read-only.
+    pub(crate) fn allow_checks(&self) {
+        self.may_check.store(true, Ordering::Relaxed);
+    }
+
+    /// Returns true if this server may run the verify commands of tasks.
+    pub(crate) fn may_check(&self) -> bool {
+        self.may_check.load(Ordering::Relaxed)
     }
 
     /// The owner of the tasks that this call creates; `None` if all see them.

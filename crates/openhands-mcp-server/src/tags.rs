@@ -1,12 +1,16 @@
 //! Tags that this server keeps at a conversation: the fingerprint of the task, the reason why it waits,
 //! its budget. They are kept at the agent server, so they survive every restart of this server.
 
+mod check_run;
+
 use upstream::text::one_line;
 use upstream::time::Timestamp;
 use uuid::Uuid;
 
 use crate::api::Tags;
 use crate::budget::{Budget, TaskLimits};
+
+pub(crate) use check_run::CheckRun;
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;
@@ -251,15 +255,13 @@ impl ConversationTags {
         self.set(VERIFY_TAG, command.map(str::to_owned));
     }
 
-    /// The id of the script that checks the task after this number of steps.
-    pub(crate) fn check(&self, steps: u64) -> Option<Uuid> {
-        let (run, after) = self.get(CHECK_TAG)?.split_once('-')?;
-        let is_current = after.parse() == Ok(steps);
-        Uuid::try_parse(run).ok().filter(|_| is_current)
+    /// The run that checks the task after this number of steps.
+    pub(crate) fn check(&self, steps: u64) -> Option<CheckRun> {
+        CheckRun::parse(self.get(CHECK_TAG)?).filter(|run| run.steps == steps)
     }
 
-    pub(crate) fn set_check(&mut self, run: Uuid, steps: u64) {
-        self.set(CHECK_TAG, Some(format!("{}-{steps}", run.simple())));
+    pub(crate) fn set_check(&mut self, run: &CheckRun) {
+        self.set(CHECK_TAG, Some(run.value()));
     }
 
     /// The names of the MCP servers that did not answer when the task was created.

@@ -8,6 +8,7 @@ mod other_servers;
 mod run_task;
 mod sandboxed;
 mod secrets;
+mod verify;
 
 use std::path::PathBuf;
 use std::sync::Arc;

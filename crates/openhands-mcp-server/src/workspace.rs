@@ -11,7 +11,7 @@ mod repository;
 mod setup;
 mod snapshot;
 
-pub(crate) use archive::{ArchivePart, archive_part};
+pub(crate) use archive::{ArchivePart, MAX_ARCHIVE_BYTES, archive_part};
 pub(crate) use directory::{Directory, Root};
 pub(crate) use file_name::FileName;
 pub(crate) use repository::Repository;

@@ -12,9 +12,9 @@ use super::follow::ObservedTask;
 use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
 use super::verify::{Check, check};
-use crate::api::{AgentServer, ApiFailure, ApiResult, Servers, TaskId};
+use crate::OpenHands;
+use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use crate::ended::LastState;
-use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
 use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};
 
@@ -23,6 +23,10 @@ const CHECK_RESERVE: Duration = Duration::from_secs(1);
 /// Bytes of the list of changed files.
 const MAX_CHANGED_BYTES: usize = 900;
 const MAX_MODEL_CHARS: usize = 80;
+/// Warnings about the verify command.
+const NOT_RUN: &str = "Its verify command was not run, because this MCP server is read-only.";
+const LOST: &str = "The outcome of its verify command was lost: the agent server may have been \
+    restarted. Check the work yourself.";
 
 /// The state of a task and its results.
 #[derive(Serialize, JsonSchema)]
@@ -81,8 +85,7 @@ pub(crate) struct Report {
 impl Report {
     /// The report after a wait. Never an error: the task exists, and an error would lose its id.
     pub(crate) async fn new(
-        servers: &Servers,
-        scheduler: &Scheduler,
+        service: &OpenHands,
         id: TaskId,
         seen: ObservedTask,
         answer_by: Instant,
@@ -91,17 +94,17 @@ impl Report {
             Some(task) => Self::from_snapshot(task),
             None => Self::from_id(id),
         };
-        if seen.task.is_none() && scheduler.is_queued(id) {
+        if seen.task.is_none() && service.scheduler.is_queued(id) {
             report.status = TaskStatus::Queued;
         }
         if let Some(task) = &seen.task
             && task.status().is_settled()
         {
             let added = async {
-                let server = servers.for_task(id).await?;
+                let server = service.servers.for_task(id).await?;
                 report.add_results(&server, task).await?;
                 report
-                    .add_check(&server, task, answer_by - CHECK_RESERVE)
+                    .add_check(service, &server, task, answer_by - CHECK_RESERVE)
                     .await
             };
             let added = timeout_at(answer_by, added).await;
@@ -204,12 +207,15 @@ impl Report {
     /// Runs the command that checks a finished task, and adds its outcome if it ends before `until`.
     pub(crate) async fn add_check(
         &mut self,
+        service: &OpenHands,
         server: &AgentServer,
         task: &TaskSnapshot,
         until: Instant,
     ) -> ApiResult<()> {
-        match check(server, task, until).await? {
+        match check(service, server, task, until).await? {
             Check::None => {}
+            Check::NotRun => self.warnings.push(NOT_RUN.to_owned()),
+            Check::Lost => self.warnings.push(LOST.to_owned()),
             Check::Running => {
                 self.next = Some("Its verify command runs: call wait_task for its outcome.".into());
             }

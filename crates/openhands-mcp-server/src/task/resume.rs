@@ -27,6 +27,8 @@ pub(crate) async fn resume(
 ) -> Result<(), ToolError> {
     let scheduler = &service.scheduler;
     let server = &sandbox::wake(&service.servers, id).await?;
+    // The check of the task replaces all of its tags, too.
+    let lock = scheduler.starts.lock(id).await;
     let task = server.conversation(id).await?;
     let execution = task.execution_status;
     let refuse = |reason: &str| Err(ToolError::conflict(reason));
@@ -40,6 +42,7 @@ pub(crate) async fn resume(
         (Execution::Deleting, _) => return refuse("The task is being deleted."),
         // The agent reads the message before its next step.
         (Execution::Running, Some(message)) => {
+            drop(lock);
             return match server.prompt(id, message, true).await {
                 // The message takes effect at the end of the current step.
                 Err(failure) if failure.is_timeout() => Ok(()),
@@ -78,6 +81,7 @@ pub(crate) async fn resume(
         server.prompt(id, message, false).await?;
     }
     let runs = scheduler.run_or_wait(server, id, &mut tags).await;
+    drop(lock);
     if runs.map_err(explain_conflict)? {
         wait_for_start(server, id, execution).await;
     } else {

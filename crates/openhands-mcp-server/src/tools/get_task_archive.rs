@@ -9,7 +9,7 @@ use uuid::Uuid;
 
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::workspace::{ArchivePart, FileName, archive_part};
+use crate::workspace::{ArchivePart, FileName, MAX_ARCHIVE_BYTES, archive_part};
 
 const DEFAULT_BYTES: u32 = 24_000;
 
@@ -37,7 +37,13 @@ pub(crate) struct TaskArchive {
     /// For the rest, within an hour.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
+    /// Doubts about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<&'static str>,
 }
+
+const INCOMPLETE: &str = "tar could not read all files, or they changed meanwhile: the archive may \
+    lack some of them.";
 
 impl Tool for GetTaskArchive {
     const NAME: &'static str = "get_task_archive";
@@ -59,13 +65,18 @@ impl Tool for GetTaskArchive {
             offset,
             length: length.into(),
         };
-        let (bytes, size) = archive_part(&server, &task, &wanted).await?;
-        let end = offset + bytes.len() as u64;
+        let part = archive_part(&server, &task, &wanted).await?;
+        let end = offset + part.bytes.len() as u64;
         Ok(TaskArchive {
             task_id,
-            base64: STANDARD.encode(&bytes),
-            size,
-            next_cursor: (end < size).then(|| format!("{}:{end}", id.simple())),
+            base64: STANDARD.encode(&part.bytes),
+            size: part.size,
+            next_cursor: (end < part.size).then(|| format!("{}:{end}", id.simple())),
+            warnings: part
+                .is_incomplete
+                .then_some(INCOMPLETE)
+                .into_iter()
+                .collect(),
         })
     }
 }
@@ -75,9 +86,26 @@ fn parse_cursor(cursor: &str) -> Result<(Uuid, u64), ToolError> {
     let parts = cursor.split_once(':');
     let parsed = parts.and_then(|(id, offset)| {
         let id = Uuid::try_parse(id).ok()?;
-        Some((id, offset.parse().ok()?))
+        let offset = offset.parse().ok()?;
+        (offset <= MAX_ARCHIVE_BYTES).then_some((id, offset))
     });
     parsed.ok_or_else(|| {
         ToolError::invalid_argument("cursor must be the next_cursor of a previous result.")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use uuid::Uuid;
+
+    use super::parse_cursor;
+
+    #[test]
+    fn cursor_is_within_the_largest_archive() {
+        let id = Uuid::new_v4().simple().to_string();
+        assert_eq!(parse_cursor(&format!("{id}:7")).unwrap().1, 7);
+        for offset in ["67108865", "18446744073709551615", "-1", ""] {
+            assert!(parse_cursor(&format!("{id}:{offset}")).is_err(), "{offset}");
+        }
+    }
 }

@@ -41,7 +41,13 @@ pub(crate) struct FilePart {
     /// Start of the rest.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<u64>,
+    /// Doubts about it.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    warnings: Vec<&'static str>,
 }
+
+const REDACTED: &str = "Secrets in the part were replaced with ***.";
+pub(super) const LOSSY: &str = "Bytes that are not UTF-8 were replaced with \u{fffd}.";
 
 impl Tool for GetTaskFile {
     const NAME: &'static str = "get_task_file";
@@ -75,12 +81,20 @@ impl Tool for GetTaskFile {
         let text = text(&part.bytes, is_last);
         let length = text.map_or(part.bytes.len(), str::len);
         let end = offset + length as u64;
+        let lossy = match text {
+            Some(_) => None,
+            None => redacted_lossy(&part.bytes),
+        };
         Ok(FilePart {
             task_id,
             size: part.size,
             next_offset: (end < part.size && length > 0).then_some(end),
-            base64: text.is_none().then(|| STANDARD.encode(&part.bytes)),
-            text: text.map(|text| redacted_code(text).into_owned()),
+            base64: (text.is_none() && lossy.is_none()).then(|| STANDARD.encode(&part.bytes)),
+            warnings: match lossy {
+                Some(_) => vec![REDACTED, LOSSY],
+                None => vec![],
+            },
+            text: text.map(|text| redacted_code(text).into_owned()).or(lossy),
         })
     }
 }
@@ -98,9 +112,29 @@ fn text(bytes: &[u8], is_last: bool) -> Option<&str> {
     (!text.contains('\0')).then_some(text)
 }
 
+/// The bytes of a text in another encoding, if it has secrets, with these redacted; `None` if there is
+/// nothing to redact or the bytes are no text.
+pub(super) fn redacted_lossy(bytes: &[u8]) -> Option<String> {
+    if bytes.contains(&0) {
+        return None;
+    }
+    let lossy = String::from_utf8_lossy(bytes);
+    let redacted = redacted_code(&lossy);
+    (redacted != lossy).then(|| redacted.into_owned())
+}
+
 #[cfg(test)]
 mod tests {
-    use super::text;
+    use super::{redacted_lossy, text};
+
+    #[test]
+    fn secret_in_another_encoding_is_redacted() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let file = [b"caf\xe9 ", token.as_bytes()].concat();
+        assert_eq!(redacted_lossy(&file).unwrap(), "caf\u{fffd} ***");
+        assert_eq!(redacted_lossy(b"caf\xe9"), None);
+        assert_eq!(redacted_lossy(&[&file[..], b"\0"].concat()), None);
+    }
 
     #[test]
     fn part_ends_with_a_whole_character() {

@@ -7,6 +7,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
+use super::get_task_file::{LOSSY, redacted_lossy};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::workspace::changes::{Changes, ChangesQuery, part_end};
@@ -93,7 +94,13 @@ impl Tool for GetTaskPatch {
                 }
                 (redacted.into_owned(), None)
             }
-            Err(_) => (STANDARD.encode(part), Some("base64")),
+            Err(_) => match redacted_lossy(part) {
+                Some(redacted) => {
+                    changes.warnings.extend([REDACTED, LOSSY]);
+                    (redacted, None)
+                }
+                None => (STANDARD.encode(part), Some("base64")),
+            },
         };
         changes.repositories.retain(|other| other != repository);
         Ok(PatchPart {
@@ -113,8 +120,21 @@ const REDACTED: &str = "Secrets in the patch were replaced with ***, so git may 
 /// Parses the snapshot and the offset of the next part.
 fn parse_cursor(cursor: &str) -> Result<(&str, u64), ToolError> {
     let parts = cursor.split_once(':').filter(|(end, _)| is_object_id(end));
-    let parsed = parts.and_then(|(end, offset)| Some((end, offset.parse().ok()?)));
+    // The shell computes with it.
+    let parsed = parts.and_then(|(end, offset)| Some((end, offset.parse::<u32>().ok()?.into())));
     parsed.ok_or_else(|| {
         ToolError::invalid_argument("cursor must be the next_cursor of a previous result.")
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parse_cursor;
+
+    #[test]
+    fn offset_of_a_cursor_is_bounded() {
+        let end = "5".repeat(40);
+        assert_eq!(parse_cursor(&format!("{end}:7")).unwrap().1, 7);
+        assert!(parse_cursor(&format!("{end}:{}", u64::MAX)).is_err());
+    }
 }

@@ -44,7 +44,7 @@ impl Tool for GetTaskResult {
         let mut report = Report::from_snapshot(&task);
         report.add_results(&server, &task).await?;
         let until = Instant::now() + CHECK_WAIT;
-        report.add_check(&server, &task, until).await?;
+        report.add_check(service, &server, &task, until).await?;
         Ok(report)
     }
 }

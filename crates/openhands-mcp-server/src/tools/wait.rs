@@ -131,13 +131,10 @@ impl<'a> TaskWait<'a> {
 
     /// The report at the end of the wait.
     pub(super) async fn report(&self, seen: ObservedTask) -> Report {
-        let OpenHands {
-            servers, scheduler, ..
-        } = self.service;
         if let Some(task) = &seen.task {
             self.service.ended.record(self.id, task.last_state());
         }
-        Report::new(servers, scheduler, self.id, seen, self.wait.answer_by).await
+        Report::new(self.service, self.id, seen, self.wait.answer_by).await
     }
 
     /// Waits until the task settles or the wait is over, and reports.

@@ -52,7 +52,7 @@ fi
 
 # Prints the tree of repository $2 in the list $1.
 tree_in() {
-    while read -r tree name; do [ "$name" != "$2" ] || { echo "$tree" && return; }; done < "$1"
+    while IFS= read -r line; do [ "${line#* }" != "$2" ] || { echo "${line%% *}" && return; }; done < "$1"
     return 1
 }
 
@@ -77,7 +77,8 @@ compare() {
 [ -z "$patch_of" ] || tree_in "$work/end" "$patch_of" > /dev/null || notes="$notes absent"
 
 count=0
-while read -r tree repository; do
+while IFS= read -r line; do
+    tree=${line%% *} repository=${line#* }
     select_path "$repository" || continue
     mark=@
     old=$(tree_in "$work/base" "$repository") || { mark=+ && old=$(first "$repository"); } || exit 76
@@ -99,7 +100,8 @@ while read -r tree repository; do
             "$old" "$tree" >> "$work/diff" || exit 76
     fi
 done < "$work/end"
-while read -r tree repository; do
+while IFS= read -r line; do
+    repository=${line#* }
     select_path "$repository" || continue
     tree_in "$work/end" "$repository" > /dev/null || {
         count=$((count + 1))
