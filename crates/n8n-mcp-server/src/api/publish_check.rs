@@ -3,28 +3,47 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use serde_json::json;
-use tokio::sync::OnceCell;
+use serde::Deserialize;
+use serde_json::{Map, Value, json};
+use tokio::sync::Mutex;
 use upstream::http::Method;
+use upstream::time::since;
 
-use super::{Api, N8nFailure as _, Workflow};
+use super::{Api, N8nFailure as _, Page, Workflow};
 use crate::id::Id;
 use crate::workflow::Draft;
 use crate::workflow::findings::Finding;
-use crate::workflow::publish_check::PublishCheck;
+use crate::workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;
+/// Much longer than a check needs its copy.
+const MAX_COPY_AGE: Duration = Duration::from_secs(600);
 
 /// Facts about how this n8n can be asked.
 #[derive(Default)]
 pub(super) struct PublishChecks {
     /// The server may write, also workflows that it deletes at once.
     is_allowed: AtomicBool,
-    /// This n8n never publishes a copy.
-    is_possible: OnceCell<bool>,
+    /// This n8n never publishes a copy; `None` before it was asked.
+    is_possible: Mutex<Option<bool>>,
+    /// No copies of earlier checks are left in this n8n.
+    is_clean: AtomicBool,
+}
+
+/// A workflow that may be a copy, in a list.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct CopyRow {
+    id: Id,
+    name: String,
+    #[serde(default)]
+    created_at: String,
+    #[serde(default)]
+    nodes: Vec<Map<String, Value>>,
 }
 
 /// n8n's answer to a copy.
@@ -59,10 +78,9 @@ impl Api {
         // A caller that goes away must not leave the copy behind.
         let (api, check) = (Arc::clone(self), PublishCheck::new(draft, is_active));
         let check = tokio::spawn(async move {
-            let probe = || api.never_publishes();
-            let is_possible = api.publish_checks.is_possible.get_or_try_init(probe);
-            match is_possible.await {
-                Ok(true) => api.ask(check).await.map(Some),
+            api.delete_old_copies().await;
+            match api.never_publishes().await {
+                Ok(true) => api.ask(check).await,
                 Ok(false) => Ok(None),
                 Err(error) => Err(error),
             }
@@ -75,34 +93,54 @@ impl Api {
         }
     }
 
+    /// Asks n8n once.
     async fn never_publishes(&self) -> Result<bool, ToolError> {
+        let mut is_possible = self.publish_checks.is_possible.lock().await;
+        if let Some(known) = *is_possible {
+            return Ok(known);
+        }
         let check = PublishCheck::probe();
         let answer = self.try_to_publish(&check.copy).await?;
-        Ok(matches!(answer, Answer::Refused(text) if check.is_own(&text)))
+        let never = matches!(answer, Answer::Refused(text) if check.is_own(&text));
+        *is_possible = Some(never);
+        Ok(never)
     }
 
-    async fn ask(&self, mut check: PublishCheck) -> Result<PublishCheck, ToolError> {
+    /// `None` if n8n published the copy, which is no verdict.
+    async fn ask(&self, mut check: PublishCheck) -> Result<Option<PublishCheck>, ToolError> {
         for _ in 0..MAX_REQUESTS {
             let is_read = match self.try_to_publish(&check.copy).await? {
                 Answer::Refused(text) if !check.is_own(&text) => check.read(Some(&text)),
+                Answer::Refused(_) => false,
                 Answer::Conflict => check.read(None),
-                _ => false,
+                Answer::Published => {
+                    *self.publish_checks.is_possible.lock().await = Some(false);
+                    return Ok(None);
+                }
             };
             if !is_read {
                 break;
             }
         }
-        Ok(check)
+        Ok(Some(check))
     }
 
     async fn try_to_publish(&self, copy: &Draft) -> Result<Answer, ToolError> {
+        let is_clean = &self.publish_checks.is_clean;
         let made = self.write(Method::POST, &["workflows"], &[], copy).await;
         let (workflow, _) = match made {
             Ok(made) => made,
-            Err(failure) => match failure.complaint() {
-                Some(complaint) => return Ok(Answer::Refused(complaint)),
-                None => return Err(failure.into()),
-            },
+            Err(failure) => {
+                if let Some(complaint) = self.complaint(&failure) {
+                    return Ok(Answer::Refused(complaint));
+                }
+                // n8n may have made the copy, or may still do so.
+                if failure.is_transient() || failure.refusal().is_none() {
+                    is_clean.store(false, Ordering::Relaxed);
+                    self.delete_copies(Some(&copy.name)).await.ok();
+                }
+                return Err(failure.into());
+            }
         };
         let id = Id::try_from(workflow.id)
             .map_err(|_| ToolError::upstream("n8n returned an invalid id for a workflow."))?;
@@ -110,16 +148,52 @@ impl Api {
         let request = self.request(Method::POST, &path).body(&json!({}));
         let answer = request.json::<Workflow>().await;
         if answer.is_ok() {
-            self.act(&id, "deactivate").await?;
+            // If that fails: the deletion deactivates it, too.
+            self.act(&id, "deactivate").await.ok();
         }
-        self.delete_workflow(&id).await?;
+        let deleted = self.delete_workflow(&id).await;
+        deleted.inspect_err(|_| is_clean.store(false, Ordering::Relaxed))?;
         match answer {
             Ok(_) => Ok(Answer::Published),
             Err(failure) if failure.is_conflict() => Ok(Answer::Conflict),
-            Err(failure) => match failure.complaint() {
+            Err(failure) => match self.complaint(&failure) {
                 Some(complaint) => Ok(Answer::Refused(complaint)),
                 None => Err(failure.into()),
             },
         }
+    }
+
+    /// Deletes what earlier checks left behind, unless that is done: this server was stopped, or n8n
+    /// did not answer.
+    async fn delete_old_copies(&self) {
+        let is_clean = &self.publish_checks.is_clean;
+        if !is_clean.swap(true, Ordering::Relaxed) {
+            let is_done = self.delete_copies(None).await.unwrap_or(false);
+            is_clean.fetch_and(is_done, Ordering::Relaxed);
+        }
+    }
+
+    /// Deletes the copies that are old, and the one with the name `lost`; false if others are left,
+    /// which checks may be using.
+    async fn delete_copies(&self, lost: Option<&str>) -> Result<bool, ToolError> {
+        let query = [
+            ("name", COPY_NAME),
+            ("limit", "250"),
+            ("excludePinnedData", "true"),
+        ];
+        let page: Page<CopyRow> = self.get(&["workflows"], &query).await?;
+        let mut are_all_deleted = true;
+        for row in page.data {
+            if !is_copy(&row.name, &row.nodes) {
+                continue;
+            }
+            let is_old = since(&row.created_at).is_some_and(|age| age > MAX_COPY_AGE);
+            if is_old || lost == Some(&row.name) {
+                self.delete_workflow(&row.id).await?;
+            } else {
+                are_all_deleted = false;
+            }
+        }
+        Ok(are_all_deleted)
     }
 }

@@ -13,6 +13,7 @@ use upstream::http::{HttpFailure, Method, StatusCode};
 use super::{Api, N8nFailure as _, Workflow};
 use crate::id::Id;
 use crate::policy::NEW_IS_CLOSED;
+use crate::workflow::publish_check::hide_names;
 use crate::workflow::{Draft, FEWER_FIELDS, FieldSet};
 
 /// Leaves the last version of an active workflow live (n8n 2).
@@ -41,7 +42,7 @@ impl Api {
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         self.policy.check_create()?;
         let created = self.write(Method::POST, &["workflows"], &[], draft).await;
-        let created = created.map_err(explain)?;
+        let created = created.map_err(|failure| self.explain(failure))?;
         let id = Id::try_from(created.0.id.clone()).map_err(|reason| {
             ToolError::upstream("n8n returned an invalid id for the workflow.").caused_by(reason)
         })?;
@@ -70,7 +71,7 @@ impl Api {
         self.mark_for_review(id).await?;
         let query: &[_] = if publish { &[] } else { &DRAFT_ONLY };
         let written = self.write(Method::PUT, &path, query, draft).await;
-        written.map_err(explain)
+        written.map_err(|failure| self.explain(failure))
     }
 
     /// Sends the draft, with fewer fields if this n8n does not know all of them.
@@ -102,7 +103,7 @@ impl Api {
         let path = ["workflows", id.as_str(), action];
         let request = self.request(Method::POST, &path).body(&json!({}));
         let changed = request.timeout(CHANGE_TIMEOUT).json().await;
-        changed.map_err(explain)
+        changed.map_err(|failure| self.explain(failure))
     }
 
     pub(crate) async fn delete_workflow(&self, id: &Id) -> Result<(), ToolError> {
@@ -132,7 +133,7 @@ impl Api {
                      while.",
                 )
             } else {
-                explain(failure)
+                self.explain(failure)
             });
         }
     }
@@ -158,21 +159,27 @@ impl Api {
             let IgnoredAny = self.send(Method::PUT, &path, &body).await?;
             Ok(())
         };
-        setting.await.map_err(explain)
+        setting.await.map_err(|failure| self.explain(failure))
     }
-}
 
-fn explain(failure: HttpFailure) -> ToolError {
-    if let Some(complaint) = failure.complaint() {
-        return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
+    /// n8n's message about an invalid request, without names of workflows that are not allowed.
+    pub(super) fn complaint(&self, failure: &HttpFailure) -> Option<String> {
+        let is_open = |id: &str| self.policy.admits_id(id) == Some(true);
+        Some(hide_names(&failure.complaint()?, is_open))
     }
-    if failure.is_conflict() {
-        return ToolError::conflict(
-            "n8n refuses this: another active workflow has a webhook with the same method and \
-             path, or the workflow is being changed right now.",
-        );
+
+    fn explain(&self, failure: HttpFailure) -> ToolError {
+        if let Some(complaint) = self.complaint(&failure) {
+            return ToolError::invalid_argument(format!("n8n refuses this: {complaint}"));
+        }
+        if failure.is_conflict() {
+            return ToolError::conflict(
+                "n8n refuses this: another active workflow has a webhook with the same method and \
+                 path, or the workflow is being changed right now.",
+            );
+        }
+        failure.into()
     }
-    failure.into()
 }
 
 /// True if n8n rejected a field that it does not know.

@@ -3,6 +3,9 @@
 //! A copy holds one node more, which calls a workflow that does not exist. n8n 2 refuses that after
 //! all of its other checks: its answer holds its whole verdict, and no copy is ever published.
 
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
 use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
@@ -11,6 +14,12 @@ use super::findings::{Finding, Findings};
 use super::last_part;
 use super::{Draft, name_of, type_of};
 
+/// The start of a copy's name.
+pub(crate) const COPY_NAME: &str = "publish check ";
+/// The end of a copy's name.
+const COPY_NAME_END: &str = ", deleted at once";
+/// n8n's reference to a workflow that is not active, with its name; the end may be cut off.
+const REFERENCE: &str = r#"(?s)(references workflow (\S+)) \(".*?(?:"\)( which)|\z)"#;
 const STRUCTURE: &str = "Workflow structure is invalid. ";
 const CONFLICT: &str = "n8n does not publish it: another active workflow has a webhook with the \
     same method and path, or two nodes of this one have.";
@@ -30,13 +39,13 @@ impl PublishCheck {
     pub(crate) fn new(draft: &Draft, is_active: bool) -> Self {
         let called = new_id();
         let mut copy = draft.clone();
-        copy.name = format!("publish check {called}, deleted at once");
+        copy.name = format!("{COPY_NAME}{called}{COPY_NAME_END}");
         let mut check = Self {
             copy,
             found: Findings::default(),
             called,
         };
-        let name = format!("calls {}", check.called);
+        let name = name_of_call(&check.called);
         check.add(
             &name,
             "executeWorkflow",
@@ -228,6 +237,36 @@ impl PublishCheck {
     }
 }
 
+/// True for a copy of any check: only those have the id in their name in the node that was added, too.
+pub(crate) fn is_copy(name: &str, nodes: &[Map<String, Value>]) -> bool {
+    let id = name.strip_prefix(COPY_NAME);
+    let id = id.and_then(|rest| rest.strip_suffix(COPY_NAME_END));
+    let id = id.filter(|id| Uuid::try_parse(id).is_ok());
+    let is_call = |id| nodes.iter().any(|node| name_of(node) == name_of_call(id));
+    id.is_some_and(is_call)
+}
+
+/// n8n's refusal without the names of workflows, except those with an id that `is_open`.
+pub(crate) fn hide_names(refusal: &str, is_open: impl Fn(&str) -> bool) -> String {
+    static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
+    let Some(named) = NAMED.as_ref() else {
+        return String::new();
+    };
+    let shown = |found: &Captures<'_>| {
+        let part = |at| found.get(at).map_or("", |part| part.as_str());
+        match is_open(part(2)) {
+            true => part(0).to_owned(),
+            false => format!("{}{}", part(1), part(3)),
+        }
+    };
+    named.replace_all(refusal, shown).into_owned()
+}
+
+/// The name of the node that is added.
+fn name_of_call(called: &str) -> String {
+    format!("calls {called}")
+}
+
 fn new_id() -> String {
     Uuid::new_v4().simple().to_string()
 }
@@ -272,6 +311,39 @@ mod tests {
         assert_eq!(found[2].message, "Missing required credential: smtp.");
         let called = "It references workflow 7 (\"X\") which is not published.";
         assert_eq!(found[4].message, called);
+    }
+
+    #[test]
+    fn only_a_copy_is_taken_for_one() {
+        let mut copy = check().copy;
+        assert!(is_copy(&copy.name, &copy.nodes));
+        for name in [
+            "publish check 1, deleted at once".to_owned(),
+            format!("{} copy", copy.name),
+            check().copy.name,
+            "W".to_owned(),
+        ] {
+            assert!(!is_copy(&name, &copy.nodes), "{name}");
+        }
+        // Also after faults were replaced in it.
+        copy.nodes
+            .retain(|node| name_of(node).starts_with("calls "));
+        assert!(is_copy(&copy.name, &copy.nodes));
+        assert!(!is_copy(&copy.name, &[]));
+    }
+
+    #[test]
+    fn names_of_closed_workflows_are_hidden() {
+        let text = "Cannot publish workflow: Node \"A\" references workflow 7 (\"Pay; (roll)\") \
+                    which is not published; Node \"B\" references workflow 8 (\"Open\") which is \
+                    not published; Node \"C\" references workflow 9 which is not published; Node \
+                    \"D\" references workflow 7 (\"Pay";
+        let hidden = "Cannot publish workflow: Node \"A\" references workflow 7 which is not \
+                      published; Node \"B\" references workflow 8 (\"Open\") which is not \
+                      published; Node \"C\" references workflow 9 which is not published; Node \
+                      \"D\" references workflow 7";
+        assert_eq!(hide_names(text, |id| id != "7"), hidden);
+        assert_eq!(hide_names(text, |_| true), text);
     }
 
     #[test]

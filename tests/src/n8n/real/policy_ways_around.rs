@@ -56,7 +56,9 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
         caller(tool, locator(&closed.id)),
     ] {
         let nodes = [webhook("lastNode"), node.clone()];
-        refused!(guarded, "create_workflow", {"name": "x", "nodes": nodes}, CLOSED);
+        let new = json!({"name": "x", "nodes": nodes});
+        assert_refused(&guarded, "create_workflow", new.clone(), CLOSED).await;
+        refused!(guarded, "validate_workflow", {"workflow": new}, CLOSED);
         let change = json!({"nodes": nodes});
         refused!(guarded, "update_workflow", {"workflow_id": open.id, "workflow": change}, CLOSED);
         let add = json!([{"op": "add_node", "node": "Call", "type": node["type"], "parameters": node["parameters"]}]);
@@ -73,6 +75,10 @@ async fn closed_workflow_is_not_started_by_a_written_one() {
         .draft(vec![webhook("lastNode"), caller(sub, locator(&closed.id))])
         .await;
     done!(guarded, "update_workflow", {"workflow_id": written.id, "workflow": {"name": "renamed"}});
+    // n8n's own reason has the name.
+    let found = done!(guarded, "validate_workflow", {"workflow_id": written.id});
+    let closed_name = env.read(&closed).await["name"].to_string();
+    assert_lacks(&found.to_string(), closed_name.trim_matches('"'));
     for workflow in [&closed, &open, &free, &written] {
         env.delete(workflow).await;
     }

@@ -50,11 +50,14 @@ impl Tool for ValidateWorkflow {
                 let id = given
                     .get("id")
                     .and_then(|id| Id::try_from(id.as_str()?.to_owned()).ok());
-                let is_active = match id {
-                    Some(id) => n8n.api.workflow(&id).await.is_ok_and(|one| one.active),
-                    None => false,
+                let old = match id {
+                    Some(id) => load(n8n, &id).await.ok(),
+                    None => None,
                 };
-                (is_active, Draft::read(given)?)
+                let draft = Draft::read(given)?;
+                let before = old.as_ref().map(|(_, before)| before);
+                n8n.api.admit_called(before, &draft).await?;
+                (old.is_some_and(|(workflow, _)| workflow.active), draft)
             }
             _ => {
                 return Err(ToolError::invalid_argument(
