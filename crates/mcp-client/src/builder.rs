@@ -63,12 +63,16 @@ impl Builder {
         self
     }
 
+    fn inbound(&self) -> Arc<Inbound> {
+        Arc::new(Inbound::new(self.handler.clone(), self.defaults.timeout))
+    }
+
     /// Makes a client of the server behind a URL. Connects when there is something to send.
     ///
     /// # Errors
     /// The errors of [`tls::client_config`](crate::tls::client_config).
     pub fn http(self, endpoint: Endpoint) -> Result<Client, Error> {
-        let inbound = Arc::new(Inbound::new(self.handler.clone()));
+        let inbound = self.inbound();
         let http = Http::new(endpoint, inbound.clone())?;
         Ok(Client::new(Transport::Http(http), inbound, self.defaults))
     }
@@ -80,7 +84,7 @@ impl Builder {
     /// The errors of [`tls::client_config`](crate::tls::client_config); [`Error::Invalid`] outside of a Tokio
     /// runtime.
     pub fn sse(self, endpoint: Endpoint) -> Result<Client, Error> {
-        let inbound = Arc::new(Inbound::new(self.handler.clone()));
+        let inbound = self.inbound();
         let stdio = sse::connect(endpoint, inbound.clone())?;
         Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
     }
@@ -91,7 +95,7 @@ impl Builder {
     /// [`Error::Unreachable`] when the program cannot be started; [`Error::Invalid`] outside of a
     /// Tokio runtime.
     pub fn stdio(self, command: Command) -> Result<Client, Error> {
-        let inbound = Arc::new(Inbound::new(self.handler.clone()));
+        let inbound = self.inbound();
         let stdio = Stdio::spawn(command, inbound.clone())?;
         Ok(Client::new(Transport::Stdio(stdio), inbound, self.defaults))
     }

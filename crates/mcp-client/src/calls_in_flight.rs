@@ -3,7 +3,8 @@
 //!
 //! Such a message belongs to a call only if that is certain: all calls in flight are for one caller.
 //! A call that was abandoned (cancelled, timed out, broken off) counts as well, until the server has
-//! answered it or for a minute, since servers may go on with a cancelled call.
+//! answered it, or for a minute, or for the timeout of calls if that is longer, since servers may go on with
+//! a cancelled call.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex};
@@ -15,10 +16,10 @@ use crate::response_routes::ResponseRoutes;
 use crate::sync::lock;
 use crate::{CallerId, Unattributed};
 
-/// Time for which an abandoned call counts as in flight. Most servers do not answer a cancelled call, so
-/// its end cannot be seen: twice the usual timeout of a call (30 s) is left for it. Longer would let one
+/// Shortest time for which an abandoned call counts as in flight. Most servers do not answer a cancelled call,
+/// so its end cannot be seen: twice the usual timeout of a call (30 s) is left for it. Longer would let one
 /// client that keeps leaving calls stop the questions of all others for long.
-const ABANDONED_TIMEOUT: Duration = Duration::from_secs(60);
+const MIN_ABANDONED_TIMEOUT: Duration = Duration::from_secs(60);
 /// Limit of abandoned calls that are remembered one by one.
 const MAX_ABANDONED_CALLS: usize = 1024;
 
@@ -31,8 +32,10 @@ pub(crate) enum Recipient {
 }
 
 /// The calls in flight of one connection.
-#[derive(Default)]
-pub(crate) struct CallsInFlight(Mutex<CallTable>);
+pub(crate) struct CallsInFlight {
+    table: Mutex<CallTable>,
+    abandoned_timeout: Duration,
+}
 
 #[derive(Default)]
 struct CallTable {
@@ -57,37 +60,38 @@ pub(crate) struct CallGuard<'a> {
 }
 
 impl CallsInFlight {
+    /// Creates an empty table; a server may work on a call for `call_timeout`.
+    pub(crate) fn new(call_timeout: Duration) -> Self {
+        Self {
+            table: Mutex::default(),
+            abandoned_timeout: call_timeout.max(MIN_ABANDONED_TIMEOUT),
+        }
+    }
+
     /// Adds a request, before it is sent. One that has no use for messages does not count.
     pub(crate) fn enter(&self, id: u64, routes: &Arc<ResponseRoutes>) -> CallGuard<'_> {
         if routes.receives_messages() {
-            lock(&self.0).waiting.insert(id, routes.clone());
+            lock(&self.table).waiting.insert(id, routes.clone());
         }
         CallGuard { calls: self, id }
     }
 
     /// The routes of a request, while it waits for its response.
     pub(crate) fn routes(&self, id: u64) -> Option<Arc<ResponseRoutes>> {
-        lock(&self.0).waiting.get(&id).cloned()
+        lock(&self.table).waiting.get(&id).cloned()
     }
 
     /// Removes a call that the server has answered.
     pub(crate) fn answered(&self, id: u64) {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         if table.waiting.remove(&id).is_none() {
             table.abandoned.retain(|call| call.id != id);
         }
     }
 
-    /// Forgets the abandoned calls: the server has lost its session, and they with it.
-    pub(crate) fn session_lost(&self) {
-        let table = &mut *lock(&self.0);
-        table.abandoned.clear();
-        table.crowded_until = None;
-    }
-
     /// The receiver of a message that names no request: the newest call of the only caller.
     pub(crate) fn recipient(&self) -> Recipient {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         table.expire(Instant::now());
         let waiting = table.waiting.values();
         let mut calls = waiting.filter(|routes| routes.handler.is_some());
@@ -110,7 +114,7 @@ impl CallsInFlight {
     }
 
     fn abandon(&self, id: u64) {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         let Some(routes) = table.waiting.remove(&id) else {
             return;
         };
@@ -127,7 +131,7 @@ impl CallsInFlight {
         table.abandoned.push_back(AbandonedCall {
             id,
             caller: routes.caller.clone(),
-            until: now + ABANDONED_TIMEOUT,
+            until: now + self.abandoned_timeout,
         });
     }
 }
@@ -199,7 +203,7 @@ mod tests {
             (&[1], &[1], "1"),
             (&[1, 1], &[1, 2], "several"),
         ] {
-            let calls = CallsInFlight::default();
+            let calls = CallsInFlight::new(Duration::from_secs(30));
             let ids = 1_u64..;
             let all = left.iter().chain(waiting).zip(ids);
             let mut guards: Vec<_> = all
@@ -214,7 +218,7 @@ mod tests {
 
     #[tokio::test(start_paused = true)]
     async fn abandoned_call_counts_until_its_answer_or_for_a_minute() {
-        let calls = CallsInFlight::default();
+        let calls = CallsInFlight::new(Duration::from_secs(30));
         let waiting = calls.enter(9, &routes(2));
         for id in 1..=2 {
             drop(calls.enter(id, &routes(1)));
@@ -234,28 +238,25 @@ mod tests {
     }
 
     #[tokio::test(start_paused = true)]
-    async fn lost_session_takes_its_abandoned_calls_along() {
-        let calls = CallsInFlight::default();
-        for id in 0..2 * MAX_ABANDONED_CALLS as u64 {
-            drop(calls.enter(id, &routes(1)));
-        }
-        let waiting = calls.enter(u64::MAX, &routes(2));
-        assert_eq!(recipient(&calls), "several");
-        calls.session_lost();
-        assert_eq!(recipient(&calls), "2");
-        waiting.answered();
+    async fn abandoned_call_counts_for_the_timeout_of_calls_if_that_is_longer() {
+        let calls = CallsInFlight::new(Duration::from_secs(600));
+        drop(calls.enter(1, &routes(1)));
+        tokio::time::advance(Duration::from_secs(599)).await;
+        assert_eq!(recipient(&calls), "left");
+        tokio::time::advance(Duration::from_secs(1)).await;
+        assert_eq!(recipient(&calls), "client");
     }
 
     #[tokio::test(start_paused = true)]
     async fn many_abandoned_calls_take_little_memory_and_still_count() {
-        let calls = CallsInFlight::default();
+        let calls = CallsInFlight::new(Duration::from_secs(30));
         for id in 0..2 * MAX_ABANDONED_CALLS as u64 {
             drop(calls.enter(id, &routes(1)));
         }
-        assert_eq!(lock(&calls.0).abandoned.len(), MAX_ABANDONED_CALLS);
+        assert_eq!(lock(&calls.table).abandoned.len(), MAX_ABANDONED_CALLS);
         let waiting = calls.enter(u64::MAX, &routes(1));
         assert_eq!(recipient(&calls), "several");
-        tokio::time::advance(ABANDONED_TIMEOUT).await;
+        tokio::time::advance(MIN_ABANDONED_TIMEOUT).await;
         assert_eq!(recipient(&calls), "1");
         waiting.answered();
     }

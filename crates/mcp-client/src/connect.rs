@@ -62,7 +62,6 @@ impl Client {
                     _ => EraChoice::Legacy,
                 };
                 let server = self.negotiate(client, era).await?;
-                self.0.inbound.calls.session_lost();
                 self.0.inbound.handler.session_renewed(&server);
             }
             Ok(())

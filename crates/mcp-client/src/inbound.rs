@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Duration;
 
 use mcp_core::jsonrpc::{INTERNAL_ERROR, Notification, Request, ResponseIn};
 use serde_json::value::RawValue;
@@ -26,10 +27,11 @@ pub(crate) struct Inbound {
 }
 
 impl Inbound {
-    pub(crate) fn new(handler: Arc<dyn Handler>) -> Self {
+    /// `call_timeout`: the time that a server has for a request.
+    pub(crate) fn new(handler: Arc<dyn Handler>, call_timeout: Duration) -> Self {
         Self {
             handler,
-            calls: CallsInFlight::default(),
+            calls: CallsInFlight::new(call_timeout),
             counters: Mutex::default(),
             in_flight: Mutex::default(),
         }
@@ -193,7 +195,7 @@ mod tests {
     #[tokio::test]
     async fn roots_are_refused_while_several_callers_could_be_meant() {
         for (callers, is_refused) in [(&[][..], false), (&[1, 1], false), (&[1, 2], true)] {
-            let inbound = Arc::new(Inbound::new(Arc::new(NoRoots)));
+            let inbound = Arc::new(Inbound::new(Arc::new(NoRoots), Duration::ZERO));
             let routes = |caller: &u64| {
                 let options = Options::default()
                     .handler(Arc::new(NoRoots))

@@ -82,18 +82,21 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
         let mut meta = Meta::default();
+        let mut seen = [false; 4];
         while let Some(key) = map.next_key::<Key>()? {
-            let member = match key {
-                Key::ProgressToken => &mut meta.progress_token,
-                Key::Version => &mut meta.version,
-                Key::Capabilities => &mut meta.capabilities,
-                Key::LogLevel => &mut meta.log_level,
+            let (at, member) = match key {
+                Key::ProgressToken => (0, &mut meta.progress_token),
+                Key::Version => (1, &mut meta.version),
+                Key::Capabilities => (2, &mut meta.capabilities),
+                Key::LogLevel => (3, &mut meta.log_level),
                 Key::Other => {
                     map.next_value::<IgnoredAny>()?;
                     continue;
                 }
             };
-            if member.replace(map.next_value()?).is_some() {
+            // `null` is as absent: some clients write members that are not set.
+            *member = map.next_value::<Option<_>>()?;
+            if std::mem::replace(&mut seen[at], true) {
                 meta.fault = Some("has a member twice");
             }
         }
@@ -142,6 +145,12 @@ mod tests {
                 Some("has a member twice"),
                 Some("2"),
             ),
+            (format!("{{{version}null}}"), None, None),
+            (
+                format!("{{{version}null,{version}2}}"),
+                Some("has a member twice"),
+                Some("2"),
+            ),
             (format!(r#"[{{{version}1}},2]"#), object, None),
             ("\"x\"".to_owned(), object, None),
             ("true".to_owned(), object, None),
@@ -157,7 +166,13 @@ mod tests {
 
     #[test]
     fn progress_token_is_a_string_or_an_integer() {
-        for (token, is_valid) in [("\"a\"", true), ("7", true), ("1.5", false), ("[1]", false)] {
+        for (token, is_valid) in [
+            ("\"a\"", true),
+            ("7", true),
+            ("1.5", false),
+            ("[1]", false),
+            ("null", false),
+        ] {
             let text = format!(r#"{{"progressToken":{token}}}"#);
             let meta: Meta<'_> = serde_json::from_str(&text).unwrap();
             let found = meta.progress_token().map(RawValue::get);

@@ -66,7 +66,7 @@ pub(crate) struct Backend {
     /// The circuit breaker of the shared process.
     breaker: Arc<CircuitBreaker>,
     /// The permits of the shared process.
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     /// The callers' own processes or sessions.
     instances: Instances,
     /// Number of requests to it.
@@ -92,7 +92,7 @@ impl Backend {
     ) -> Arc<Self> {
         Arc::new(Self {
             key,
-            permits: Semaphore::new(config.max_in_flight as usize),
+            permits: Arc::new(Semaphore::new(config.max_in_flight as usize)),
             config,
             metrics: BackendMetrics::default(),
             signals,

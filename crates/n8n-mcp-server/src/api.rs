@@ -17,7 +17,7 @@ use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
-use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile};
+use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile, StatusCode};
 
 use crate::id::Id;
 use crate::policy::Policy;
@@ -88,9 +88,11 @@ impl Api {
     /// answer.
     pub(crate) async fn is_version_2(&self) -> bool {
         let ask = async || match self.get::<IgnoredAny>(&["discover"], &[]).await {
+            Ok(_) => Ok(true),
             Err(failure) if failure.is_unknown_operation() => Ok(false),
-            Err(failure) if failure.refusal().is_none() => Err(()),
-            _ => Ok(true),
+            // It exists, and the key may not use it.
+            Err(failure) if failure.status() == Some(StatusCode::FORBIDDEN) => Ok(true),
+            Err(_) => Err(()),
         };
         self.is_version_2.get_or_try_init(ask).await == Ok(&true)
     }

@@ -42,9 +42,12 @@ pub(crate) fn project_files(
         .into_iter()
         .chain(more.into_iter().find(exists))
         .collect();
-    let (mut open, mut seen) = (files.clone(), Vec::new());
-    while let Some(file) = open.pop() {
-        if seen.contains(&file) {
+    // Compose gets the text; a reference to the file of its name means the one on the disk.
+    let with_text = |(at, file): (usize, &PathBuf)| (file.clone(), text.filter(|_| at == 0));
+    let mut open: Vec<_> = files.iter().enumerate().map(with_text).collect();
+    let mut seen = Vec::new();
+    while let Some((file, text)) = open.pop() {
+        if text.is_none() && seen.contains(&file) {
             continue;
         }
         if seen.len() == MAX_FILES {
@@ -55,15 +58,16 @@ pub(crate) fn project_files(
         policy.file(&file)?;
         let base = file.parent().unwrap_or(directory).to_owned();
         policy.file(&base.join(".env"))?;
-        let text = text.filter(|_| file == files[0]);
         for (key, path) in references(&file, text)? {
             let path = resolve(&base, &path)?;
             policy.file(&path)?;
             if matches!(key, "include" | "extends") {
-                open.push(path);
+                open.push((path, None));
             }
         }
-        seen.push(file);
+        if text.is_none() {
+            seen.push(file);
+        }
     }
     Ok(files)
 }
@@ -100,6 +104,10 @@ fn references(file: &Path, text: Option<&str>) -> Result<Vec<(&'static str, Stri
         },
         _ => return Err(too_much()),
     };
+    // Ends of lines for compose's parser only: it would read keys where this one reads a comment.
+    if text.contains(['\u{85}', '\u{2028}', '\u{2029}']) {
+        return Err(unreadable(file, "it has a line end of Unicode"));
+    }
     let mut reader = Reader {
         events: Parser::new_from_str(&text),
         found: Vec::new(),
@@ -230,6 +238,9 @@ mod tests {
             "? [a]\n: b",
             "include: [{path: x, project_directory: /}]",
             "a: [",
+            "a: 1 # x\u{85}env_file: x",
+            "a: 1 # x\u{2028}env_file: x",
+            "a: 1 # x\u{2029}env_file: x",
         ] {
             assert!(found(text).is_err(), "{text}");
         }

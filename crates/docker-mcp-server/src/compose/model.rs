@@ -11,7 +11,7 @@ use upstream::redact::Redactor;
 
 use crate::docker::Docker;
 use crate::name::{ImageName, ObjectName};
-use crate::policy::{CREATED, PrivilegeRequest, forbidden};
+use crate::policy::{CREATED, PrivilegeRequest, forbidden, permit_marks};
 
 /// Members of a service that stay inside of its container, or only concern compose.
 const CONTAINED: &str = "attach cap_drop command container_name cpu_count cpu_percent cpu_period \
@@ -91,6 +91,12 @@ impl ComposeModel {
         options: UpOptions,
     ) -> Result<Vec<String>, ToolError> {
         refuse_unknown(docker, &self.0, PROJECT_MEMBERS)?;
+        for kind in ["services", "networks", "volumes"] {
+            for (_, object) in members(&self.0[kind]) {
+                permit_marks(text(&object["container_name"]), self.labels(object).keys())?;
+                permit_marks("", self.labels(&object["build"]).keys())?;
+            }
+        }
         for kind in ["secrets", "configs"] {
             for (_, source) in members(&self.0[kind]) {
                 if let Some(file) = source["file"].as_str() {
@@ -220,7 +226,18 @@ impl ComposeModel {
             json!({"Type": mount["type"], "ReadOnly": mount["read_only"],
                 "Source": volume.as_str().unwrap_or(source)})
         });
-        let log = service["logging"]["driver"].as_str();
+        // Compose mounts their files.
+        let mounted = ["secrets", "configs"].into_iter().flat_map(|kind| {
+            let uses = service[kind].as_array().into_iter().flatten();
+            uses.map(move |used| &self.0[kind][text(&used["source"])]["file"])
+        });
+        let mounted = mounted.filter(|file| !file.is_null());
+        let mounted = mounted.map(|file| json!({"Type": "bind", "ReadOnly": true, "Source": file}));
+        let logging = &service["logging"];
+        let log = match logging.is_null() {
+            true => Value::Null,
+            false => json!({"Type": logging["driver"], "Config": logging["options"]}),
+        };
         let host = json!({
             "Privileged": service["privileged"],
             "CapAdd": service["cap_add"],
@@ -231,8 +248,8 @@ impl ComposeModel {
             "UTSMode": mode("uts"),
             "UsernsMode": mode("userns_mode"),
             "CgroupnsMode": service["cgroup"],
-            "LogConfig": log.map(|driver| json!({"Type": driver})),
-            "Mounts": mounts.collect::<Value>(),
+            "LogConfig": log,
+            "Mounts": mounts.chain(mounted).collect::<Value>(),
         });
         let body = json!({"Image": image, "Labels": self.labels(service), "HostConfig": host});
         serde_json::from_value(body).map_err(invalid)

@@ -22,6 +22,9 @@ const CHECKED: &str = "Binds CapAdd CgroupnsMode IpcMode LogConfig Mounts Networ
     Privileged Runtime SecurityOpt UTSMode UsernsMode VolumeDriver";
 /// Log drivers that write to the engine's own files.
 const LOCAL_LOG_DRIVERS: &str = "json-file local journald k8s-file none";
+/// Options of log drivers that name no place to write to; Podman's drivers have a path among theirs.
+const LOG_OPTIONS: &str =
+    "compress env env-regex labels labels-regex max-buffer-size max-file max-size mode tag";
 /// Network modes that name no network.
 const NO_NETWORK: [&str; 5] = ["", "none", "private", "slirp4netns", "pasta"];
 
@@ -234,7 +237,14 @@ impl<'a> Uses<'a> {
         let security = host.security_opt.iter().flatten();
         let security = security.filter(|option| !option.starts_with("no-new-privileges"));
         self.others.extend(security.cloned());
-        let log = host.log_config.as_ref().and_then(|log| log.typ.as_ref());
+        let log = host.log_config.as_ref();
+        let options = log.and_then(|log| log.config.as_ref());
+        for option in options.into_iter().flat_map(|options| options.keys()) {
+            if !LOG_OPTIONS.split(' ').any(|known| known == option) {
+                self.others.push(format!("the log option {option}"));
+            }
+        }
+        let log = log.and_then(|log| log.typ.as_ref());
         for (option, given, harmless) in [
             ("log driver", log, LOCAL_LOG_DRIVERS),
             ("runtime", host.runtime.as_ref(), "runc crun"),
@@ -288,6 +298,7 @@ mod tests {
             json!({"Runtime": "other"}),
             json!({"VolumeDriver": "nfs"}),
             json!({"LogConfig": {"Type": "syslog", "Config": {}}}),
+            json!({"LogConfig": {"Type": "k8s-file", "Config": {"path": "/etc/x"}}}),
             json!({"Mounts": [{"Type": "volume", "Source": "x", "Target": "/x",
                 "VolumeOptions": {"DriverConfig": {"Options": {"device": "/", "o": "bind"}}}}]}),
             json!({"Mounts": [{"Type": "image", "Source": "x", "Target": "/x"}]}),
@@ -295,8 +306,8 @@ mod tests {
             assert_eq!(others(host.clone()).len(), 1, "{host}");
         }
         let harmless = json!({"Init": true, "CapDrop": ["ALL"], "Ulimits": [], "Devices": [],
-            "SecurityOpt": ["no-new-privileges:true"], "LogConfig": {"Type": "local", "Config": {}},
-            "Tmpfs": {"/tmp": "size=1m"}, "Runtime": "runc", "Links": null});
+            "SecurityOpt": ["no-new-privileges:true"], "Tmpfs": {"/tmp": "size=1m"}, "Runtime": "runc", "Links": null,
+            "LogConfig": {"Type": "local", "Config": {"max-size": "10m"}}});
         assert_eq!(others(harmless), [""; 0]);
     }
 }

@@ -150,6 +150,7 @@ mod tests {
     use crate::calls_in_flight::Recipient;
     use crate::handler::DefaultHandler;
     use crate::response_routes::ResponseRoutes;
+    use std::time::Duration;
 
     #[tokio::test]
     async fn any_answer_ends_a_call_that_was_left() {
@@ -159,7 +160,7 @@ mod tests {
             (r#"{"jsonrpc":"2.0","id":8,"result":{}}"#, false),
             ("a banner", false),
         ] {
-            let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler)));
+            let inbound = Arc::new(Inbound::new(Arc::new(DefaultHandler), Duration::ZERO));
             let reader = Reader {
                 peer: "p".into(),
                 pending: Arc::new(Pending::new("p".into())),

@@ -38,11 +38,11 @@ impl Caller {
         })
     }
 
-    /// Returns the caller that gets questions and log messages that name no call. In a process
-    /// that all share, only calls of one session are certainly of one client: two clients may use one token.
-    /// `None` makes each call one of a caller of its own.
+    /// Returns the caller that gets questions and log messages that name no call. Only calls of one session are
+    /// certainly of one client: two clients may use one token. `isolation = "principal"` says that they are
+    /// one. `None` makes each call one of a caller of its own.
     pub(super) fn attributed(&self, isolation: Isolation) -> Option<CallerId> {
-        let is_certain = isolation != Isolation::Shared || self.connection.is_some();
+        let is_certain = isolation == Isolation::Principal || self.connection.is_some();
         is_certain.then(|| self.id.clone())
     }
 
@@ -99,7 +99,7 @@ mod tests {
             (None, true, Shared, session(), session()),
             (None, true, Principal, session(), session()),
             (Some("ada"), false, Shared, ada(), None),
-            (Some("ada"), false, Session, ada(), ada()),
+            (Some("ada"), false, Session, ada(), None),
             (Some("ada"), false, Principal, ada(), ada()),
             (Some("ada"), true, Shared, session(), session()),
             (Some("ada"), true, Session, session(), session()),

@@ -37,7 +37,7 @@ struct Instance {
     /// The client once it is started, or the reason why it did not start.
     client: watch::Sender<Option<Result<Client, String>>>,
     breaker: Arc<CircuitBreaker>,
-    permits: Semaphore,
+    permits: Arc<Semaphore>,
     /// Number of requests that use it.
     users: AtomicUsize,
     last_used: Mutex<Instant>,
@@ -99,7 +99,7 @@ impl Instances {
         let instance = Arc::new(Instance {
             client: watch::Sender::default(),
             breaker: Arc::default(),
-            permits: Semaphore::new(max_in_flight),
+            permits: Arc::new(Semaphore::new(max_in_flight)),
             users: AtomicUsize::default(),
             last_used: Mutex::new(Instant::now()),
             end: CancellationToken::new(),
@@ -174,7 +174,7 @@ impl Lease {
     }
 
     /// One permit for each request in flight at the instance: one that hangs must not keep others waiting.
-    pub(super) fn permits(&self) -> &Semaphore {
+    pub(super) fn permits(&self) -> &Arc<Semaphore> {
         &self.0.permits
     }
 

@@ -96,9 +96,16 @@ impl Backend {
                  each client its own process or session; clients of 2026-07-28 need a token for that \
                  (`--token-file`)"
             ),
-            _ => "these clients have neither a token nor a session, so they share a process or session; \
-                  set up tokens (`--token-file`)"
-                .to_owned(),
+            Isolation::Session => format!(
+                "clients of 2026-07-28 have no session, so those with the same token share a process or \
+                 session; give each its own token (`--token-file`) and set `isolation = \"principal\"` in \
+                 [backends.{key}]"
+            ),
+            Isolation::Principal => {
+                "these clients have neither a token nor a session, so they share a process \
+                                     or session; set up tokens (`--token-file`)"
+                    .to_owned()
+            }
         };
         format!(
             "Several calls of the backend {key} are in progress, or were left in the last minute, so the \

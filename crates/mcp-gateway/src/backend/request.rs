@@ -10,7 +10,7 @@ use mcp_core::era::Era;
 use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
-use tokio::sync::{Semaphore, SemaphorePermit};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio::time::Instant;
 use upstream::redact::redacted;
 
@@ -85,8 +85,8 @@ struct Route {
     breaker: Arc<CircuitBreaker>,
     /// The generation of the shared process.
     generation: u64,
-    /// The caller's own instance.
-    lease: Option<Lease>,
+    /// The caller's own instance, and a place there.
+    lease: Option<(Lease, OwnedSemaphorePermit)>,
 }
 
 impl Backend {
@@ -108,10 +108,6 @@ impl Backend {
         let isolation = self.config.isolation;
         let options = options.caller(caller.and_then(|caller| caller.attributed(isolation)));
         let route = self.route(caller, None).await?;
-        let _own_permit = match &route.lease {
-            Some(lease) => Some(self.enter_queue(lease.permits()).await?),
-            None => None,
-        };
         let sent = self.send(&route.client, &route.breaker, method, params, &options);
         let error = match sent.await {
             Ok(result) => return Ok(result),
@@ -122,8 +118,14 @@ impl Backend {
             return Err(error.into());
         }
         // The client of a child that has exited stays closed; the restarted child has another one.
-        let exited = self.config.is_child().then_some(&route);
-        let route = self.route(caller, exited).await?;
+        let route = match self.config.is_child() {
+            true => self.route(caller, Some(&route)).await?,
+            false => {
+                // Its place, which the second try takes again.
+                drop(route);
+                self.route(caller, None).await?
+            }
+        };
         self.send(&route.client, &route.breaker, method, params, &options)
             .await
             .map_err(|error| match error {
@@ -141,14 +143,16 @@ impl Backend {
     ) -> Result<Route, RequestError> {
         if let Some(caller) = caller.filter(|_| self.has_instance(caller)) {
             let exited = exited.and_then(|route| route.lease.as_ref());
+            let exited = exited.map(|(lease, _)| lease);
             let leased = self.lease(caller, exited).await;
             let (lease, client) = leased.map_err(|reason| self.unavailable(&reason))?;
+            let permit = self.enter_queue(lease.permits()).await?;
             self.enter(lease.breaker())?;
             return Ok(Route {
                 client,
                 breaker: Arc::clone(lease.breaker()),
                 generation: 0,
-                lease: Some(lease),
+                lease: Some((lease, permit)),
             });
         }
         self.enter(&self.breaker)?;
@@ -170,11 +174,12 @@ impl Backend {
     }
 
     /// Waits for a free place at a busy process or session.
-    async fn enter_queue<'a>(
+    async fn enter_queue(
         &self,
-        permits: &'a Semaphore,
-    ) -> Result<SemaphorePermit<'a>, RequestError> {
-        let permit = tokio::time::timeout(CONCURRENCY_WAIT, permits.acquire()).await;
+        permits: &Arc<Semaphore>,
+    ) -> Result<OwnedSemaphorePermit, RequestError> {
+        let permit = Arc::clone(permits).acquire_owned();
+        let permit = tokio::time::timeout(CONCURRENCY_WAIT, permit).await;
         let permit = permit.ok().and_then(Result::ok);
         permit
             .ok_or_else(|| self.unavailable("is busy with other calls; try again in a few seconds"))
@@ -195,6 +200,8 @@ impl Backend {
         let instance = self.keep_instance(caller);
         let breaker = match &instance {
             Some(lease) => Arc::clone(lease.breaker()),
+            // Its instance has ended.
+            None if self.has_instance(caller) => return,
             None => Arc::clone(&self.breaker),
         };
         if !breaker.begin_probe() {

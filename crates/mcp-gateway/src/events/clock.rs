@@ -1,30 +1,40 @@
 //! The clock of the retention, which does not follow a jump of the system's clock.
 
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use upstream::time::Timestamp;
 
 /// No event is older: 2000-01-01, in seconds.
 const EARLIEST_TIME_S: i64 = 946_684_800;
 
+/// Limit of what a start adds to the time in the store.
+const MAX_START_ADVANCE: Duration = Duration::from_secs(24 * 3600);
+
 /// The time by which events are removed for their age.
 ///
 /// A wrong clock, for example years ahead after a start without a battery, would otherwise remove all
-/// events at once. This one starts where it was when the store was used last, or at the time of the newest
-/// event, and advances at most at twice the speed of the monotonic clock: an hour with a wrong clock costs two
-/// hours of the oldest events, and the time after a long pause is caught up. The time of the newest event
-/// alone would not do: after a start with a wrong clock it is wrong, too.
+/// events at once. This one starts at the time of the newest event, but at most a day after its time in the
+/// store, and advances at most at twice the speed of the monotonic clock. So a start with a wrong clock costs a
+/// day of the oldest events and an hour of it two hours, while a pause is caught up. The time of the newest
+/// event alone would not do: after a start with a wrong clock it is wrong, too.
 pub(super) struct RetentionClock {
     time: Timestamp,
     read_at: Instant,
 }
 
 impl RetentionClock {
-    /// Starts the clock; `before` is its time in the store, or that of the newest event.
-    pub(super) fn new(system: Timestamp, before: Option<Timestamp>, now: Instant) -> Self {
-        let before = before.filter(is_plausible);
+    /// Starts the clock; `stored` is its time in the store, and `newest` that of the newest event.
+    pub(super) fn new(
+        system: Timestamp,
+        stored: Option<Timestamp>,
+        newest: Option<Timestamp>,
+        now: Instant,
+    ) -> Self {
+        let stored = stored.filter(is_plausible);
+        let latest = stored.and_then(|stored| stored.checked_add(MAX_START_ADVANCE).ok());
+        let limits = [latest, newest.filter(is_plausible)];
         Self {
-            time: before.map_or(system, |before| before.min(system)),
+            time: limits.into_iter().flatten().fold(system, Timestamp::min),
             read_at: now,
         }
     }
@@ -48,15 +58,13 @@ fn is_plausible(time: &Timestamp) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
     use super::*;
 
     #[test]
     fn jumps_are_followed_slowly() {
         let at = |seconds: i64| Timestamp::from_second(1_000_000_000 + seconds).unwrap();
         let start = Instant::now();
-        let mut clock = RetentionClock::new(at(0), None, start);
+        let mut clock = RetentionClock::new(at(0), None, None, start);
         for (passed, system, expected) in [
             (10, 10, 10),
             (20, 400_000_000, 30),
@@ -69,21 +77,31 @@ mod tests {
             let now = start + Duration::from_secs(passed);
             assert_eq!(clock.read(at(system), now), at(expected), "{passed} s");
         }
-        let mut later = RetentionClock::new(at(1_000), Some(at(500)), start);
+        let mut later = RetentionClock::new(at(1_000), None, Some(at(500)), start);
         let hour = start + Duration::from_secs(100);
         assert_eq!(later.read(at(1_100), hour), at(700), "after a pause");
-        let mut wrong = RetentionClock::new(at(0), Some(at(9_000)), start);
+        let mut wrong = RetentionClock::new(at(0), Some(at(9_000)), Some(at(9_000)), start);
         assert_eq!(wrong.read(at(0), start), at(0), "an event of the future");
+        let (day, year) = (24 * 3600, 400_000_000);
+        for (stored, newest, expected) in [(0, year, day), (0, 3_600, 3_600), (3_600, 0, 0)] {
+            let mut clock =
+                RetentionClock::new(at(year), Some(at(stored)), Some(at(newest)), start);
+            assert_eq!(
+                clock.read(at(year), start),
+                at(expected),
+                "{stored} {newest}"
+            );
+        }
     }
 
     #[test]
     fn clock_that_was_never_set_is_not_waited_for() {
         let at = |seconds: i64| Timestamp::from_second(seconds).unwrap();
         let (start, today) = (Instant::now(), at(1_000_000_000));
-        let mut clock = RetentionClock::new(at(7), None, start);
+        let mut clock = RetentionClock::new(at(7), None, None, start);
         assert_eq!(clock.read(at(8), start), at(8));
         assert_eq!(clock.read(today, start), today);
-        let mut stored = RetentionClock::new(today, Some(at(7)), start);
+        let mut stored = RetentionClock::new(today, Some(at(7)), None, start);
         assert_eq!(stored.read(today, start), today);
     }
 }

@@ -301,15 +301,14 @@ impl<L: OpenStore> Writer<L> {
     }
 }
 
-/// Starts the clock of the retention where it was, or at the newest event.
+/// Starts the clock of the retention.
 fn start_clock(store: &mut dyn Store) -> RetentionClock {
     let newest = Query {
         limit: 1,
         ..Query::default()
     };
-    let before = store.clock().ok().flatten().or_else(|| {
-        let found = store.find(&newest).ok()?;
-        found.into_iter().next().map(|record| record.timestamp)
-    });
-    RetentionClock::new(Timestamp::now(), before, Instant::now())
+    let found = store.find(&newest).unwrap_or_default();
+    let newest = found.into_iter().next().map(|record| record.timestamp);
+    let stored = store.clock().ok().flatten();
+    RetentionClock::new(Timestamp::now(), stored, newest, Instant::now())
 }

@@ -2,9 +2,10 @@
 //!
 //! A session id is not a key into a table, but a signed description of the session: the result of the
 //! negotiation, its time, and the principal. So a session survives a restart of the server and is valid
-//! on every replica with the same key, and an unused session takes no memory.
+//! on every replica with the same key, and memory for sessions has a limit.
 //!
-//! Kept in memory are only requests in flight, open questions to clients, subscriptions and revocations.
+//! Kept in memory are requests in flight, open questions to clients, subscriptions, revocations, and some idle
+//! sessions.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
@@ -30,8 +31,7 @@ const MAX_LIVE_SESSIONS: usize = 10_000;
 /// Idle sessions that stay in memory, so that the next request of a session needs no check of a signature:
 /// 17,000 of 60,000 instructions. The first that became idle is removed.
 const MAX_IDLE_SESSIONS: usize = 1_024;
-/// Ended sessions that are remembered until they would have expired. Beyond that, the oldest of the client with
-/// the most is forgotten.
+/// Ended sessions that are remembered. Beyond that, the oldest of the client with the most is forgotten.
 const MAX_REVOKED_SESSIONS: usize = 100_000;
 
 pub(super) struct Sessions {
@@ -78,7 +78,7 @@ struct VerifiedId {
     issued: u64,
 }
 
-/// The session of a request. When dropped, an idle session is removed from memory.
+/// The session of a request.
 pub(super) struct Session {
     sessions: Arc<Sessions>,
     id: Arc<str>,
@@ -161,9 +161,7 @@ impl Sessions {
             return false;
         }
         let mut live = self.live.lock();
-        if let Some(ended) = live.connections.remove(id) {
-            ended.connection.end();
-        }
+        live.end(id);
         live.revoked.add(id, client)
     }
 
@@ -223,14 +221,36 @@ impl LiveSessions {
             connection: Arc::clone(&connection),
         };
         self.connections.insert(Arc::clone(&id), session);
+        if self.connections.len() > MAX_LIVE_SESSIONS {
+            self.remove_unused();
+        }
         if self.connections.len() > MAX_LIVE_SESSIONS
             && let Some(oldest) = self.oldest_of_the_largest_client()
-            && let Some(removed) = self.connections.remove(&oldest)
         {
-            // Otherwise its stream would stay open after the end of the session.
-            removed.connection.end();
+            self.end(&oldest);
         }
         (id, connection)
+    }
+
+    /// Removes a session from memory. Its stream would otherwise stay open after the end of the session.
+    fn end(&mut self, id: &str) {
+        if let Some(removed) = self.connections.remove(id) {
+            removed.connection.end();
+            if removed.was_idle {
+                self.idle.retain(|idle| **idle != *id);
+            }
+        }
+    }
+
+    /// Removes all sessions that lose nothing by that, and expired ones. A session is no longer in use without
+    /// the end of a request if something else has used its connection: a task, a process of the gateway.
+    fn remove_unused(&mut self) {
+        let now = unix_time();
+        let unused = |live: &LiveSession| live.is_idle(0) || !live.verified.is_valid_at(now);
+        for (_, removed) in self.connections.extract_if(|_, live| unused(live)) {
+            removed.connection.end();
+        }
+        self.idle.clear();
     }
 
     /// Keeps a session whose last request ends for the next one. If there are too many, removes the first

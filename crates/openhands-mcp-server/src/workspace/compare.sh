@@ -8,7 +8,7 @@ notes=
 time_of() { git cat-file blob "$1" 2>/dev/null | head -n 1 | grep -x '[0-9]*' || echo 0; }
 if [ -n "$others" ]; then
     began=$(time_of "$base")
-    ended=$(date -d "$ended" +%s 2>/dev/null)
+    ended=$(date -d "$ended" +%s%N 2>/dev/null)
     for id in $others; do
         recorded=$(time_of "$id")
         [ "$recorded" -ge "$began" ] || continue

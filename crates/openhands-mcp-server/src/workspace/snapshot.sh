@@ -49,7 +49,7 @@ snapshot() {
     set -f
     repositories > "$work/repositories" 2>/dev/null
     {
-        date +%s
+        date +%s%N
         { echo . && cat "$work/repositories"; } | while IFS= read -r repository; do
             tree=$(record "$repository" < /dev/null) || exit 1
             printf '%s %s\n' "$tree" "$repository"

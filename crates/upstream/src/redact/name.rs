@@ -159,7 +159,7 @@ mod tests {
     }
 
     #[test]
-    fn signatures_are_secrets_in_urls_only() {
+    fn signatures_in_urls_are_secrets() {
         for (name, is_secret) in [
             ("sig", true),
             ("X-Amz-Signature", true),

@@ -265,8 +265,9 @@ async fn no_output_shows_a_planted_secret() {
             failed.push(tool);
         }
     }
-    let expected =
-        "build_image push_image pull_image compose_up compose_up compose_config compose_config";
+    // The replacement is unhealthy, too.
+    let expected = "build_image push_image pull_image recreate_container compose_up compose_up \
+                    compose_config compose_config";
     assert_eq!(failed.join(" "), expected);
     for container in [&runs, &ends, &fails, &made] {
         let asked = json!({"container": container});

@@ -5,7 +5,9 @@ use std::path::PathBuf;
 use std::process::Stdio;
 
 use futures_util::stream::{self, BoxStream};
-use tokio::io::{AsyncBufReadExt as _, AsyncRead, AsyncWriteExt as _, BufReader};
+use tokio::io::{
+    AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
+};
 use tokio::process::Command;
 
 use super::super::deadline::Deadline;
@@ -14,6 +16,8 @@ use crate::command::ProcessGroup;
 
 /// Bytes of output that are kept, the newest.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
+/// Longest line of the output.
+const MAX_LINE_BYTES: u64 = 64 << 10;
 /// Most bytes of a model.
 const MAX_STDOUT_BYTES: usize = 4 << 20;
 /// Variables that the program gets from this server's environment. The others may contain secrets,
@@ -142,15 +146,18 @@ impl Compose {
     }
 }
 
-/// The lines of an output, to its end or the first that is not UTF-8.
+/// The lines of an output, to its end. A program whose output is not read any more is ended by its next write.
 fn lines(
     output: impl AsyncRead + Send + Unpin + 'static,
     is_stdout: bool,
 ) -> BoxStream<'static, (String, bool)> {
-    let lines = BufReader::new(output).lines();
-    let lines = stream::unfold(lines, move |mut lines| async move {
-        let line = lines.next_line().await.ok().flatten()?;
-        Some(((line, is_stdout), lines))
+    let lines = stream::unfold(BufReader::new(output), move |mut output| async move {
+        let mut line = Vec::new();
+        // The rest of a longer line is the next one.
+        let mut part = (&mut output).take(MAX_LINE_BYTES);
+        let read = part.read_until(b'\n', &mut line).await.ok()?;
+        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)).into_owned();
+        (read > 0).then_some(((text, is_stdout), output))
     });
     lines.boxed()
 }

@@ -54,10 +54,10 @@ impl TableSize {
     }
 }
 
-/// Stores the time of a removal, unless a later one is stored.
+/// Stores the time of a removal.
 const SET_CLOCK: &str = "
     insert into mcp_events_clock (id, time) values (1, $1)
-    on conflict (id) do update set time = greatest(mcp_events_clock.time, excluded.time)
+    on conflict (id) do update set time = excluded.time
 ";
 
 /// Returns the time of the last removal; `None` if there was none.

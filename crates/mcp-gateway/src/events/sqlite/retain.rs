@@ -44,11 +44,11 @@ pub(super) fn clock(connection: &Connection) -> rusqlite::Result<Option<Timestam
     Ok(time.and_then(|time| Timestamp::from_microsecond(time).ok()))
 }
 
-/// Stores the time of a removal, unless a later one is stored.
+/// Stores the time of a removal.
 pub(super) fn set_clock(connection: &Connection, now: Timestamp) -> rusqlite::Result<()> {
     connection.execute_batch(CLOCK_TABLE)?;
     let set = "insert into clock (id, time) values (1, ?1)
-        on conflict (id) do update set time = max(time, excluded.time)";
+        on conflict (id) do update set time = excluded.time";
     let mut set = connection.prepare_cached(set)?;
     set.execute([now.as_microsecond()]).map(drop)
 }

@@ -141,6 +141,7 @@ fn idle_sessions_stay_in_memory_and_ended_ones_stay_ended() {
     }
     assert!(sessions.open(&id, "bob", client).is_none());
     assert!(sessions.end(&id, "", client()));
+    assert!(sessions.live.lock().idle.is_empty());
     assert!(!sessions.end(&id, "", client()));
     assert!(sessions.open(&id, "", client).is_none());
 }
@@ -189,23 +190,33 @@ fn first_idle_session_makes_room_unless_it_is_in_use() {
 fn sessions_of_others_stay_when_a_client_opens_too_many() {
     let mut live = LiveSessions::default();
     let others = ["a", "b", "c"].map(|name| live.add(name, name.to_owned(), verified()).1);
-    for number in 0..MAX_LIVE_SESSIONS + 10 {
-        live.add(&number.to_string(), client(), verified());
-    }
+    let numbers = 0..MAX_LIVE_SESSIONS + 10;
+    let _used: Vec<_> = numbers
+        .map(|number| live.add(&number.to_string(), client(), verified()))
+        .collect();
     assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
     assert!(others.iter().all(|other| !other.ended().is_cancelled()));
     assert!(!live.connections.contains_key("12") && live.connections.contains_key("13"));
 }
 
 #[test]
-fn table_of_live_sessions_drops_the_oldest() {
+fn unused_and_expired_sessions_make_room_first() {
     let mut live = LiveSessions::default();
-    for number in 0..=MAX_LIVE_SESSIONS {
-        assert!(number < MAX_LIVE_SESSIONS || live.connections.contains_key("0"));
-        live.add(&number.to_string(), client(), verified());
-    }
+    let expired = VerifiedId {
+        issued: 0,
+        ..verified()
+    };
+    let (_, expired) = live.add("expired", client(), expired);
+    let numbers = 0..MAX_LIVE_SESSIONS;
+    let mut used: Vec<_> = numbers
+        .map(|number| live.add(&number.to_string(), client(), verified()))
+        .collect();
+    assert!(expired.ended().is_cancelled());
     assert_eq!(live.connections.len(), MAX_LIVE_SESSIONS);
-    assert!(!live.connections.contains_key("0"));
+    drop(used.split_off(100));
+    live.add("last", client(), verified());
+    assert_eq!(live.connections.len(), 101);
+    assert!(live.connections.contains_key("0") && live.connections.contains_key("last"));
 }
 
 #[test]

@@ -47,7 +47,7 @@ pub(super) struct NodeDescription {
     outputs: Vec<String>,
     /// Parameters that n8n takes.
     #[serde(skip_serializing_if = "Option::is_none")]
-    example: Option<Value>,
+    example: Option<Map<String, Value>>,
     /// Types of credentials that it takes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     credentials: Vec<String>,
@@ -179,12 +179,12 @@ impl NodeDescription {
 }
 
 /// The least parameters of a node; those of some common ones are written down here.
-fn example(kind: &str, properties: &[NodeProperty]) -> Option<Value> {
+fn example(kind: &str, properties: &[NodeProperty]) -> Option<Map<String, Value>> {
     let condition = json!({"combinator": "and",
         "options": {"caseSensitive": true, "leftValue": "", "typeValidation": "strict", "version": 2},
         "conditions": [{"leftValue": "={{ $json.status }}", "rightValue": "open",
             "operator": {"type": "string", "operation": "equals"}}]});
-    Some(match last_part(kind) {
+    let known = match last_part(kind) {
         "if" | "filter" => json!({ "conditions": condition }),
         "switch" => json!({"rules": {"values": [{"conditions": condition}]}}),
         "set" => json!({"assignments": {"assignments": [{"id": "1", "name": "total",
@@ -214,9 +214,10 @@ fn example(kind: &str, properties: &[NodeProperty]) -> Option<Value> {
             };
             let all: Map<String, Value> =
                 needed.map(|one| (one.name.clone(), value(one))).collect();
-            return (!all.is_empty() && all.values().all(|one| !one.is_null())).then(|| all.into());
+            return (!all.is_empty() && all.values().all(|one| !one.is_null())).then_some(all);
         }
-    })
+    };
+    known.as_object().cloned()
 }
 
 /// The rows of `Available resource (operations): channel (archive, close); file (get).`

@@ -72,6 +72,7 @@ async fn project_cannot_do_what_a_container_cannot() {
 
     let external = |kind: &str| format!("{kind}: {{data: {{external: true, name: {theirs}}}}}\n");
     let file = |kind: &str, path: &str| format!("{kind}: {{x: {{file: {path}/secret}}}}\n");
+    shop.write("secret", "x");
     let host = "does not create containers with";
     let (away, link) = ("outside of those", "symbolic link");
     let rows = [
@@ -197,6 +198,24 @@ async fn project_cannot_do_what_a_container_cannot() {
         ),
         ("secrets: [x]".to_owned(), file("secrets", out), away),
         ("configs: [x]".to_owned(), file("configs", out), away),
+        // Compose mounts them.
+        ("secrets: [x]".to_owned(), file("secrets", "."), host),
+        ("configs: [x]".to_owned(), file("configs", "."), host),
+        (
+            "logging: {driver: json-file, options: {path: /etc/x}}".to_owned(),
+            String::new(),
+            host,
+        ),
+        (
+            "labels: {docker-mcp-server.created: 'true'}".to_owned(),
+            String::new(),
+            "only this server",
+        ),
+        (
+            String::new(),
+            format!("# x\u{2028}include: [{out}/inc.yml]\n"),
+            "a line end of Unicode",
+        ),
     ];
     for (service, end, reason) in rows {
         shop.write("compose.yml", &project(&service, &end));
@@ -208,6 +227,23 @@ async fn project_cannot_do_what_a_container_cannot() {
         let text = merged(arguments, json!({"yaml": project(&service, &end)}));
         let shown = call(&bounded, "compose_config", text).await.to_string();
         assert!(shown.contains(reason), "{service} {end}: {shown}");
+        assert_lacks(&shown, "canary");
+    }
+    // The text stands for the file; what refers to that means the one on the disk.
+    shop.write(
+        "compose.yml",
+        &project(&format!("env_file: {out}/o.env"), ""),
+    );
+    for text in [
+        "services: {b: {extends: {file: ./compose.yml, service: web}}}\n",
+        "include: [compose.yml]\n",
+    ] {
+        let arguments =
+            json!({"directory": shop.path(), "project": bounded.name("x"), "yaml": text});
+        let shown = call(&bounded, "compose_config", arguments)
+            .await
+            .to_string();
+        assert!(shown.contains(away), "{text}: {shown}");
         assert_lacks(&shown, "canary");
     }
     // What is doubled in a file is one character in a path.
