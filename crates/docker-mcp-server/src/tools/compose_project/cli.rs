@@ -105,6 +105,7 @@ impl Compose {
             };
             let next = deadline.run(call, lines.next(), ended).await?;
             let Some((line, is_stdout)) = next else { break };
+            let line = without_odd_variable(line);
             if is_stdout && model.len() < MAX_STDOUT_BYTES {
                 model.push_str(&line);
                 model.push('\n');
@@ -160,4 +161,45 @@ fn lines(
         (read > 0).then_some(((text, is_stdout), output))
     });
     lines.boxed()
+}
+
+/// The line without the name of a variable that may be a part of a secret: compose takes the `$` in the hash of
+/// a password for the start of a name, and warns that this variable is not set.
+fn without_odd_variable(line: String) -> String {
+    let Some((before, rest)) = line.split_once(" variable is not set") else {
+        return line;
+    };
+    let (start, quoted) = before.rsplit_once(' ').unwrap_or(("", before));
+    let name = quoted.trim_matches(['\\', '"']);
+    let is_usual = |byte: u8| matches!(byte, b'A'..=b'Z' | b'0'..=b'9' | b'_');
+    match name.bytes().all(is_usual) {
+        true => line,
+        false => format!("{start} *** variable is not set{rest}"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_of_secrets_are_no_names_of_variables() {
+        for (line, expected) in [
+            (
+                "The \\\"a1Zq\\\" variable is not set.",
+                "The *** variable is not set.",
+            ),
+            (
+                "The \"a1\" variable is not set.",
+                "The *** variable is not set.",
+            ),
+            (
+                "The \"DB_1\" variable is not set.",
+                "The \"DB_1\" variable is not set.",
+            ),
+            ("Container a1  Started", "Container a1  Started"),
+        ] {
+            assert_eq!(without_odd_variable(line.to_owned()), expected);
+        }
+    }
 }
