@@ -22,6 +22,7 @@ const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 pub struct Builder {
     defaults: Defaults,
     handler: Arc<dyn Handler>,
+    longest_call: Duration,
 }
 
 impl Default for Builder {
@@ -33,6 +34,7 @@ impl Default for Builder {
                 era: EraChoice::default(),
             },
             handler: Arc::new(DefaultHandler),
+            longest_call: Duration::ZERO,
         }
     }
 }
@@ -63,8 +65,16 @@ impl Builder {
         self
     }
 
+    /// Sets the longest time for which a call may run, if that is longer than the timeout of a response. The
+    /// server may ask its questions so long after the caller has gone.
+    pub fn longest_call(mut self, time: Duration) -> Self {
+        self.longest_call = time;
+        self
+    }
+
     fn inbound(&self) -> Arc<Inbound> {
-        Arc::new(Inbound::new(self.handler.clone(), self.defaults.timeout))
+        let call_timeout = self.defaults.timeout.max(self.longest_call);
+        Arc::new(Inbound::new(self.handler.clone(), call_timeout))
     }
 
     /// Makes a client of the server behind a URL. Connects when there is something to send.

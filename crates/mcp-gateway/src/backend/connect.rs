@@ -49,6 +49,7 @@ async fn negotiate(
     let builder = Client::builder()
         .connect_timeout(config.start_timeout)
         .era(era)
+        .longest_call(config.timeout.unwrap_or_default())
         .handler(handler);
     let client = match &config.target {
         Target::Http(remote) if remote.transport == RemoteTransport::Sse => {
