@@ -102,12 +102,15 @@ async fn each_caller_is_asked_its_own_questions() {
             let isolated = Isolated::start(&settings, over_http, tokens).await;
             let (alice, bob) =
                 tokio::join!(isolated.connect("alice", era), isolated.connect("bob", era));
-            // Calls of both that are in progress and that were left.
-            let calls = [
-                hold(&isolated, isolated.connect("alice", era).await).await,
-                hold(&isolated, isolated.connect("bob", era).await).await,
-            ];
-            calls[0].abort();
+            // Calls of both that are in progress and that were left. By sessions, two clients without one are
+            // not taken for one because of their token.
+            let mut calls = Vec::new();
+            if isolation == "principal" || era == EraChoice::Legacy {
+                for name in ["alice", "bob"] {
+                    calls.push(hold(&isolated, isolated.connect(name, era).await).await);
+                }
+                calls[0].abort();
+            }
             tokio::join!(alice.assert_is_asked("A?"), bob.assert_is_asked("B?"));
             let status = isolated.status().await;
             assert_eq!(status["refused_questions"], Value::Null, "{status}");

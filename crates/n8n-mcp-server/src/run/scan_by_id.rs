@@ -30,7 +30,8 @@ pub(super) enum ScanResult {
 }
 
 impl Search {
-    /// Scans ids downwards, from above the newest to the first execution older than `since`.
+    /// Scans ids: upwards, where it is known which ids were there before the run, as its own is one of the next;
+    /// otherwise downwards, from above the newest to the first execution older than `since`.
     pub(super) async fn scan(&self, since: Timestamp) -> ScanResult {
         let after = self.after.unwrap_or(0);
         let Ok(newest) = newest(&self.api, None).await else {
@@ -39,11 +40,18 @@ impl Search {
         let newest = newest.max(after);
         let mut result = ScanResult::Nothing;
         let oldest = before(since, CLOCK_SKEW);
-        let mut above = newest + MAX_IDS_ABOVE;
+        let highest = newest + MAX_IDS_ABOVE;
         let lowest = newest.saturating_sub(MAX_IDS_BELOW).max(after);
-        while above > lowest {
-            let below = above.saturating_sub(CONCURRENT_LOOKUPS).max(lowest);
-            let seen = join_all((below + 1..=above).map(|number| self.look_up(number))).await;
+        let chunk = |at: u64| lowest + at * CONCURRENT_LOOKUPS;
+        let count = (highest - lowest).div_ceil(CONCURRENT_LOOKUPS);
+        for at in 0..count {
+            let at = if self.after.is_some() {
+                at
+            } else {
+                count - 1 - at
+            };
+            let numbers = chunk(at) + 1..=chunk(at + 1).min(highest);
+            let seen = join_all(numbers.map(|number| self.look_up(number))).await;
             if seen.iter().any(Result::is_err) {
                 result = ScanResult::Unclear;
             }
@@ -62,10 +70,9 @@ impl Search {
                 let started = seen.started_at.as_deref().and_then(parse_timestamp);
                 started.is_some_and(|started| started < oldest)
             };
-            if seen.iter().any(is_old) {
+            if self.after.is_none() && seen.iter().any(is_old) {
                 break;
             }
-            above = below;
         }
         result
     }

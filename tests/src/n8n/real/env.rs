@@ -61,6 +61,14 @@ impl Env {
         client
     }
 
+    /// A workflow with an execution that has ended: n8n 1 lists only those, and one that waits is searched by
+    /// the numbers near the newest of the list.
+    pub(super) async fn with_ended_execution(&self) -> TestWorkflow {
+        let workflow = self.live(vec![webhook("lastNode"), echo()]).await;
+        self.run(&workflow, json!({"input": "x"})).await;
+        workflow
+    }
+
     /// Runs a workflow; its result, also if it failed.
     pub(super) async fn run(&self, workflow: &TestWorkflow, parameters: Value) -> Value {
         Box::pin(run(&self.client, workflow, parameters)).await

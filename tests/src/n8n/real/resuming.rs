@@ -4,10 +4,12 @@ use super::node_builders::base;
 use super::*;
 
 async fn waiting(env: &Env, nodes: Vec<Value>) -> (TestWorkflow, Value) {
+    let listed = env.with_ended_execution().await;
     let workflow = env.live(nodes).await;
     let run = done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
     let path = format!("/executions/{}", run["execution_id"].as_str().unwrap());
     env.wait_for_status(&path, "waiting").await;
+    env.delete(&listed).await;
     (workflow, run["execution_id"].clone())
 }
 

@@ -37,12 +37,14 @@ async fn long_run_is_followed_by_its_id() {
 #[tokio::test]
 async fn early_reply_of_a_waiting_run_is_not_its_result() {
     let Some(env) = Env::urls().await else { return };
+    let listed = env.with_ended_execution().await;
     // If a node waits for 65 s or more, n8n replies 200 at once, with the trigger's data.
     let workflow = env.live(vec![webhook("lastNode"), wait(90), echo()]).await;
     let waiting = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 12,
         "parameters": {"input": "x"}});
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     assert_eq!(waiting.get("output"), None);
+    env.delete(&listed).await;
     let id = waiting["execution_id"].as_str().unwrap();
     // The API of n8n 1 stops nothing.
     if !env.is_old().await {
