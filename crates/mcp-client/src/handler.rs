@@ -17,7 +17,7 @@ pub type Reply = Pin<Box<dyn Future<Output = Result<Box<RawValue>, RpcError>> + 
 /// whose stream they come. On stdio, and on the GET stream of the legacy era, progress belongs to the
 /// request with its token, and all else to the requests in flight if they are for one
 /// [caller](crate::Options::caller). A request whose future was dropped counts as in flight until the
-/// server has answered it, or for a minute.
+/// server has answered it, or for a minute, or for the timeout of calls if that is longer.
 ///
 /// The task that reads from the server calls these methods, in the order of the messages: they must
 /// not block. By default notifications are ignored and requests refused.
