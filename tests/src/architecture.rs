@@ -9,7 +9,7 @@ use crate::committed::root;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 10] = [
+const ALLOWED_CRATES: [(&str, &str); 11] = [
     ("mcp-core", ""),
     ("mcp-serve", "mcp-core"),
     ("mcp-client", "mcp-core"),
@@ -17,7 +17,11 @@ const ALLOWED_CRATES: [(&str, &str); 10] = [
     ("upstream", "mcp-core mcp-client"),
     // mcp-client for n8n's built-in MCP server.
     ("n8n-mcp-server", "mcp-core mcp-serve mcp-client upstream"),
-    ("openhands-mcp-server", "mcp-core mcp-serve upstream"),
+    ("openhands-api", "mcp-core upstream"),
+    (
+        "openhands-mcp-server",
+        "mcp-core mcp-serve upstream openhands-api",
+    ),
     ("docker-mcp-server", "mcp-core mcp-serve upstream"),
     // upstream for redaction, truncation and timestamps.
     ("mcp-gateway", "mcp-core mcp-serve mcp-client upstream"),
@@ -28,7 +32,7 @@ const ALLOWED_CRATES: [(&str, &str); 10] = [
 ];
 
 /// Third-party crates with few users. The tests may use all of them.
-const USERS: [(&str, &str); 8] = [
+const USERS: [(&str, &str); 9] = [
     ("bollard", "docker-mcp-server"),
     ("hyper", "mcp-serve mcp-client docker-mcp-server"),
     // Others use `upstream::time`.
@@ -36,6 +40,7 @@ const USERS: [(&str, &str); 8] = [
     // Servers use what `upstream::http` re-exports.
     ("reqwest", "upstream"),
     ("rusqlite", "mcp-gateway"),
+    ("tokio-tungstenite", "openhands-api"),
     ("ureq", "xtask"),
     // Command lines and untyped errors are for programs, not for libraries.
     ("clap", PROGRAMS),

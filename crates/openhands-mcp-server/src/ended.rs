@@ -3,7 +3,8 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::api::{Execution, TaskId};
+use openhands_api::{Execution, TaskId};
+
 use crate::tags::StopReason;
 
 /// Tasks that are remembered; about 40 bytes each.

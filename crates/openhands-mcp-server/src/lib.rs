@@ -14,10 +14,10 @@
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `events`: listening for events, and one-line summaries;
-//! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits;
-//! - `api`: the REST APIs and event sockets of OpenHands, as far as they are used.
+//! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits.
+//!
+//! The crate `openhands-api` calls OpenHands.
 
-mod api;
 mod budget;
 mod ended;
 mod events;

@@ -9,12 +9,14 @@ mod starts;
 
 use std::time::Duration;
 
+use openhands_api::{
+    AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId,
+};
 use upstream::time;
 
 use self::queue::Queue;
 use self::slots::{LimitedRuns, Slots};
 use self::starts::Starts;
-use crate::api::{AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::printed_id;
 

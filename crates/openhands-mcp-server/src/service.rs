@@ -7,9 +7,9 @@ use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::Call;
 use mcp_serve::Secret;
+use openhands_api::{AgentServer, ApiResult, Backend, Servers, TaskId};
 
 use crate::Options;
-use crate::api::{AgentServer, ApiResult, Backend, Servers, TaskId};
 use crate::budget::Budget;
 use crate::ended::EndedTasks;
 use crate::events::EventListeners;
@@ -70,7 +70,16 @@ impl OpenHands {
             &options.openhands_mcp_token_files,
         )?;
         let profile = options.openhands_agent_profile;
-        let servers = Servers::new(options.openhands_url, key)?;
+        let url = options.openhands_url;
+        ensure!(
+            matches!(url.scheme(), "http" | "https") && url.has_host(),
+            "OPENHANDS_URL must look like http://127.0.0.1:8000"
+        );
+        ensure!(
+            url.username().is_empty() && url.password().is_none(),
+            "OPENHANDS_URL must not contain a password: put the key into OPENHANDS_API_KEY"
+        );
+        let servers = Servers::new(url, move || key.get())?;
         Ok(Self {
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,

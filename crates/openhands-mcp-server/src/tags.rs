@@ -3,11 +3,11 @@
 
 mod check_run;
 
+use openhands_api::Tags;
 use upstream::text::one_line;
 use upstream::time::Timestamp;
 use uuid::Uuid;
 
-use crate::api::Tags;
 use crate::budget::{Budget, TaskLimits};
 
 pub(crate) use check_run::CheckRun;

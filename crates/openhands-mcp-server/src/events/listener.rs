@@ -7,11 +7,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
+use openhands_api::{ApiResult, EventSocket, Servers, TaskId};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use upstream::poll::Backoff;
-
-use crate::api::{ApiResult, EventSocket, Servers, TaskId};
 
 /// The delay before a broken socket is reopened.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));

@@ -1,10 +1,9 @@
 //! One-line summaries of events. Pure.
 
+use openhands_api::{Event, TextPart, event_kind};
 use serde_json::Value;
 use upstream::redact::{Redactor, redacted};
 use upstream::text::one_line;
-
-use crate::api::{Event, TextPart, event_kind};
 
 /// Characters of an action in a status or a progress message.
 const MAX_ACTION_CHARS: usize = 160;

@@ -2,13 +2,13 @@
 
 use mcp_core::prompt::{Prompt, PromptMessage};
 use mcp_core::tool::{Call, Content, ToolError};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::redact::redacted;
 
 use super::source::{FENCE, code_source, non_blank};
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::tags::ConversationTags;
 use crate::task::TaskSnapshot;
 use crate::task::completion::task_ids;

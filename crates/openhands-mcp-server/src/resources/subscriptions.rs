@@ -7,11 +7,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use openhands_api::{ApiFailure, ApiResult, TaskId};
 use upstream::poll::{self, Backoff, PollTarget};
 
 use super::uri::{self, TaskPart};
 use crate::OpenHands;
-use crate::api::{ApiFailure, ApiResult, TaskId};
 use crate::events::Listener;
 use crate::workspace::changes;
 

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use crate::api::TaskId;
+use openhands_api::TaskId;
 
 /// The waiting tasks, first come first served.
 #[derive(Default)]

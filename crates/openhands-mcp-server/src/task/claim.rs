@@ -6,9 +6,8 @@
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
+use openhands_api::{AgentServer, ApiResult, TaskId, shell_quoted};
 use tokio::time::{Instant, sleep};
-
-use crate::api::{AgentServer, ApiResult, TaskId, shell_quoted};
 
 /// The directory of the claims, below the root of tasks.
 const DIRECTORY: &str = ".mcp-claims";

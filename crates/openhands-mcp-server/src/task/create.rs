@@ -4,6 +4,10 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
+use openhands_api::{
+    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewConversation,
+    TaskId,
+};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
 use upstream::time;
@@ -13,10 +17,6 @@ use super::sandbox;
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
-use crate::api::{
-    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewConversation,
-    TaskId,
-};
 use crate::owner::Owner;
 use crate::scheduler::{PROMPT_TIMEOUT, Scheduler};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
+use openhands_api::{Execution, SandboxProblem};
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use super::run_end::{RunEnd, explain_run_end};
-use crate::api::{Execution, SandboxProblem};
 use crate::tags::{StopReason, WaitsFor};
 
 /// A running task without any event for this time is reported: no model call takes as long, but a
@@ -271,7 +271,7 @@ impl TaskOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::api::Execution as E;
+    use openhands_api::Execution as E;
 
     fn evaluate(execution: E, has_acted: bool, run_end: Option<RunEnd>) -> TaskOutcome {
         TaskOutcome::from_facts(&TaskFacts {

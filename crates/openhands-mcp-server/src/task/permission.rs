@@ -3,11 +3,11 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, InputRequest, ToolError};
+use openhands_api::{AgentServer, Conversation, Event, Execution, TaskId, event_kind};
 use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
 
-use crate::api::{AgentServer, Conversation, Event, Execution, TaskId, event_kind};
 use crate::events::summary;
 use crate::tags::ConversationTags;
 

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
@@ -13,7 +14,6 @@ use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
 use super::verify::{Check, check};
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use crate::ended::LastState;
 use crate::tags::ConversationTags;
 use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use openhands_api::{AgentServer, ApiFailure, Execution, TaskId};
 
 use super::sandbox;
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
 use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
 use crate::tags::ConversationTags;
 

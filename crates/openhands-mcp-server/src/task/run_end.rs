@@ -1,8 +1,7 @@
 //! The end of a run, and the explanation of one that failed. Pure.
 
+use openhands_api::RunError;
 use upstream::text::one_line;
-
-use crate::api::RunError;
 
 const RESUME_AFTER_RESTART: &str =
     "Read get_task_result for what was done, then call resume_task to continue.";

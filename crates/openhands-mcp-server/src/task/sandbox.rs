@@ -3,6 +3,10 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use openhands_api::{
+    AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
+    TaskId,
+};
 use tokio::time::{Instant, sleep};
 use upstream::http::Url;
 use uuid::Uuid;
@@ -10,10 +14,6 @@ use uuid::Uuid;
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
-use crate::api::{
-    AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
-    TaskId,
-};
 use crate::budget::BudgetRequest;
 use crate::workspace::Repository;
 

@@ -1,14 +1,14 @@
 //! A snapshot of a task.
 
+use openhands_api::{
+    AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind,
+};
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{head, tail};
 use upstream::time;
 
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
 use super::run_end::RunEnd;
-use crate::api::{
-    AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind,
-};
 use crate::ended::LastState;
 use crate::events::summary;
 use crate::scheduler::PROMPT_TIMEOUT;

@@ -1,12 +1,12 @@
 //! The specification of a task. Pure.
 
 use mcp_core::tool::ToolError;
+use openhands_api::{ConfirmationPolicy, TaskId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
-use crate::api::{ConfirmationPolicy, TaskId};
 use crate::budget::BudgetRequest;
 use crate::workspace::{FileContent, FileName, Repository, WorkspaceSpec};
 

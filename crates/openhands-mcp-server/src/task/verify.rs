@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::tail;
@@ -10,7 +11,6 @@ use upstream::text::tail;
 use super::outcome::TaskStatus;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
 use crate::scheduler::Scheduler;
 use crate::tags::{CheckRun, ConversationTags};
 

@@ -1,11 +1,11 @@
 //! `cancel_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use openhands_api::{ApiFailure, Execution, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::{ApiFailure, Execution, TaskId};
 use crate::scheduler::tag_stopped;
 use crate::tags::{ConversationTags, StopReason};
 use crate::task::{TaskSnapshot, TaskStatus};

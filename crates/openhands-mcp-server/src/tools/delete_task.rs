@@ -1,12 +1,12 @@
 //! `delete_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use openhands_api::{AgentServer, AppServer, Backend, Execution, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cancel_task::unconfirmed;
 use crate::OpenHands;
-use crate::api::{AgentServer, AppServer, Backend, Execution, TaskId};
 use crate::tags::{ConversationTags, StopReason};
 
 /// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.

@@ -1,11 +1,11 @@
 //! `get_task_changes`
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::workspace::FileName;
 use crate::workspace::changes::{Changes, ChangesQuery, DiffText};
 

@@ -3,13 +3,13 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
 use super::get_task_file::{LOSSY, redacted_lossy};
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::workspace::changes::{Changes, ChangesQuery, part_end};
 use crate::workspace::{FileName, is_object_id};
 

@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use tokio::time::Instant;
 
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::task::{Report, TaskSnapshot};
 
 /// The wait for the verify command.

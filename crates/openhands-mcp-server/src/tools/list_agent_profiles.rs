@@ -39,7 +39,7 @@ impl Tool for ListAgentProfiles {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<AgentProfiles, ToolError> {
         let server = service.servers.shared_agent().await?;
         let (profiles, active) = server.agent_profiles().await?;
-        let row = |profile: crate::api::AgentProfile| ProfileRow {
+        let row = |profile: openhands_api::AgentProfile| ProfileRow {
             default: match &service.profile {
                 Some(name) => *name == profile.name,
                 None => active.as_ref() == Some(&profile.id),

@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -10,7 +11,6 @@ use upstream::text::one_line;
 use super::arguments::{Limits, TaskArguments};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
 
 /// Tasks of one call.

@@ -1,13 +1,13 @@
 //! `run_task`
 
 use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{Context, Limits, TaskArguments};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::task::{Confirm, Report, TaskSpec, create};
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns

@@ -1,12 +1,12 @@
 //! `wait_task`
 
 use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError};
+use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::api::TaskId;
 use crate::task::{ObservedTask, Report};
 
 /// Waits up to wait_seconds until a task ends, asks or stops. Returns as get_task_result.

@@ -4,10 +4,10 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
+use openhands_api::{AgentServer, Conversation, shell_quoted};
 use uuid::Uuid;
 
 use super::file_name::FileName;
-use crate::api::{AgentServer, Conversation, shell_quoted};
 
 /// Larger archives are refused.
 pub(crate) const MAX_ARCHIVE_BYTES: u64 = 64 * 1024 * 1024;

@@ -4,15 +4,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
+use openhands_api::{
+    AgentServer, ApiFailure, ApiResult, Conversation, ScriptOutput, TaskId, shell_quoted,
+};
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{fitting, is_invisible, one_line};
 
 use super::file_name::FileName;
 use super::other_tasks::OtherTasks;
 use super::snapshot::{ADD_SECONDS, functions, is_object_id, printed_id};
-use crate::api::{
-    AgentServer, ApiFailure, ApiResult, Conversation, ScriptOutput, TaskId, shell_quoted,
-};
 use crate::tags::ConversationTags;
 
 const COMPARE: &str = include_str!("compare.sh");

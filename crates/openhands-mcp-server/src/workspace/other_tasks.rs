@@ -1,6 +1,7 @@
 //! Other tasks in the directory of a task: changes after the start of a later one are not its own.
 
-use crate::api::{AgentServer, ApiResult, Conversation, ListedConversation, TaskId, event_kind};
+use openhands_api::{AgentServer, ApiResult, Conversation, ListedConversation, TaskId, event_kind};
+
 use crate::tags::ConversationTags;
 
 /// Conversations that are searched, newest first.

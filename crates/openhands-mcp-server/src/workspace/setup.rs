@@ -4,13 +4,13 @@
 use std::fmt;
 
 use mcp_core::tool::ToolError;
+use openhands_api::{AgentServer, ApiResult, TaskId, shell_quoted};
 use uuid::Uuid;
 
 use super::directory::{Directory, Root};
 use super::file_name::FileName;
 use super::repository::Repository;
 use super::snapshot::{printed_id, snapshot_script};
-use crate::api::{AgentServer, ApiResult, TaskId, shell_quoted};
 
 /// The timeout for fetching a repository.
 const FETCH_SECONDS: u64 = 900;

@@ -5,8 +5,8 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use upstream::http::Method;
 
-use super::agent_server::{AgentServer, Request};
-use super::failure::{ApiResult, RequestTarget, no_model};
+use crate::agent_server::{AgentServer, Request};
+use crate::failure::{ApiResult, RequestTarget, no_model};
 
 #[derive(Deserialize)]
 struct Settings {
@@ -40,15 +40,17 @@ impl Settings {
 
 /// An agent profile. It refers to a model's profile, which holds the key.
 #[derive(Debug, Deserialize)]
-pub(crate) struct AgentProfile {
-    pub(crate) id: String,
-    pub(crate) name: String,
+pub struct AgentProfile {
+    /// Its id, by which tasks are started.
+    pub id: String,
+    /// Its name, which callers use.
+    pub name: String,
     /// Such as `openhands`.
-    pub(crate) agent_kind: Option<String>,
+    pub agent_kind: Option<String>,
     /// Name of the model's profile.
-    pub(crate) llm_profile_ref: Option<String>,
+    pub llm_profile_ref: Option<String>,
     /// Text that is added to the agent's instructions.
-    pub(crate) system_message_suffix: Option<String>,
+    pub system_message_suffix: Option<String>,
 }
 
 /// The list of agent profiles, without their instructions.
@@ -64,7 +66,7 @@ impl AgentServer {
     ///
     /// # Errors
     /// There is no usable profile; the error says what to do.
-    pub(crate) async fn agent_profile(&self, name: Option<&str>) -> Result<String, ToolError> {
+    pub async fn agent_profile(&self, name: Option<&str>) -> Result<String, ToolError> {
         match name {
             Some(name) => Ok(self.profile(name).await?.id),
             None => self.active_profile().await,
@@ -72,7 +74,7 @@ impl AgentServer {
     }
 
     /// The agent profile `name`.
-    pub(crate) async fn profile(&self, name: &str) -> ApiResult<AgentProfile> {
+    pub async fn profile(&self, name: &str) -> ApiResult<AgentProfile> {
         #[derive(Deserialize)]
         struct ProfileDetail {
             profile: AgentProfile,
@@ -82,14 +84,14 @@ impl AgentServer {
     }
 
     /// The names of all agent profiles.
-    pub(crate) async fn profile_names(&self) -> ApiResult<Vec<String>> {
+    pub async fn profile_names(&self) -> ApiResult<Vec<String>> {
         let profiles = self.profiles().await?.profiles;
         Ok(profiles.into_iter().map(|profile| profile.name).collect())
     }
 
     /// All agent profiles, and the id of the active one. Empty without a model, because to list them would
     /// create a broken one.
-    pub(crate) async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
+    pub async fn agent_profiles(&self) -> ApiResult<(Vec<AgentProfile>, Option<String>)> {
         let settings: Settings = self.get(&["api", "settings"]).send().await?;
         if settings.active_agent_profile_id.is_none() && !settings.have_model() {
             return Ok((Vec::new(), None));
@@ -99,7 +101,7 @@ impl AgentServer {
     }
 
     /// Writes an agent profile; replaces an existing one of the same name.
-    pub(crate) async fn save_profile(
+    pub async fn save_profile(
         &self,
         name: &str,
         llm_profile: &str,
@@ -115,13 +117,13 @@ impl AgentServer {
     }
 
     /// Removes an agent profile; its tasks stay.
-    pub(crate) async fn remove_profile(&self, name: &str) -> ApiResult<()> {
+    pub async fn remove_profile(&self, name: &str) -> ApiResult<()> {
         self.profile_request(Method::DELETE, name).run().await
     }
 
     /// The name of the model's profile that an agent profile uses: the one with the id `agent`, or the
     /// active one.
-    pub(crate) async fn llm_profile(&self, agent: Option<&str>) -> ApiResult<Option<String>> {
+    pub async fn llm_profile(&self, agent: Option<&str>) -> ApiResult<Option<String>> {
         let listed = self.profiles().await?;
         let wanted = agent.or(listed.active_agent_profile_id.as_deref());
         let mut profiles = listed.profiles.into_iter();

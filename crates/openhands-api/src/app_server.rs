@@ -8,10 +8,10 @@ use serde_json::json;
 use upstream::http::Method;
 use uuid::Uuid;
 
-use super::agent_server::{AgentServer, Page, Request};
-use super::conversations::{Execution, Metrics, message};
-use super::failure::{ApiResult, RequestTarget};
-use super::task_id::TaskId;
+use crate::agent_server::{AgentServer, Page, Request};
+use crate::conversations::{Execution, Metrics, message};
+use crate::failure::{ApiResult, RequestTarget};
+use crate::task_id::TaskId;
 
 /// A start is answered at once, a deletion once the agent server has done it.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -20,42 +20,50 @@ const START_SEARCH_LIMIT: &str = "20";
 
 /// A client of the app server.
 #[derive(Clone)]
-pub(crate) struct AppServer(AgentServer);
+pub struct AppServer(AgentServer);
 
 /// A conversation (`AppConversation`). Holds the key of its sandbox, so it has no `Debug`.
 #[derive(Deserialize)]
-pub(crate) struct AppConversation {
-    pub(crate) id: TaskId,
-    pub(crate) title: Option<String>,
+pub struct AppConversation {
+    /// The id of the task.
+    pub id: TaskId,
+    /// The title that OpenHands gave it.
+    pub title: Option<String>,
     /// RFC 3339, UTC.
-    pub(crate) created_at: String,
+    pub created_at: String,
     pub(crate) sandbox_id: String,
+    /// The status of its sandbox.
     #[serde(default)]
-    pub(crate) sandbox_status: SandboxStatus,
+    pub sandbox_status: SandboxStatus,
     /// `None` if its sandbox does not run.
-    pub(crate) execution_status: Option<Execution>,
+    pub execution_status: Option<Execution>,
     /// A URL of the agent server in its sandbox.
-    pub(super) conversation_url: Option<String>,
-    pub(super) session_api_key: Option<String>,
+    pub(crate) conversation_url: Option<String>,
+    pub(crate) session_api_key: Option<String>,
     metrics: Option<Metrics>,
 }
 
 impl AppConversation {
     /// The cost in US dollars.
-    pub(crate) fn cost(&self) -> f64 {
+    pub fn cost(&self) -> f64 {
         let metrics = self.metrics.as_ref();
         metrics.map_or(0.0, |metrics| metrics.accumulated_cost)
     }
 }
 
-/// `SandboxStatus`.
+/// `SandboxStatus` of the app server.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(crate) enum SandboxStatus {
+pub enum SandboxStatus {
+    /// It is being created or resumed.
     Starting,
+    /// Its agent server can be called.
     Running,
+    /// It can be resumed.
     Paused,
+    /// It does not work.
     Error,
+    /// It does not exist any longer.
     #[default]
     Missing,
     /// A status of a later version.
@@ -67,7 +75,7 @@ pub(crate) enum SandboxStatus {
 #[derive(Deserialize)]
 pub(crate) struct ConversationStart {
     pub(crate) id: Uuid,
-    pub(super) status: StartStatus,
+    pub(crate) status: StartStatus,
     request: StartRequest,
 }
 
@@ -79,7 +87,7 @@ struct StartRequest {
 /// `AppConversationStartTaskStatus`, without its intermediate steps.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "SCREAMING_SNAKE_CASE")]
-pub(super) enum StartStatus {
+pub(crate) enum StartStatus {
     Ready,
     Error,
     /// Any intermediate step.
@@ -89,20 +97,22 @@ pub(super) enum StartStatus {
 
 /// The request to start a conversation.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct NewAppConversation {
+pub struct NewAppConversation {
     /// Chosen by us, so that it is known before the sandbox exists.
-    pub(crate) id: TaskId,
-    pub(crate) prompt: String,
+    pub id: TaskId,
+    /// The first message.
+    pub prompt: String,
     /// The git provider and the repository's name there, such as `github` and `owner/name`.
-    pub(crate) repository: Option<(&'static str, String)>,
-    pub(crate) branch: Option<String>,
+    pub repository: Option<(&'static str, String)>,
+    /// The branch of the repository; `None` for its default one.
+    pub branch: Option<String>,
     /// The id of an agent profile; `None` for the active one.
-    pub(crate) agent_profile: Option<Uuid>,
+    pub agent_profile: Option<Uuid>,
 }
 
 impl AppServer {
     /// An app server with the address and the key of `configured`.
-    pub(super) fn new(configured: &AgentServer) -> Self {
+    pub(crate) fn new(configured: &AgentServer) -> Self {
         Self(configured.clone())
     }
 
@@ -120,12 +130,12 @@ impl AppServer {
     }
 
     /// Counts the conversations.
-    pub(super) async fn count(&self) -> ApiResult<u64> {
+    pub(crate) async fn count(&self) -> ApiResult<u64> {
         self.get(&["app-conversations", "count"]).send().await
     }
 
     /// Reads the conversation; `None` if it does not exist (yet).
-    pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Option<AppConversation>> {
+    pub async fn conversation(&self, id: TaskId) -> ApiResult<Option<AppConversation>> {
         let request = self.get(&["app-conversations"]);
         let request = request.query(&[("ids", &id.to_string())]);
         let found: Vec<Option<AppConversation>> = request.send().await?;
@@ -133,7 +143,7 @@ impl AppServer {
     }
 
     /// A page of the conversations, newest first, at most 100.
-    pub(crate) async fn conversations(
+    pub async fn conversations(
         &self,
         limit: u32,
         page: Option<&str>,
@@ -164,7 +174,7 @@ impl AppServer {
     }
 
     /// Reads the state of a start.
-    pub(super) async fn start_by_id(&self, start: Uuid) -> ApiResult<Option<ConversationStart>> {
+    pub(crate) async fn start_by_id(&self, start: Uuid) -> ApiResult<Option<ConversationStart>> {
         let request = self.get(&["app-conversations", "start-tasks"]);
         let request = request.query(&[("ids", &start.to_string())]);
         let found: Vec<Option<ConversationStart>> = request.send().await?;
@@ -173,7 +183,7 @@ impl AppServer {
 
     /// The newest start of the conversation, if it is recent. Until a start has ended, the app server
     /// cannot find it by its conversation.
-    pub(super) async fn recent_start(&self, id: TaskId) -> ApiResult<Option<ConversationStart>> {
+    pub(crate) async fn recent_start(&self, id: TaskId) -> ApiResult<Option<ConversationStart>> {
         let query = [
             ("limit", START_SEARCH_LIMIT),
             ("sort_order", "CREATED_AT_DESC"),
@@ -185,12 +195,12 @@ impl AppServer {
     }
 
     /// Resumes a paused sandbox.
-    pub(super) async fn resume(&self, sandbox: &str) -> ApiResult<()> {
+    pub(crate) async fn resume(&self, sandbox: &str) -> ApiResult<()> {
         self.post(&["sandboxes", sandbox, "resume"]).run().await
     }
 
     /// Deletes the conversation, and its sandbox if no other conversation uses it.
-    pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
+    pub async fn delete(&self, id: TaskId) -> ApiResult<()> {
         let path = ["app-conversations", &id.to_string()];
         let request = self.request(Method::DELETE, &path);
         let request = request.with_target(RequestTarget::Task(id));

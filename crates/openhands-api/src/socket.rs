@@ -17,9 +17,9 @@ use upstream::http::header::{CONNECTION, HeaderMap, SEC_WEBSOCKET_ACCEPT, UPGRAD
 use upstream::http::header::{SEC_WEBSOCKET_KEY, SEC_WEBSOCKET_VERSION};
 use upstream::http::{Method, RequestBuilder, Upgraded};
 
-use super::agent_server::{AgentServer, MAX_BODY};
-use super::failure::{ApiFailure, ApiResult};
-use super::task_id::TaskId;
+use crate::agent_server::{AgentServer, MAX_BODY};
+use crate::failure::{ApiFailure, ApiResult};
+use crate::task_id::TaskId;
 
 /// The agent server pings every 20 s. After this time without any message we send a ping, and after
 /// the same time again the connection counts as lost.
@@ -28,16 +28,16 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open event socket. Dropping it closes it.
-pub(crate) struct EventSocket(WebSocketStream<Upgraded>);
+pub struct EventSocket(WebSocketStream<Upgraded>);
 
 /// The socket is closed or broken, or its idle timeout has expired.
 #[derive(Debug)]
-pub(crate) struct Closed;
+pub struct Closed;
 
 impl AgentServer {
     /// Opens the event socket of a conversation. A wrong key or an unknown conversation shows only
     /// later: no [message](EventSocket::next) arrives.
-    pub(crate) async fn event_socket(&self, id: TaskId) -> ApiResult<EventSocket> {
+    pub async fn event_socket(&self, id: TaskId) -> ApiResult<EventSocket> {
         // The agent server wants the key in the first message. That keeps it out of the URL, and so
         // out of logs.
         let key = self.key().map_err(ApiFailure::Key)?;
@@ -75,7 +75,7 @@ impl EventSocket {
     ///
     /// # Errors
     /// The socket cannot be used any longer.
-    pub(crate) async fn next(&mut self) -> Result<(), Closed> {
+    pub async fn next(&mut self) -> Result<(), Closed> {
         let mut pinged = false;
         loop {
             match timeout(IDLE_TIMEOUT, self.0.next()).await {

@@ -6,23 +6,24 @@ use serde::Deserialize;
 use upstream::http::header::{CONTENT_RANGE, RANGE};
 use upstream::http::multipart::{Form, Part};
 
-use super::agent_server::AgentServer;
-use super::failure::ApiResult;
-use super::task_id::TaskId;
+use crate::agent_server::AgentServer;
+use crate::failure::ApiResult;
+use crate::task_id::TaskId;
 
 /// A file is at most as large as a request to us, 4 MiB.
 const UPLOAD_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A range of bytes of a file.
-pub(crate) struct FilePart {
-    pub(crate) bytes: Vec<u8>,
+pub struct FilePart {
+    /// The bytes of the range.
+    pub bytes: Vec<u8>,
     /// Bytes of the whole file.
-    pub(crate) size: u64,
+    pub size: u64,
 }
 
 impl AgentServer {
     /// The home directory of the agent server, absolute.
-    pub(crate) async fn home(&self) -> ApiResult<String> {
+    pub async fn home(&self) -> ApiResult<String> {
         #[derive(Deserialize)]
         struct HomeDirectory {
             home: String,
@@ -33,7 +34,7 @@ impl AgentServer {
 
     /// Reads at most `length` bytes of a file in the conversation's workspace, starting at `offset`.
     /// `file` is relative. The agent server follows links and refuses files outside of the workspace.
-    pub(crate) async fn workspace_file(
+    pub async fn workspace_file(
         &self,
         id: TaskId,
         file: &str,
@@ -66,7 +67,7 @@ impl AgentServer {
     }
 
     /// Writes a file. `path` is absolute; missing directories are created.
-    pub(crate) async fn upload(&self, path: &str, content: Vec<u8>) -> ApiResult<()> {
+    pub async fn upload(&self, path: &str, content: Vec<u8>) -> ApiResult<()> {
         // A file name is required, but ignored: `path` decides.
         let form = Form::new().part("file", Part::bytes(content).file_name("file"));
         let request = self.post(&["api", "file", "upload"]);

@@ -7,8 +7,8 @@ use serde::Deserialize;
 use serde_json::json;
 use uuid::Uuid;
 
-use super::agent_server::{AgentServer, Page};
-use super::failure::ApiResult;
+use crate::agent_server::{AgentServer, Page};
+use crate::failure::ApiResult;
 
 /// Our scripts inspect a directory and call git: milliseconds, or seconds in a large repository.
 const SCRIPT_SECONDS: u64 = 10;
@@ -18,10 +18,10 @@ const MCP_TEST_SECONDS: u64 = 4;
 
 /// The output and exit code of a script.
 #[derive(Debug, Deserialize)]
-pub(crate) struct ScriptOutput {
+pub struct ScriptOutput {
     /// `None` while it runs.
     #[serde(default)]
-    pub(crate) exit_code: Option<i32>,
+    pub exit_code: Option<i32>,
     #[serde(default)]
     stdout: Option<String>,
     #[serde(default)]
@@ -30,19 +30,19 @@ pub(crate) struct ScriptOutput {
 
 impl ScriptOutput {
     /// The standard output.
-    pub(crate) fn text(&self) -> &str {
+    pub fn text(&self) -> &str {
         self.stdout.as_deref().unwrap_or_default()
     }
 
     /// The standard error.
-    pub(crate) fn error(&self) -> &str {
+    pub fn error(&self) -> &str {
         self.stderr.as_deref().unwrap_or_default()
     }
 }
 
 impl AgentServer {
     /// Runs a script to its end.
-    pub(crate) async fn run_script(&self, script: &str) -> ApiResult<ScriptOutput> {
+    pub async fn run_script(&self, script: &str) -> ApiResult<ScriptOutput> {
         let body = json!({"command": script, "timeout": SCRIPT_SECONDS});
         let request = self.post(&["api", "bash", "execute_bash_command"]);
         let timeout = Duration::from_secs(SCRIPT_SECONDS + 2);
@@ -50,7 +50,7 @@ impl AgentServer {
     }
 
     /// Starts a script that may run for `seconds`. Returns its id.
-    pub(crate) async fn start_script(&self, script: &str, seconds: u64) -> ApiResult<Uuid> {
+    pub async fn start_script(&self, script: &str, seconds: u64) -> ApiResult<Uuid> {
         #[derive(Deserialize)]
         struct StartedScript {
             id: Uuid,
@@ -62,7 +62,7 @@ impl AgentServer {
     }
 
     /// The output of a started script; `None` while it runs.
-    pub(crate) async fn finished_script(&self, id: Uuid) -> ApiResult<Option<ScriptOutput>> {
+    pub async fn finished_script(&self, id: Uuid) -> ApiResult<Option<ScriptOutput>> {
         let request = self.get(&["api", "bash", "bash_events", "search"]);
         let request = request.query(&[
             ("command_id__eq", &id.simple().to_string()),
@@ -78,11 +78,7 @@ impl AgentServer {
 
 impl AgentServer {
     /// Returns true if an MCP server answers the agent server.
-    pub(crate) async fn mcp_server_answers(
-        &self,
-        url: &str,
-        token: Option<&str>,
-    ) -> ApiResult<bool> {
+    pub async fn mcp_server_answers(&self, url: &str, token: Option<&str>) -> ApiResult<bool> {
         #[derive(Deserialize)]
         struct Tested {
             ok: bool,
@@ -100,7 +96,7 @@ impl AgentServer {
 }
 
 /// Quotes `text` as one word of a shell command.
-pub(crate) fn shell_quoted(text: &str) -> String {
+pub fn shell_quoted(text: &str) -> String {
     format!("'{}'", text.replace('\'', r"'\''"))
 }
 

@@ -6,20 +6,28 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 use upstream::http::Method;
 
-use super::agent_server::{AgentServer, Page};
-use super::failure::ApiResult;
-use super::task_id::TaskId;
+use crate::agent_server::{AgentServer, Page};
+use crate::failure::ApiResult;
+use crate::task_id::TaskId;
 
 /// Kinds of events.
-pub(crate) mod event_kind {
-    pub(crate) const ACTION: &str = "ActionEvent";
-    pub(crate) const OBSERVATION: &str = "ObservationEvent";
-    pub(crate) const RUN_ERROR: &str = "ConversationErrorEvent";
-    pub(crate) const TOOL_ERROR: &str = "AgentErrorEvent";
-    pub(crate) const INTERRUPT: &str = "InterruptEvent";
-    pub(crate) const PAUSED: &str = "PauseEvent";
-    pub(crate) const MESSAGE: &str = "MessageEvent";
-    pub(crate) const REJECTION: &str = "UserRejectObservation";
+pub mod event_kind {
+    /// The agent calls a tool.
+    pub const ACTION: &str = "ActionEvent";
+    /// The result of an action.
+    pub const OBSERVATION: &str = "ObservationEvent";
+    /// The error that ended a run.
+    pub const RUN_ERROR: &str = "ConversationErrorEvent";
+    /// The error of a tool, which goes to the model.
+    pub const TOOL_ERROR: &str = "AgentErrorEvent";
+    /// The agent was stopped at once.
+    pub const INTERRUPT: &str = "InterruptEvent";
+    /// The agent was stopped after a step.
+    pub const PAUSED: &str = "PauseEvent";
+    /// A message of the user or the agent.
+    pub const MESSAGE: &str = "MessageEvent";
+    /// The user has refused an action.
+    pub const REJECTION: &str = "UserRejectObservation";
 }
 
 /// Observations that are searched for the newest output of a command.
@@ -29,74 +37,87 @@ const ACTIONS_PER_PAGE: &str = "20";
 
 /// An event of any kind, with the fields that a summary needs.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Event {
-    pub(crate) id: String,
+pub struct Event {
+    /// Its id.
+    pub id: String,
     /// Local time of the agent server.
-    pub(crate) timestamp: String,
-    pub(crate) kind: String,
+    pub timestamp: String,
+    /// One of [`event_kind`], or another one.
+    pub kind: String,
+    /// Such as `agent` or `user`.
     #[serde(default)]
-    pub(crate) source: String,
-    pub(crate) tool_name: Option<String>,
+    pub source: String,
+    /// The tool of an action or observation.
+    pub tool_name: Option<String>,
     /// The model's description of an action, or `tool: {arguments}` if it gave none.
-    pub(crate) summary: Option<String>,
+    pub summary: Option<String>,
     /// The agent's message beside an action.
     #[serde(default)]
-    pub(crate) thought: Vec<TextPart>,
+    pub thought: Vec<TextPart>,
     /// The arguments of an action; `None` if they were invalid.
-    pub(crate) action: Option<Map<String, Value>>,
-    pub(crate) observation: Option<Observation>,
-    pub(crate) llm_message: Option<EventMessage>,
+    pub action: Option<Map<String, Value>>,
+    /// The result of an action.
+    pub observation: Option<Observation>,
+    /// The content of a message.
+    pub llm_message: Option<EventMessage>,
     /// The code of an error.
-    pub(crate) code: Option<String>,
-    pub(crate) rejection_reason: Option<String>,
+    pub code: Option<String>,
+    /// The user's reason for refusing an action.
+    pub rejection_reason: Option<String>,
 }
 
 /// The result of an action.
 #[derive(Debug, Deserialize)]
-pub(crate) struct Observation {
+pub struct Observation {
     pub(crate) kind: String,
-    pub(crate) exit_code: Option<i64>,
+    /// The exit code of a command.
+    pub exit_code: Option<i64>,
+    /// The action has failed.
     #[serde(default)]
-    pub(crate) is_error: bool,
+    pub is_error: bool,
+    /// The output.
     #[serde(default)]
-    pub(crate) content: Vec<TextPart>,
+    pub content: Vec<TextPart>,
 }
 
 /// A message from the user or the agent.
 #[derive(Debug, Deserialize)]
-pub(crate) struct EventMessage {
+pub struct EventMessage {
+    /// Its text.
     #[serde(default)]
-    pub(crate) content: Vec<TextPart>,
+    pub content: Vec<TextPart>,
 }
 
 /// The outcome of a command.
-pub(crate) struct CommandOutcome {
-    pub(crate) printed: String,
+pub struct CommandOutcome {
+    /// The output.
+    pub printed: String,
     /// `None` while it runs, or if the terminal did not tell.
-    pub(crate) exit_code: Option<i64>,
+    pub exit_code: Option<i64>,
 }
 
 /// A piece of text.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct TextPart {
+pub struct TextPart {
     /// Empty if the part is an image.
     #[serde(default)]
-    pub(crate) text: String,
+    pub text: String,
 }
 
 /// The error that ended a run.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct RunError {
+pub struct RunError {
     /// Such as `MaxIterationsReached`.
-    pub(crate) code: String,
-    pub(crate) classification: Option<Classification>,
+    pub code: String,
+    /// The agent server's classification, if it has one.
+    pub classification: Option<Classification>,
 }
 
 /// The agent server's classification of an error.
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Classification {
+pub struct Classification {
     /// Such as `auth` or `transient`.
-    pub(crate) kind: String,
+    pub kind: String,
 }
 
 /// The time of an event. Times of one server can be compared as text.
@@ -109,19 +130,19 @@ struct EventTime {
 
 impl AgentServer {
     /// Counts the messages of one `source`: `agent` or `user`.
-    pub(crate) async fn count_messages(&self, id: TaskId, source: &str) -> ApiResult<u64> {
+    pub async fn count_messages(&self, id: TaskId, source: &str) -> ApiResult<u64> {
         self.count(id, event_kind::MESSAGE, ("source", source))
             .await
     }
 
     /// Counts the actions.
-    pub(crate) async fn count_actions(&self, id: TaskId) -> ApiResult<u64> {
+    pub async fn count_actions(&self, id: TaskId) -> ApiResult<u64> {
         self.count(id, event_kind::ACTION, ("source", "agent"))
             .await
     }
 
     /// Counts the actions before `action`.
-    pub(crate) async fn count_before(&self, id: TaskId, action: &Event) -> ApiResult<u64> {
+    pub async fn count_before(&self, id: TaskId, action: &Event) -> ApiResult<u64> {
         let before = ("timestamp__lt", action.timestamp.as_str());
         self.count(id, event_kind::ACTION, before).await
     }
@@ -133,7 +154,7 @@ impl AgentServer {
     }
 
     /// The newest event of `kind`.
-    pub(crate) async fn last_event<T: DeserializeOwned>(
+    pub async fn last_event<T: DeserializeOwned>(
         &self,
         id: TaskId,
         kind: &str,
@@ -143,11 +164,7 @@ impl AgentServer {
     }
 
     /// The first page of the actions after `last`, oldest first.
-    pub(crate) async fn actions_after(
-        &self,
-        id: TaskId,
-        last: Option<&Event>,
-    ) -> ApiResult<Vec<Event>> {
+    pub async fn actions_after(&self, id: TaskId, last: Option<&Event>) -> ApiResult<Vec<Event>> {
         let since = last.map(|last| last.timestamp.as_str());
         let actions = self.events_since(id, event_kind::ACTION, since, ACTIONS_PER_PAGE);
         let mut actions: Vec<Event> = actions.await?;
@@ -160,13 +177,13 @@ impl AgentServer {
     }
 
     /// The time of the newest event of `kind`.
-    pub(crate) async fn last_time(&self, id: TaskId, kind: &str) -> ApiResult<Option<String>> {
+    pub async fn last_time(&self, id: TaskId, kind: &str) -> ApiResult<Option<String>> {
         let event: Option<EventTime> = self.last_event(id, kind).await?;
         Ok(event.map(|event| event.timestamp))
     }
 
     /// The time of the last restart of the agent server that interrupted a step.
-    pub(crate) async fn last_restart(&self, id: TaskId) -> ApiResult<Option<String>> {
+    pub async fn last_restart(&self, id: TaskId) -> ApiResult<Option<String>> {
         let event: Option<EventTime> = self.last_event(id, event_kind::TOOL_ERROR).await?;
         // Other errors of tools go to the model, and the run continues.
         let error = |event: &EventTime| event.error.as_str().map(str::to_owned);
@@ -176,7 +193,7 @@ impl AgentServer {
     }
 
     /// The outcome of the newest command.
-    pub(crate) async fn last_command(&self, id: TaskId) -> ApiResult<Option<CommandOutcome>> {
+    pub async fn last_command(&self, id: TaskId) -> ApiResult<Option<CommandOutcome>> {
         #[derive(Deserialize)]
         struct ObservationEvent {
             observation: Observation,
@@ -198,7 +215,7 @@ impl AgentServer {
 
     /// At most `limit` (100) events of `kind`, oldest first, starting at the time `since`. Includes
     /// the events of exactly that time.
-    pub(crate) async fn events_since<T: DeserializeOwned>(
+    pub async fn events_since<T: DeserializeOwned>(
         &self,
         id: TaskId,
         kind: &str,

@@ -3,7 +3,7 @@
 use std::fmt;
 use std::sync::{Mutex, PoisonError};
 
-use super::event_kind;
+use crate::event_kind;
 
 /// The oldest and the newest version that this server is tested with, without their last part.
 const OLDEST_TESTED: (u32, u32) = (1, 30);
@@ -27,10 +27,10 @@ const MODULES: [(&str, &[&str]); 5] = [
 
 /// The version that an agent server reports; `None` if it reports none.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct ServerVersion(Option<String>);
+pub struct ServerVersion(Option<String>);
 
 impl ServerVersion {
-    pub(super) fn new(reported: Option<String>) -> Self {
+    pub(crate) fn new(reported: Option<String>) -> Self {
         Self(reported)
     }
 
@@ -41,7 +41,7 @@ impl ServerVersion {
     }
 
     /// Says that this version is not tested; `None` if it is.
-    pub(crate) fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         let tested = |release| (OLDEST_TESTED..=NEWEST_TESTED).contains(&release);
         if self.release().is_some_and(tested) {
             return None;
@@ -55,7 +55,7 @@ impl ServerVersion {
 
     /// The name by which this version filters events of `kind`. Up to 1.46 at least it compares the
     /// whole name of the class, 1.58 knows both, and only the short name is documented.
-    pub(super) fn kind_filter(&self, kind: &str) -> String {
+    pub(crate) fn kind_filter(&self, kind: &str) -> String {
         let is_newer = self
             .release()
             .is_some_and(|release| release > NEWEST_TESTED);
@@ -78,15 +78,15 @@ impl fmt::Display for ServerVersion {
 
 /// The version that was read last; `None` before.
 #[derive(Debug, Default)]
-pub(super) struct KnownVersion(Mutex<Option<ServerVersion>>);
+pub(crate) struct KnownVersion(Mutex<Option<ServerVersion>>);
 
 impl KnownVersion {
-    pub(super) fn get(&self) -> Option<ServerVersion> {
+    pub(crate) fn get(&self) -> Option<ServerVersion> {
         let known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         known.clone()
     }
 
-    pub(super) fn set(&self, version: &ServerVersion) {
+    pub(crate) fn set(&self, version: &ServerVersion) {
         let mut known = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         if known.as_ref() != Some(version) {
             match version.warning() {

@@ -2,25 +2,25 @@
 //! sandbox of the task. The first response shows which of them is configured.
 
 use std::collections::HashMap;
+use std::io;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
-use mcp_serve::Secret;
-use upstream::http::Url;
+use upstream::http::{SetupError, Url};
 use uuid::Uuid;
 
-use super::agent_server::AgentServer;
-use super::app_server::{
+use crate::agent_server::AgentServer;
+use crate::app_server::{
     AppConversation, AppServer, NewAppConversation, SandboxStatus, StartStatus,
 };
-use super::failure::{ApiFailure, ApiResult, RequestTarget, SandboxProblem};
-use super::task_id::TaskId;
+use crate::failure::{ApiFailure, ApiResult, RequestTarget, SandboxProblem};
+use crate::task_id::TaskId;
 
 /// The time for which the address of a sandbox is cached.
 const CACHE_TTL: Duration = Duration::from_secs(20);
 
 /// The configured server.
-pub(crate) enum Backend {
+pub enum Backend {
     /// An agent server, which runs all tasks.
     Agent(AgentServer),
     /// An app server, which starts an agent server in a sandbox for each task.
@@ -29,7 +29,7 @@ pub(crate) enum Backend {
 
 /// The agent servers of all tasks.
 #[derive(Clone)]
-pub(crate) struct Servers(Arc<Inner>);
+pub struct Servers(Arc<Inner>);
 
 struct Inner {
     /// The configured server.
@@ -43,13 +43,17 @@ struct Inner {
 }
 
 impl Servers {
-    /// Does not connect.
+    /// The servers behind the one at `base`. Does not connect. `read_key` returns its API key; it is
+    /// called before each request, since the file of the key may change.
     ///
     /// # Errors
     /// `base` is not a usable URL.
-    pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
+    pub fn new(
+        base: Url,
+        read_key: impl Fn() -> io::Result<Option<String>> + Send + Sync + 'static,
+    ) -> Result<Self, SetupError> {
         Ok(Self(Arc::new(Inner {
-            configured: AgentServer::new(base, key)?,
+            configured: AgentServer::new(base, Arc::new(read_key))?,
             is_app: OnceLock::new(),
             sandboxes: Mutex::default(),
             starts: Mutex::default(),
@@ -57,7 +61,7 @@ impl Servers {
     }
 
     /// The configured server.
-    pub(crate) async fn backend(&self) -> ApiResult<Backend> {
+    pub async fn backend(&self) -> ApiResult<Backend> {
         let configured = &self.0.configured;
         let app = AppServer::new(configured);
         let is_app = match self.0.is_app.get() {
@@ -82,7 +86,7 @@ impl Servers {
     ///
     /// # Errors
     /// An app server is configured.
-    pub(crate) async fn shared_agent(&self) -> ApiResult<AgentServer> {
+    pub async fn shared_agent(&self) -> ApiResult<AgentServer> {
         match self.backend().await? {
             Backend::Agent(server) => Ok(server),
             Backend::App(_) => Err(ApiFailure::SandboxesOnly),
@@ -93,7 +97,7 @@ impl Servers {
     ///
     /// # Errors
     /// The task does not exist, or its sandbox does not run.
-    pub(crate) async fn for_task(&self, id: TaskId) -> ApiResult<AgentServer> {
+    pub async fn for_task(&self, id: TaskId) -> ApiResult<AgentServer> {
         let app = match self.backend().await? {
             Backend::Agent(server) => return Ok(server),
             Backend::App(app) => app,
@@ -144,7 +148,7 @@ impl Servers {
     }
 
     /// Starts a task in a sandbox.
-    pub(crate) async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
+    pub async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
         lock(&self.0.starts).remove(&new.id);
         let start = app.start(new).await?;
         lock(&self.0.starts).insert(new.id, start.id);
@@ -152,7 +156,7 @@ impl Servers {
     }
 
     /// Requests that the sandbox of a task resumes, if it is paused. Does not wait for it.
-    pub(crate) async fn resume_sandbox(&self, id: TaskId) -> ApiResult<()> {
+    pub async fn resume_sandbox(&self, id: TaskId) -> ApiResult<()> {
         let Backend::App(app) = self.backend().await? else {
             return Ok(());
         };
@@ -166,7 +170,7 @@ impl Servers {
     }
 
     /// Removes a task from the cache.
-    pub(crate) fn evict(&self, id: TaskId) {
+    pub fn evict(&self, id: TaskId) {
         lock(&self.0.sandboxes).remove(&id);
         lock(&self.0.starts).remove(&id);
     }
@@ -175,7 +179,7 @@ impl Servers {
     ///
     /// # Errors
     /// The server does not answer, or another program does: the failure names it.
-    pub(crate) async fn check(&self) -> ApiResult<()> {
+    pub async fn check(&self) -> ApiResult<()> {
         match self.backend().await? {
             Backend::App(app) => app.count().await.map(drop),
             Backend::Agent(server) => server.check().await,
@@ -187,8 +191,8 @@ impl Servers {
 fn address(conversation: AppConversation) -> Option<AgentServer> {
     let url = conversation.conversation_url?;
     let (base, _) = url.rsplit_once("/api/conversations/")?;
-    let key = Secret::new(conversation.session_api_key, None);
-    AgentServer::new(base.parse().ok()?, key).ok()
+    let key = conversation.session_api_key.filter(|key| !key.is_empty());
+    AgentServer::new(base.parse().ok()?, Arc::new(move || Ok(key.clone()))).ok()
 }
 
 fn lock<T>(mutex: &Mutex<T>) -> std::sync::MutexGuard<'_, T> {

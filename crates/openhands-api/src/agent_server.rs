@@ -4,48 +4,51 @@ use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::ensure;
-use mcp_serve::Secret;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use upstream::http::header::HeaderMap;
 use upstream::http::{
-    Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, StatusCode,
-    Upgraded, Url,
+    Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, SetupError,
+    StatusCode, Upgraded, Url,
 };
 
-use super::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
-use super::task_id::TaskId;
-use super::version::{KnownVersion, ServerVersion};
+use crate::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
+use crate::task_id::TaskId;
+use crate::version::{KnownVersion, ServerVersion};
 
 /// The header that carries the API key.
 const KEY_HEADER: &str = "X-Session-API-Key";
 /// Timeout of calls that only read. They take milliseconds, unless many agents are being set up.
 const READ_TIMEOUT: Duration = Duration::from_secs(10);
 /// The largest response seen is a conversation with about a hundred model calls, below 1 MB.
-pub(super) const MAX_BODY: usize = 8 * 1024 * 1024;
+pub(crate) const MAX_BODY: usize = 8 * 1024 * 1024;
 
 static PROFILE: ServiceProfile = ServiceProfile {
-    user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
+    user_agent: concat!("openhands-mcp-server/", env!("CARGO_PKG_VERSION")),
     timeout: READ_TIMEOUT,
     max_body: MAX_BODY,
     wording: WORDING,
 };
 
+/// Reads the API key before each request, since its file may change; `None` if none is needed.
+pub(crate) type ReadKey = Arc<dyn Fn() -> io::Result<Option<String>> + Send + Sync>;
+
 /// A client of an agent server: its address, its API key, its version.
 #[derive(Clone)]
-pub(crate) struct AgentServer {
+pub struct AgentServer {
     http: Client,
-    key: Arc<Secret>,
-    pub(super) version: Arc<KnownVersion>,
+    read_key: ReadKey,
+    pub(crate) version: Arc<KnownVersion>,
 }
 
 /// One page of a list, and the cursor of the next one.
 #[derive(Deserialize)]
-pub(crate) struct Page<T> {
-    pub(crate) items: Vec<T>,
-    pub(crate) next_page_id: Option<String>,
+pub struct Page<T> {
+    /// The items of this page.
+    pub items: Vec<T>,
+    /// The cursor of the next page; `None` on the last one.
+    pub next_page_id: Option<String>,
 }
 
 impl AgentServer {
@@ -53,61 +56,53 @@ impl AgentServer {
     ///
     /// # Errors
     /// `base` is not a usable URL.
-    pub(crate) fn new(base: Url, key: Secret) -> anyhow::Result<Self> {
-        ensure!(
-            matches!(base.scheme(), "http" | "https") && base.has_host(),
-            "OPENHANDS_URL must look like http://127.0.0.1:8000"
-        );
-        ensure!(
-            base.username().is_empty() && base.password().is_none(),
-            "OPENHANDS_URL must not contain a password: put the key into OPENHANDS_API_KEY"
-        );
+    pub(crate) fn new(base: Url, read_key: ReadKey) -> Result<Self, SetupError> {
         Ok(Self {
             http: Client::new(base, &PROFILE)?,
-            key: Arc::new(key),
+            read_key,
             version: Arc::default(),
         })
     }
 
     /// The address, safe to show.
-    pub(super) fn address(&self) -> &str {
+    pub(crate) fn address(&self) -> &str {
         self.http.address()
     }
 
-    pub(super) fn key(&self) -> io::Result<Option<String>> {
-        self.key.get()
+    pub(crate) fn key(&self) -> io::Result<Option<String>> {
+        (self.read_key)()
     }
 
     /// A request with the API key. The segments of `path` are escaped.
-    pub(super) fn request(&self, method: Method, path: &[&str]) -> Request {
+    pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
         let request = self.open_request(method, path);
-        request.with_http(|http| http.credential(KEY_HEADER, self.key.get()))
+        request.with_http(|http| http.credential(KEY_HEADER, self.key()))
     }
 
     /// A request without the API key, for endpoints that need none.
-    pub(super) fn open_request(&self, method: Method, path: &[&str]) -> Request {
+    pub(crate) fn open_request(&self, method: Method, path: &[&str]) -> Request {
         let http = self.http.request(method, path.iter().copied());
         Request { http, target: None }
     }
 
     /// A request that carries the API key as a bearer token, too: the OpenHands cloud wants it there.
-    pub(super) fn bearer_request(&self, method: Method, path: &[&str]) -> Request {
-        let bearer = self.key.get();
+    pub(crate) fn bearer_request(&self, method: Method, path: &[&str]) -> Request {
+        let bearer = self.key();
         let bearer = bearer.map(|key| key.map(|key| format!("Bearer {key}")));
         let request = self.request(method, path);
         request.with_http(|http| http.credential("Authorization", bearer))
     }
 
-    pub(super) fn get(&self, path: &[&str]) -> Request {
+    pub(crate) fn get(&self, path: &[&str]) -> Request {
         self.request(Method::GET, path)
     }
 
-    pub(super) fn post(&self, path: &[&str]) -> Request {
+    pub(crate) fn post(&self, path: &[&str]) -> Request {
         self.request(Method::POST, path)
     }
 
     /// A request for one conversation; `rest` follows its id in the path.
-    pub(super) fn task_request(&self, method: Method, id: TaskId, rest: &[&str]) -> Request {
+    pub(crate) fn task_request(&self, method: Method, id: TaskId, rest: &[&str]) -> Request {
         let id_text = id.to_string();
         let mut path = vec!["api", "conversations", &*id_text];
         path.extend(rest);
@@ -118,7 +113,7 @@ impl AgentServer {
 
 /// A request that is not sent yet.
 #[must_use]
-pub(super) struct Request {
+pub(crate) struct Request {
     http: HttpRequest,
     /// The object that a 404 reports as missing.
     target: Option<RequestTarget>,
@@ -131,55 +126,55 @@ impl Request {
     }
 
     /// Adds query parameters, which are escaped.
-    pub(super) fn query(self, query: &[(&str, &str)]) -> Self {
+    pub(crate) fn query(self, query: &[(&str, &str)]) -> Self {
         self.with_http(|http| http.query(query))
     }
 
     /// Adds a JSON body.
-    pub(super) fn json(self, body: &Value) -> Self {
+    pub(crate) fn json(self, body: &Value) -> Self {
         self.with_http(|http| http.body(body))
     }
 
     /// Adds headers or a body of another kind.
-    pub(super) fn with(self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
+    pub(crate) fn with(self, change: impl FnOnce(RequestBuilder) -> RequestBuilder) -> Self {
         self.with_http(|http| http.with(change))
     }
 
     /// Sets the timeout, from the connection to the last byte.
-    pub(super) fn timeout(self, timeout: Duration) -> Self {
+    pub(crate) fn timeout(self, timeout: Duration) -> Self {
         self.with_http(|http| http.timeout(timeout))
     }
 
     /// Reports a 404 as the absence of `target`.
-    pub(super) fn with_target(mut self, target: RequestTarget) -> Self {
+    pub(crate) fn with_target(mut self, target: RequestTarget) -> Self {
         self.target = Some(target);
         self
     }
 
     /// Sends it and parses the response as JSON.
-    pub(super) async fn send<T: DeserializeOwned>(self) -> ApiResult<T> {
+    pub(crate) async fn send<T: DeserializeOwned>(self) -> ApiResult<T> {
         self.send_for_status().await.map(|(_, body)| body)
     }
 
     /// Sends it and discards the response body.
-    pub(super) async fn run(self) -> ApiResult<()> {
+    pub(crate) async fn run(self) -> ApiResult<()> {
         self.send::<IgnoredAny>().await.map(drop)
     }
 
     /// Sends it and returns the status, too, where there is more than one kind of success.
-    pub(super) async fn send_for_status<T: DeserializeOwned>(self) -> ApiResult<(StatusCode, T)> {
+    pub(crate) async fn send_for_status<T: DeserializeOwned>(self) -> ApiResult<(StatusCode, T)> {
         let response = self.send_for_bytes().await?;
         Ok((response.status, response.json()?))
     }
 
     /// Sends it and returns the body as bytes.
-    pub(super) async fn send_for_bytes(self) -> ApiResult<Response> {
+    pub(crate) async fn send_for_bytes(self) -> ApiResult<Response> {
         let sent = self.http.send().await.map_err(ApiFailure::from);
         sent.map_err(|failure| failure.with_target(self.target))
     }
 
     /// Sends it and switches to another protocol: the response headers and the connection.
-    pub(super) async fn upgrade(self) -> ApiResult<(HeaderMap, Upgraded)> {
+    pub(crate) async fn upgrade(self) -> ApiResult<(HeaderMap, Upgraded)> {
         Ok(self.http.upgrade().await?)
     }
 }
@@ -203,7 +198,7 @@ impl AgentServer {
     }
 
     /// The version that was read last.
-    pub(crate) async fn known_version(&self) -> ApiResult<ServerVersion> {
+    pub async fn known_version(&self) -> ApiResult<ServerVersion> {
         match self.version.get() {
             Some(known) => Ok(known),
             None => self.read_version().await,
@@ -211,7 +206,7 @@ impl AgentServer {
     }
 
     /// The value of the `kind` parameter for events of `kind`.
-    pub(super) async fn kind_filter(&self, kind: &str) -> ApiResult<String> {
+    pub(crate) async fn kind_filter(&self, kind: &str) -> ApiResult<String> {
         Ok(self.known_version().await?.kind_filter(kind))
     }
 }
@@ -227,7 +222,7 @@ mod tests {
         // The system accepts the connection, but the test does not read from it.
         let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
         let url = format!("http://{}", listener.local_addr().unwrap());
-        let server = AgentServer::new(url.parse().unwrap(), Secret::new(None, None)).unwrap();
+        let server = AgentServer::new(url.parse().unwrap(), Arc::new(|| Ok(None))).unwrap();
         let request = server.get(&["x"]).timeout(Duration::from_millis(50));
         let failure = request.send::<Value>().await.unwrap_err();
         assert!(failure.is_transient() && failure.is_ambiguous());

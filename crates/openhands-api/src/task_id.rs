@@ -12,7 +12,7 @@ use uuid::Uuid;
 )]
 #[serde(try_from = "String")]
 #[schemars(with = "String", inline, description = "")]
-pub(crate) struct TaskId(Uuid);
+pub struct TaskId(Uuid);
 
 /// The namespace in which the keys of callers are hashed. It keeps their ids apart from all other
 /// version 5 UUIDs.
@@ -20,12 +20,12 @@ const NAMESPACE: Uuid = Uuid::from_u128(0x8f1d_52c1_6c0f_4b0e_9a57_0d41_e2c6_93b
 
 impl TaskId {
     /// A new id.
-    pub(crate) fn random() -> Self {
+    pub fn random() -> Self {
         Self(Uuid::new_v4())
     }
 
     /// The id for a caller's key. It is the same after every restart.
-    pub(crate) fn from_key(key: &str) -> Self {
+    pub fn from_key(key: &str) -> Self {
         Self(Uuid::new_v5(&NAMESPACE, key.as_bytes()))
     }
 }

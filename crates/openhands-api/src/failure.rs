@@ -7,7 +7,7 @@ use serde::Deserialize;
 use serde_json::Value;
 use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, StatusCode};
 
-use super::task_id::TaskId;
+use crate::task_id::TaskId;
 
 /// The message if another program answers.
 const OTHER_PROGRAM: &str = "The OpenHands agent server at {address} answers, but not as an agent \
@@ -18,7 +18,7 @@ const NO_ANSWER: &str = "The OpenHands agent server at {address} does not answer
 const NO_KEY: &str = "The key of the OpenHands agent server cannot be read (yet): check \
     OPENHANDS_API_KEY_FILE.";
 
-pub(super) const WORDING: FailureTexts = FailureTexts {
+pub(crate) const WORDING: FailureTexts = FailureTexts {
     unreachable: NO_ANSWER,
     interrupted: NO_ANSWER,
     timeout: "The OpenHands agent server at {address} did not answer within {seconds} s. Try again \
@@ -54,11 +54,11 @@ pub(super) const WORDING: FailureTexts = FailureTexts {
 };
 
 /// The result of a call to the agent server or the app server.
-pub(crate) type ApiResult<T> = Result<T, ApiFailure>;
+pub type ApiResult<T> = Result<T, ApiFailure>;
 
 /// The failure of a call to the agent server or the app server.
 #[derive(Debug)]
-pub(crate) enum ApiFailure {
+pub enum ApiFailure {
     /// The request was not sent, or its response is an error or unreadable.
     Http(HttpFailure),
     /// The object in the request's path does not exist.
@@ -79,7 +79,8 @@ pub(crate) enum ApiFailure {
 
 /// An object that a request names in its path.
 #[derive(Debug)]
-pub(crate) enum RequestTarget {
+pub enum RequestTarget {
+    /// A task, by its id.
     Task(TaskId),
     /// An agent profile, by its name.
     Profile(String),
@@ -87,7 +88,7 @@ pub(crate) enum RequestTarget {
 
 /// The reason why the agent server in the sandbox of a task does not run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum SandboxProblem {
+pub enum SandboxProblem {
     /// The sandbox is starting.
     Starting,
     /// The sandbox is paused and can be resumed.
@@ -108,7 +109,7 @@ impl From<HttpFailure> for ApiFailure {
 
 impl ApiFailure {
     /// The failure for a task that does not exist.
-    pub(crate) fn absent(id: TaskId) -> Self {
+    pub fn absent(id: TaskId) -> Self {
         Self::Absent(RequestTarget::Task(id))
     }
 
@@ -129,12 +130,12 @@ impl ApiFailure {
     }
 
     /// Returns true if the agent server says that the path does not exist.
-    pub(crate) fn is_not_found(&self) -> bool {
+    pub fn is_not_found(&self) -> bool {
         self.explained_status() == Some(StatusCode::NOT_FOUND)
     }
 
     /// Converts a 404 to the absence of `target`.
-    pub(super) fn with_target(self, target: Option<RequestTarget>) -> Self {
+    pub(crate) fn with_target(self, target: Option<RequestTarget>) -> Self {
         match target {
             Some(target) if self.is_not_found() => Self::Absent(target),
             _ => self,
@@ -142,12 +143,12 @@ impl ApiFailure {
     }
 
     /// Returns true if the task certainly does not exist.
-    pub(crate) fn is_unknown_task(&self) -> bool {
+    pub fn is_unknown_task(&self) -> bool {
         matches!(self, Self::Absent(RequestTarget::Task(_)))
     }
 
     /// The reason why the sandbox of the task does not run, if that is the failure.
-    pub(crate) fn sandbox_problem(&self) -> Option<SandboxProblem> {
+    pub fn sandbox_problem(&self) -> Option<SandboxProblem> {
         match self {
             Self::SandboxDown(_, sandbox) => Some(*sandbox),
             _ => None,
@@ -155,7 +156,7 @@ impl ApiFailure {
     }
 
     /// Returns true if the API key is missing or wrong.
-    pub(super) fn is_unauthorized(&self) -> bool {
+    pub(crate) fn is_unauthorized(&self) -> bool {
         let status = self.explained_status();
         matches!(
             status,
@@ -164,32 +165,32 @@ impl ApiFailure {
     }
 
     /// Returns true if the agent server has reached its limit of running tasks.
-    pub(crate) fn is_full(&self) -> bool {
+    pub fn is_full(&self) -> bool {
         self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
     }
 
     /// Returns true if the state of the conversation does not allow the request.
-    pub(crate) fn is_conflict(&self) -> bool {
+    pub fn is_conflict(&self) -> bool {
         self.explained_status() == Some(StatusCode::CONFLICT)
     }
 
     /// Returns true if the agent server refuses the path or the body of the request.
-    pub(crate) fn is_bad_request(&self) -> bool {
+    pub fn is_bad_request(&self) -> bool {
         self.explained_status() == Some(StatusCode::BAD_REQUEST)
     }
 
     /// Returns true if no response came in time.
-    pub(crate) fn is_timeout(&self) -> bool {
+    pub fn is_timeout(&self) -> bool {
         matches!(self, Self::Http(failure) if failure.is_timeout())
     }
 
     /// Returns true if the file has no bytes in the requested range.
-    pub(super) fn is_range_not_satisfiable(&self) -> bool {
+    pub(crate) fn is_range_not_satisfiable(&self) -> bool {
         self.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE)
     }
 
     /// Returns true if an agent server would not answer this request like that.
-    pub(super) fn is_other_program(&self) -> bool {
+    pub(crate) fn is_other_program(&self) -> bool {
         let Self::Http(failure) = self else {
             return false;
         };
@@ -200,7 +201,7 @@ impl ApiFailure {
     }
 
     /// Returns true if a retry may help: the agent server is restarting, busy or stalled.
-    pub(crate) fn is_transient(&self) -> bool {
+    pub fn is_transient(&self) -> bool {
         match self {
             Self::Http(failure) => failure.is_transient(),
             Self::NoAnswer => true,
@@ -209,7 +210,7 @@ impl ApiFailure {
     }
 
     /// Returns true if the request may have been carried out although no response came.
-    pub(crate) fn is_ambiguous(&self) -> bool {
+    pub fn is_ambiguous(&self) -> bool {
         matches!(self, Self::Http(failure) if failure.is_ambiguous())
     }
 }
@@ -326,6 +327,6 @@ const NO_MODEL: &str = "OpenHands has no model to work with, so no task was star
     agent profile that has one with OPENHANDS_AGENT_PROFILE.";
 
 /// The error if no model is set up in OpenHands.
-pub(super) fn no_model() -> ToolError {
+pub(crate) fn no_model() -> ToolError {
     ToolError::conflict(NO_MODEL)
 }

@@ -5,15 +5,15 @@ use serde::de::IgnoredAny;
 use serde_json::Value;
 use upstream::http::Method;
 
-use super::agent_server::AgentServer;
-use super::failure::{ApiFailure, ApiResult};
+use crate::agent_server::AgentServer;
+use crate::failure::{ApiFailure, ApiResult};
 
 impl AgentServer {
     /// Sends the cheapest request that needs the API key.
     ///
     /// # Errors
     /// The agent server does not answer, or another program does: the failure names it.
-    pub(super) async fn check(&self) -> ApiResult<()> {
+    pub(crate) async fn check(&self) -> ApiResult<()> {
         match self.count_all().await {
             Err(failure) if failure.is_other_program() && self.is_v0().await => {
                 return Err(ApiFailure::V0(self.address().to_owned()));

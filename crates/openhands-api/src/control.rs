@@ -5,10 +5,10 @@ use std::time::Duration;
 use serde_json::json;
 use upstream::http::Method;
 
-use super::agent_server::{AgentServer, Request};
-use super::conversations::message;
-use super::failure::ApiResult;
-use super::task_id::TaskId;
+use crate::agent_server::{AgentServer, Request};
+use crate::conversations::message;
+use crate::failure::ApiResult;
+use crate::task_id::TaskId;
 
 /// The agent server waits up to 5 s until the interrupted step ends.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
@@ -21,7 +21,7 @@ const DELETE_TIMEOUT: Duration = Duration::from_secs(15);
 impl AgentServer {
     /// Adds a user message to the conversation. With `run` the agent starts at once; an agent server
     /// that is full keeps the message, too.
-    pub(crate) async fn prompt(&self, id: TaskId, text: &str, run: bool) -> ApiResult<()> {
+    pub async fn prompt(&self, id: TaskId, text: &str, run: bool) -> ApiResult<()> {
         let mut body = message(text);
         body["run"] = json!(run);
         let timeout = if run { STEP_TIMEOUT } else { INTERRUPT_TIMEOUT };
@@ -30,23 +30,23 @@ impl AgentServer {
     }
 
     /// Runs the agent. An agent that waits for a confirmation takes this as the confirmation.
-    pub(crate) async fn run(&self, id: TaskId) -> ApiResult<()> {
+    pub async fn run(&self, id: TaskId) -> ApiResult<()> {
         self.command(id, &["run"], INTERRUPT_TIMEOUT).run().await
     }
 
     /// Stops the agent after the current step.
-    pub(crate) async fn pause(&self, id: TaskId) -> ApiResult<()> {
+    pub async fn pause(&self, id: TaskId) -> ApiResult<()> {
         self.command(id, &["pause"], STEP_TIMEOUT).run().await
     }
 
     /// Stops the agent and its current command at once.
-    pub(crate) async fn interrupt(&self, id: TaskId) -> ApiResult<()> {
+    pub async fn interrupt(&self, id: TaskId) -> ApiResult<()> {
         let request = self.command(id, &["interrupt"], INTERRUPT_TIMEOUT);
         request.run().await
     }
 
     /// Allows or refuses the action that the agent wants to take. A refused agent stops.
-    pub(crate) async fn respond(&self, id: TaskId, accept: bool, reason: &str) -> ApiResult<()> {
+    pub async fn respond(&self, id: TaskId, accept: bool, reason: &str) -> ApiResult<()> {
         let path = ["events", "respond_to_confirmation"];
         let request = self.command(id, &path, INTERRUPT_TIMEOUT);
         let body = json!({"accept": accept, "reason": reason});
@@ -54,7 +54,7 @@ impl AgentServer {
     }
 
     /// Deletes the conversation. Its directory stays.
-    pub(crate) async fn delete(&self, id: TaskId) -> ApiResult<()> {
+    pub async fn delete(&self, id: TaskId) -> ApiResult<()> {
         let request = self.task_request(Method::DELETE, id, &[]);
         request.timeout(DELETE_TIMEOUT).run().await
     }

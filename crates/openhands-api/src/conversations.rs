@@ -8,12 +8,12 @@ use serde_json::{Map, Value, json};
 use upstream::http::{Method, StatusCode};
 use upstream::time::{Timestamp, parse_timestamp};
 
-use super::agent_server::{AgentServer, Page};
-use super::failure::ApiResult;
-use super::task_id::TaskId;
+use crate::agent_server::{AgentServer, Page};
+use crate::failure::ApiResult;
+use crate::task_id::TaskId;
 
 /// The tags of a conversation, by name.
-pub(crate) type Tags = BTreeMap<String, String>;
+pub type Tags = BTreeMap<String, String>;
 
 /// Creating a conversation sets up the agent and its tools: the first one took 4 s on a busy machine.
 const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -23,22 +23,26 @@ const COST_UNITS: f64 = 1e6;
 
 /// A conversation (`ConversationInfo`).
 #[derive(Debug, Clone, Deserialize)]
-pub(crate) struct Conversation {
-    pub(crate) execution_status: Execution,
+pub struct Conversation {
+    /// The state of its agent.
+    pub execution_status: Execution,
     /// The limit of steps in one run.
-    pub(crate) max_iterations: Option<u32>,
+    pub max_iterations: Option<u32>,
+    /// Its tags.
     #[serde(default)]
-    pub(crate) tags: Tags,
+    pub tags: Tags,
+    /// Its directory.
     #[serde(default)]
-    pub(crate) workspace: Workspace,
+    pub workspace: Workspace,
+    /// Its usage of models.
     #[serde(default)]
-    pub(crate) stats: Stats,
+    pub stats: Stats,
     /// RFC 3339, UTC.
     #[serde(default)]
-    pub(crate) created_at: String,
+    pub created_at: String,
     /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
-    pub(crate) updated_at: String,
+    pub updated_at: String,
     launched_agent_profile: Option<LaunchedProfile>,
 }
 
@@ -49,13 +53,13 @@ struct LaunchedProfile {
 
 impl Conversation {
     /// The id of the agent profile that it was started with.
-    pub(crate) fn profile(&self) -> Option<&str> {
+    pub fn profile(&self) -> Option<&str> {
         let launched = self.launched_agent_profile.as_ref()?;
         Some(&launched.agent_profile_id)
     }
 
     /// The time from its creation to its last event, in seconds.
-    pub(crate) fn seconds(&self) -> Option<u64> {
+    pub fn seconds(&self) -> Option<u64> {
         let [created, updated] = [&self.created_at, &self.updated_at].map(|at| parse_timestamp(at));
         Some(
             updated?
@@ -67,50 +71,56 @@ impl Conversation {
     }
 
     /// The time of the last event, or now.
-    pub(crate) fn last_event_at(&self) -> Timestamp {
+    pub fn last_event_at(&self) -> Timestamp {
         parse_timestamp(&self.updated_at).unwrap_or_else(Timestamp::now)
     }
 }
 
 /// A conversation in a list.
 #[derive(Debug, Deserialize)]
-pub(crate) struct ListedConversation {
-    pub(crate) id: TaskId,
-    pub(crate) title: Option<String>,
+pub struct ListedConversation {
+    /// The id of the task.
+    pub id: TaskId,
+    /// The title that OpenHands gave it.
+    pub title: Option<String>,
     /// RFC 3339, UTC.
-    pub(crate) created_at: String,
-    /// RFC 3339, UTC.
+    pub created_at: String,
+    /// The time of the last event: RFC 3339, UTC.
     #[serde(default)]
-    pub(crate) updated_at: String,
-    pub(crate) execution_status: Execution,
+    pub updated_at: String,
+    /// The state of its agent.
+    pub execution_status: Execution,
+    /// Its tags.
     #[serde(default)]
-    pub(crate) tags: Tags,
+    pub tags: Tags,
+    /// Its directory.
     #[serde(default)]
-    pub(crate) workspace: Workspace,
+    pub workspace: Workspace,
+    /// Its usage of models.
     #[serde(default)]
-    pub(crate) stats: Stats,
+    pub stats: Stats,
 }
 
 /// The workspace of a conversation.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct Workspace {
+pub struct Workspace {
     /// Absolute, on the machine of the agent server.
     #[serde(default)]
-    pub(crate) working_dir: String,
+    pub working_dir: String,
 }
 
 /// The usage of a conversation.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub(crate) struct Stats {
+pub struct Stats {
     #[serde(default)]
     usage_to_metrics: BTreeMap<String, Metrics>,
 }
 
 /// The usage of one model.
 #[derive(Debug, Clone, Default, Deserialize)]
-pub(super) struct Metrics {
+pub(crate) struct Metrics {
     #[serde(default)]
-    pub(super) accumulated_cost: f64,
+    pub(crate) accumulated_cost: f64,
     #[serde(default)]
     model_name: String,
     accumulated_token_usage: Option<TokenUsage>,
@@ -134,19 +144,19 @@ impl Metrics {
 impl Stats {
     /// The cost of all models together, in US dollars. OpenHands adds binary fractions, so it is
     /// rounded.
-    pub(crate) fn cost(&self) -> f64 {
+    pub fn cost(&self) -> f64 {
         let metrics = self.usage_to_metrics.values();
         let cost: f64 = metrics.map(|metrics| metrics.accumulated_cost).sum();
         (cost * COST_UNITS).round() / COST_UNITS
     }
 
     /// The tokens of all models together, read and written.
-    pub(crate) fn tokens(&self) -> u64 {
+    pub fn tokens(&self) -> u64 {
         self.usage_to_metrics.values().map(Metrics::tokens).sum()
     }
 
     /// The model with the most tokens.
-    pub(crate) fn model(&self) -> Option<&str> {
+    pub fn model(&self) -> Option<&str> {
         let metrics = self.usage_to_metrics.values();
         let used = metrics.filter(|metrics| metrics.tokens() > 0);
         let model = used.max_by_key(|metrics| metrics.tokens())?;
@@ -157,14 +167,22 @@ impl Stats {
 /// `ConversationExecutionStatus`.
 #[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Execution {
+pub enum Execution {
+    /// The agent was not started yet, or has answered a message.
     Idle,
+    /// The agent works.
     Running,
+    /// The agent was stopped.
     Paused,
+    /// The agent waits until its next action is allowed or refused.
     WaitingForConfirmation,
+    /// The agent says that it is done.
     Finished,
+    /// The run ended with an error.
     Error,
+    /// The agent repeats itself.
     Stuck,
+    /// The conversation is being deleted.
     Deleting,
     /// A status of a later version.
     #[serde(other)]
@@ -173,7 +191,7 @@ pub(crate) enum Execution {
 
 impl Execution {
     /// Returns true if the agent does not run and can be started.
-    pub(crate) fn is_stopped(self) -> bool {
+    pub fn is_stopped(self) -> bool {
         matches!(
             self,
             Self::Idle | Self::Paused | Self::Finished | Self::Error | Self::Stuck
@@ -183,44 +201,46 @@ impl Execution {
 
 /// The request to create a conversation.
 #[derive(Clone, Copy)]
-pub(crate) struct NewConversation<'a> {
+pub struct NewConversation<'a> {
     /// Chosen by us, which makes the request safe to repeat.
-    pub(crate) id: TaskId,
+    pub id: TaskId,
     /// The id of an agent profile.
-    pub(crate) agent_profile: &'a str,
+    pub agent_profile: &'a str,
     /// Absolute, on the machine of the agent server.
-    pub(crate) working_dir: &'a str,
-    pub(crate) tags: &'a Tags,
-    pub(crate) max_iterations: u32,
-    pub(crate) confirmation: Option<ConfirmationPolicy>,
+    pub working_dir: &'a str,
+    /// Its tags.
+    pub tags: &'a Tags,
+    /// The limit of steps in one run.
+    pub max_iterations: u32,
+    /// The actions that need a confirmation; `None` for none.
+    pub confirmation: Option<ConfirmationPolicy>,
     /// A plugin that gives the agent more tools.
-    pub(crate) plugin: Option<&'a Plugin>,
+    pub plugin: Option<&'a Plugin>,
     /// With a prompt the agent starts at once.
-    pub(crate) prompt: Option<&'a str>,
+    pub prompt: Option<&'a str>,
 }
 
 /// The actions for which the agent waits for a confirmation.
 #[derive(Clone, Copy)]
-pub(crate) enum ConfirmationPolicy {
+pub enum ConfirmationPolicy {
+    /// All actions.
     AlwaysConfirm,
+    /// Actions that the model finds risky.
     ConfirmRisky,
 }
 
 /// A plugin of a conversation. Holds secrets, so it has no `Debug`.
-pub(crate) struct Plugin {
+pub struct Plugin {
     /// Absolute, on the machine of the agent server.
-    pub(crate) directory: String,
+    pub directory: String,
     /// Secrets of the conversation, by the names that the plugin refers to.
-    pub(crate) secrets: Map<String, Value>,
+    pub secrets: Map<String, Value>,
 }
 
 impl AgentServer {
     /// Creates a conversation. Returns it and true if it is new. If the id exists already, returns
     /// that conversation and does not run the prompt again. A refusal leaves nothing behind.
-    pub(crate) async fn create(
-        &self,
-        new: &NewConversation<'_>,
-    ) -> ApiResult<(Conversation, bool)> {
+    pub async fn create(&self, new: &NewConversation<'_>) -> ApiResult<(Conversation, bool)> {
         let mut body = json!({
             "conversation_id": new.id,
             "agent_profile_id": new.agent_profile,
@@ -255,12 +275,12 @@ impl AgentServer {
     }
 
     /// Reads the conversation.
-    pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Conversation> {
+    pub async fn conversation(&self, id: TaskId) -> ApiResult<Conversation> {
         self.task_request(Method::GET, id, &[]).send().await
     }
 
     /// A page of the conversations in state `execution`, or of all; newest first, at most 100.
-    pub(crate) async fn conversations(
+    pub async fn conversations(
         &self,
         execution: Option<Execution>,
         limit: u32,
@@ -276,13 +296,13 @@ impl AgentServer {
     }
 
     /// Replaces the tags of the conversation. Waits until the current step has ended.
-    pub(crate) async fn set_tags(&self, id: TaskId, tags: &Tags) -> ApiResult<()> {
+    pub async fn set_tags(&self, id: TaskId, tags: &Tags) -> ApiResult<()> {
         let request = self.task_request(Method::PATCH, id, &[]);
         request.json(&json!({"tags": tags})).run().await
     }
 
     /// The last message of the agent, or an empty text.
-    pub(crate) async fn final_response(&self, id: TaskId) -> ApiResult<String> {
+    pub async fn final_response(&self, id: TaskId) -> ApiResult<String> {
         #[derive(Deserialize)]
         struct FinalResponse {
             response: String,
@@ -292,7 +312,7 @@ impl AgentServer {
     }
 
     /// Switches the conversation to the model of this profile, with the key in that profile.
-    pub(crate) async fn use_model(&self, id: TaskId, llm_profile: &str) -> ApiResult<()> {
+    pub async fn use_model(&self, id: TaskId, llm_profile: &str) -> ApiResult<()> {
         let path = ["api", "conversations", &id.to_string(), "switch_profile"];
         let body = json!({"profile_name": llm_profile});
         self.post(&path).json(&body).run().await
@@ -300,7 +320,7 @@ impl AgentServer {
 
     /// Copies the conversation, with its history, to the new id `copy`. The copy works in the same
     /// directory. It does not get the key of the model.
-    pub(crate) async fn fork(&self, id: TaskId, copy: TaskId, tags: &Tags) -> ApiResult<()> {
+    pub async fn fork(&self, id: TaskId, copy: TaskId, tags: &Tags) -> ApiResult<()> {
         let request = self.task_request(Method::POST, id, &["fork"]);
         let request = request.json(&json!({"id": copy, "tags": tags}));
         request.timeout(CREATE_TIMEOUT).run().await
@@ -308,6 +328,6 @@ impl AgentServer {
 }
 
 /// A user message with this text.
-pub(super) fn message(text: &str) -> Value {
+pub(crate) fn message(text: &str) -> Value {
     json!({"role": "user", "content": [{"type": "text", "text": text}]})
 }

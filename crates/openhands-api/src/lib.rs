@@ -1,0 +1,37 @@
+//! Client of OpenHands: its agent servers (`/api`) and the V1 app server (`/api/v1`), as far as
+//! `openhands-mcp-server` uses them.
+//!
+//! [`Servers`] finds the agent server of a task; [`AgentServer`] has the calls: conversations, events,
+//! the event socket, agent profiles, files and shell scripts. A task is a conversation, and a
+//! [`TaskId`] its id; more of tasks, their state and their limits is in the server.
+//!
+//! Every call has a timeout and reads a bounded body. Every failure is an [`ApiFailure`], which is
+//! converted to a `ToolError` in one place, with a text for callers of the server's tools.
+
+mod agent_server;
+mod app_server;
+mod control;
+mod conversations;
+mod events;
+mod failure;
+mod files;
+mod probe;
+mod profiles;
+mod servers;
+mod shell;
+mod socket;
+mod task_id;
+mod version;
+
+pub use agent_server::AgentServer;
+pub use app_server::{AppConversation, AppServer, NewAppConversation, SandboxStatus};
+pub use conversations::{
+    ConfirmationPolicy, Conversation, Execution, ListedConversation, NewConversation, Plugin, Tags,
+};
+pub use events::{Event, RunError, TextPart, event_kind};
+pub use failure::{ApiFailure, ApiResult, SandboxProblem};
+pub use profiles::AgentProfile;
+pub use servers::{Backend, Servers};
+pub use shell::{ScriptOutput, shell_quoted};
+pub use socket::EventSocket;
+pub use task_id::TaskId;
