@@ -12,6 +12,7 @@ mod write;
 use std::time::Duration;
 
 use mcp_serve::Secret;
+use n8n_workflow::{Id, Workflow, WorkflowRow};
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
@@ -19,17 +20,14 @@ use serde_json::value::RawValue;
 use tokio::sync::OnceCell;
 use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile, StatusCode};
 
-use crate::id::Id;
 use crate::policy::Policy;
 
 use shared::{Shared, SharedAnswer};
 
-pub(crate) use execution::{Execution, ExecutionFilter, Status};
+pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::N8nFailure;
 pub(crate) use shared::SharedFailure;
-pub(crate) use workflow::{
-    Definition, Node, UNKNOWN_CURSOR, Workflow, WorkflowFilter, WorkflowRow,
-};
+pub(crate) use workflow::{UNKNOWN_CURSOR, WorkflowFilter};
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);

@@ -9,6 +9,7 @@ use std::time::Duration;
 use mcp_client::{CallToolResult, Client, ClientInfo, Endpoint, Error, Options};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
+use n8n_workflow::Id;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
@@ -17,10 +18,9 @@ use tokio::time::{Instant, sleep};
 use upstream::http::{Url, display_url, join_path};
 use upstream::text::first_line;
 
-use crate::id::Id;
 use crate::pending::Pending;
 use crate::production_url::{ACTIVATION_INTERVAL, ACTIVATION_TIMEOUT};
-use crate::trigger::StartMethod;
+use crate::start_method::StartMethod;
 
 use features::{EXECUTE, McpFeatures, TEST};
 

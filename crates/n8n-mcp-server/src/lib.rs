@@ -1,39 +1,33 @@
 //! MCP server for [n8n](https://n8n.io): lists workflows and really runs them.
 //!
 //! n8n's public API cannot run a workflow by its id. So `run_workflow` reads the workflow, chooses a
-//! trigger that this server can start (`trigger`), and starts it (`run`) through its production URL
+//! trigger that this server can start (`start_method`), and starts it (`run`) through its production URL
 //! or through n8n's built-in MCP server. The answer holds the id of the execution in n8n; this
-//! server stores no state.
+//! server stores no state. What needs no n8n (workflows, their checks, the data of executions) is in the
+//! crate `n8n-workflow`.
 //!
 //! * `service`: one n8n, with clients of its REST API (`api`), its `production_url`s and its
 //!   `builtin_mcp` server.
-//! * `trigger`: the triggers of a workflow and how to start each; pure.
+//! * `start_method`: how this server can start a trigger.
 //! * `run`: request, plan, start, watch.
-//! * `workflow`: drafts of workflows, changed and checked; pure.
-//! * `trace`: the nodes of an execution, and the cause of a failure; pure.
-//! * `risk`: risky nodes of a workflow; pure.
 //! * `policy`: the operator's restrictions.
 //! * `workflow_tools`: workflows that are tools themselves.
 //! * `tools`, `resources`, `prompts`: the interface of the server.
 
 mod api;
 mod builtin_mcp;
-mod id;
 mod options;
 mod pending;
 mod policy;
 mod production_url;
 mod prompts;
 mod resources;
-mod risk;
 mod run;
 mod service;
+mod start_method;
 mod tools;
-mod trace;
-mod trigger;
 mod variant_name;
 mod webhook_credentials;
-mod workflow;
 mod workflow_tools;
 
 use std::sync::Arc;

@@ -8,9 +8,7 @@
 use std::str::FromStr;
 
 use mcp_core::tool::ToolError;
-
-use crate::api::Workflow;
-use crate::id::Id;
+use n8n_workflow::{Id, Workflow};
 
 /// The tag of workflows that were written through this server and not reviewed since.
 pub(crate) const REVIEW_TAG: &str = "mcp-review";

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
+use n8n_workflow::Id;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -12,9 +13,8 @@ use upstream::http::multipart::{Form, Part};
 use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
 use upstream::text::truncate;
 
-use crate::id::Id;
 use crate::pending::Pending;
-use crate::trigger::StartMethod;
+use crate::start_method::StartMethod;
 use crate::webhook_credentials::WebhookCredentials;
 
 /// The header with our request id. The trigger saves it, so that it identifies the execution.

@@ -2,16 +2,15 @@
 
 use mcp_core::prompt::{Prompt, PromptMessage, PromptSet};
 use mcp_core::tool::{Call, Content, ToolError};
+use n8n_workflow::risk::risks;
+use n8n_workflow::{Id, Node};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::json;
 use upstream::redact::Redactor;
 
-use crate::api::Node;
-use crate::id::Id;
 use crate::policy::REVIEW_TAG;
 use crate::resources::{execution_ids, workflow_ids};
-use crate::risk::risks;
 use crate::service::N8n;
 use crate::tools::executions::explain;
 

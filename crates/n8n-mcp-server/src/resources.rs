@@ -10,13 +10,13 @@ use std::time::Duration;
 
 use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, Tool as _, ToolError, ToolErrorKind};
+use n8n_workflow::Id;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::poll::{self, Backoff, PollTarget};
 use upstream::resource::from_tool;
 
 use crate::api::ExecutionFilter;
-use crate::id::Id;
 use crate::service::N8n;
 use crate::tools::{GetExecution, GetWorkflow, ListWorkflows};
 

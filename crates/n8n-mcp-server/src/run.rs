@@ -30,12 +30,12 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use n8n_workflow::Id;
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
-use crate::id::Id;
 use crate::service::N8n;
-use crate::trigger::StartMethod;
+use crate::start_method::StartMethod;
 
 pub(crate) use outcome::{Run, RunStatus};
 pub(crate) use output::OutputSelection;

@@ -9,7 +9,7 @@ use upstream::redact::Redactor;
 use crate::api::Api;
 use crate::builtin_mcp::BuiltinMcp;
 use crate::production_url::ProductionUrls;
-use crate::trigger::Access;
+use crate::start_method::Access;
 
 /// One n8n: its API, its production URLs and its built-in MCP server.
 pub struct N8n {

@@ -7,10 +7,9 @@ use std::collections::HashMap;
 
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
+use n8n_workflow::Node;
 use serde::Deserialize;
 use upstream::http::RequestBuilder;
-
-use crate::api::Node;
 
 /// The configured credentials, by their names or ids in n8n.
 #[derive(Default)]

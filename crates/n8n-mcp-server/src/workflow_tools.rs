@@ -11,9 +11,9 @@ use std::time::Duration;
 
 use mcp_core::server::{Server, ServerItems};
 use mcp_core::tool::{Tool as _, ToolError};
+use n8n_workflow::Workflow;
 use upstream::poll::Backoff;
 
-use crate::api::Workflow;
 use crate::service::N8n;
 use crate::tools::RunWorkflow;
 

@@ -4,59 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::{Execution, Id};
+use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
-use serde::{Deserialize, Serialize};
+use serde_json::json;
 use serde_json::value::RawValue;
-use serde_json::{Value, json};
 use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method};
 
 use super::shared::SharedAnswer;
 use super::{Api, N8nFailure as _, Page};
-use crate::id::Id;
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
 /// busy with it.
 const PAGE_SPACING: Duration = Duration::from_millis(10);
-/// The year that n8n writes for "until it is resumed".
-const FOREVER: &str = "3000-";
-
-#[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
-pub(crate) struct Execution {
-    pub(crate) id: Id,
-    pub(crate) status: Status,
-    pub(crate) workflow_id: Option<Id>,
-    /// n8n's word for the kind of its trigger.
-    pub(crate) mode: Option<String>,
-    pub(crate) started_at: Option<String>,
-    pub(crate) stopped_at: Option<String>,
-    /// The execution that it retries; n8n 1 writes a number.
-    pub(crate) retry_of: Option<Value>,
-    wait_till: Option<String>,
-    /// The data of its nodes; only if it was requested.
-    pub(crate) data: Option<Box<RawValue>>,
-    /// The workflow as it was.
-    pub(crate) workflow_data: Option<Box<RawValue>>,
-    /// `data` was left out for its size.
-    #[serde(default)]
-    pub(crate) data_too_large_to_display: bool,
-}
-
-#[derive(Clone, Copy, Debug, Deserialize, PartialEq, Eq)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Status {
-    New,
-    Running,
-    Waiting,
-    Success,
-    Error,
-    Crashed,
-    Canceled,
-    /// `unknown`, or a state that this version does not know.
-    #[serde(other)]
-    Unknown,
-}
 
 /// The query of a list of executions.
 #[derive(Clone, Default, PartialEq, Eq, Hash, Serialize)]
@@ -85,27 +46,6 @@ impl ExecutionFilter {
             limit,
             ..Self::default()
         }
-    }
-}
-
-impl Status {
-    pub(crate) fn has_ended(self) -> bool {
-        !matches!(self, Self::New | Self::Running | Self::Waiting)
-    }
-}
-
-impl Execution {
-    pub(crate) fn retried_id(&self) -> Option<String> {
-        Some(match self.retry_of.as_ref()? {
-            Value::String(id) => id.clone(),
-            other => other.to_string(),
-        })
-    }
-
-    /// True if it waits without a time limit, until a person resumes it.
-    pub(crate) fn waits_for_person(&self) -> bool {
-        let until = self.wait_till.as_deref().unwrap_or_default();
-        self.status == Status::Waiting && until.starts_with(FOREVER)
     }
 }
 

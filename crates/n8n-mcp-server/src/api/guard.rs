@@ -7,12 +7,12 @@ use mcp_core::tool::{
     ToolError,
     ToolErrorKind::{Forbidden, NotFound},
 };
+use n8n_workflow::draft::{Draft, called_workflows};
+use n8n_workflow::{Execution, Id, Workflow};
 
-use super::workflow::Tag;
-use super::{Api, Execution, Workflow};
-use crate::id::Id;
+use super::Api;
+use super::write::TagRow;
 use crate::policy::{REVIEW_TAG, not_open};
-use crate::workflow::{Draft, called_workflows};
 
 /// Workflows that n8n is asked for at the same time.
 const MAX_LOOKUPS: usize = 8;
@@ -121,7 +121,7 @@ impl Api {
         if !self.policy.requires_review {
             return Ok(());
         }
-        let tags: Vec<Tag> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
+        let tags: Vec<TagRow> = self.get(&["workflows", id.as_str(), "tags"], &[]).await?;
         let mut names: Vec<String> = tags.into_iter().map(|tag| tag.name).collect();
         if names.iter().any(|name| name == REVIEW_TAG) {
             return Ok(());

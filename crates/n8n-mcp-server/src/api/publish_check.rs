@@ -6,17 +6,17 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::check::Finding;
+use n8n_workflow::draft::Draft;
+use n8n_workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
+use n8n_workflow::{Id, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use tokio::sync::Mutex;
 use upstream::http::Method;
 use upstream::time::since;
 
-use super::{Api, N8nFailure as _, Page, Workflow};
-use crate::id::Id;
-use crate::workflow::Draft;
-use crate::workflow::findings::Finding;
-use crate::workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
+use super::{Api, N8nFailure as _, Page};
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;

@@ -4,17 +4,17 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::draft::{Draft, FEWER_FIELDS, FieldSet};
+use n8n_workflow::publish_check::hide_names;
+use n8n_workflow::{Id, Workflow};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method, StatusCode};
 
-use super::{Api, N8nFailure as _, Workflow};
-use crate::id::Id;
+use super::{Api, N8nFailure as _};
 use crate::policy::NEW_IS_CLOSED;
-use crate::workflow::publish_check::hide_names;
-use crate::workflow::{Draft, FEWER_FIELDS, FieldSet};
 
 /// Leaves the last version of an active workflow live (n8n 2).
 const DRAFT_ONLY: [(&str, &str); 1] = [("publishIfActive", "false")];
@@ -29,9 +29,9 @@ const MAX_TAG_PAGES: usize = 8;
 
 /// A tag with its id.
 #[derive(Clone, Deserialize)]
-struct TagRow {
+pub(super) struct TagRow {
     id: String,
-    name: String,
+    pub(super) name: String,
 }
 
 impl Api {

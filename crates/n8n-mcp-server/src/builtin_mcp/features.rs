@@ -6,11 +6,11 @@
 use std::collections::HashSet;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::Id;
 use serde_json::{Value, json};
 
 use super::{McpInputs, McpRequest};
-use crate::id::Id;
-use crate::trigger::StartMethod;
+use crate::start_method::StartMethod;
 
 pub(super) const EXECUTE: &str = "execute_workflow";
 pub(super) const TEST: &str = "test_workflow";

@@ -1,9 +1,8 @@
 //! The executions that n8n keeps of a workflow, by its settings.
 
+use n8n_workflow::node_type::last_part;
+use n8n_workflow::{Node, Workflow};
 use serde_json::Value;
-
-use crate::api::{Node, Workflow};
-use crate::workflow::last_part;
 
 /// Whether n8n may keep the executions of a workflow. Without a setting the instance decides, which
 /// keeps all unless its operator has changed that.

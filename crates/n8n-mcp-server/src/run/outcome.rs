@@ -1,5 +1,7 @@
 //! The outcome of a run: status, output, error.
 
+use n8n_workflow::trace::ResultData;
+use n8n_workflow::{Execution, Id, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
@@ -8,11 +10,8 @@ use upstream::redact::Redactor;
 use super::kept::Kept;
 use super::output::OutputSelection;
 use super::response::WebhookResponse;
-use crate::api::{Execution, Status};
-use crate::id::Id;
 use crate::production_url::{REQUEST_ID, UrlReply};
-use crate::trace::ResultData;
-use crate::trigger::StartMethod;
+use crate::start_method::StartMethod;
 
 /// A run of a workflow.
 #[derive(Debug, Default, Serialize, JsonSchema)]

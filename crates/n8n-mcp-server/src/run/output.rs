@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
+use n8n_workflow::trace::{ItemLimits, shortened};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 use upstream::text::fitting;
-
-use crate::trace::{ItemLimits, shortened};
 
 /// Bytes of JSON; about 2,000 tokens.
 const MAX_OUTPUT: usize = 8 * 1024;

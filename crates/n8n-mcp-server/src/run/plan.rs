@@ -6,12 +6,13 @@ mod parameters;
 mod tests;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::Workflow;
+use n8n_workflow::trigger::{Trigger, TriggerKind, triggers};
 use serde_json::{Map, Value};
 
-use crate::api::Workflow;
 use crate::builtin_mcp::McpRequest;
 use crate::production_url::UrlRequest;
-use crate::trigger::{Access, StartMethod, Trigger, TriggerKind, triggers};
+use crate::start_method::{Access, StartMethod};
 use crate::variant_name::variant_name;
 
 use form::form_request;
@@ -80,7 +81,7 @@ impl RunPlan {
             }
         };
         if let Start::Url(request) = &mut start {
-            request.credential = trigger.credential(access).map(str::to_owned);
+            request.credential = access.credential(trigger).map(str::to_owned);
         }
         let trigger = trigger.node.name.clone();
         Ok(Self { trigger, start })
@@ -108,8 +109,8 @@ fn named<'a>(
             names(all.iter())
         ))
     })?;
-    let way = trigger
-        .way(access)
+    let way = access
+        .way(trigger)
         .map_err(|reason| ToolError::conflict(closed(trigger, &reason)))?;
     Ok((trigger, way))
 }
@@ -121,8 +122,8 @@ fn best<'a>(
 ) -> Result<(&'a Trigger<'a>, StartMethod), ToolError> {
     let (mut open, mut reasons) = (Vec::new(), String::new());
     for trigger in all {
-        match trigger.way(access) {
-            Ok(way) => open.push((trigger.rank(way), trigger, way)),
+        match access.way(trigger) {
+            Ok(way) => open.push((way.rank(trigger.kind), trigger, way)),
             Err(reason) => {
                 reasons.push(' ');
                 reasons.push_str(&closed(trigger, &reason));

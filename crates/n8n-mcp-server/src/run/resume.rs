@@ -5,6 +5,9 @@ use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
+use n8n_workflow::trace::ResultData;
+use n8n_workflow::trigger::fields_of;
+use n8n_workflow::{Execution, Id, Node, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value};
 use tokio::time::{Instant, sleep};
@@ -17,12 +20,9 @@ use super::outcome::Run;
 use super::plan::{form_body, webhook_body};
 use super::search::Search;
 use super::watch::ExecutionWatch;
-use crate::api::{Execution, Node, Workflow};
-use crate::id::Id;
 use crate::production_url::{UrlAnswer, UrlRequest};
 use crate::service::N8n;
-use crate::trace::ResultData;
-use crate::trigger::{StartMethod, fields_of};
+use crate::start_method::StartMethod;
 
 /// The time within which n8n shows that an execution goes on.
 const RESUME_TIMEOUT: Duration = Duration::from_secs(3);

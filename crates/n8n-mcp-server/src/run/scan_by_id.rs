@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use futures_util::future::join_all;
+use n8n_workflow::{Execution, Id};
 use serde_json::value::RawValue;
 use upstream::http::HttpFailure;
 use upstream::time::{Timestamp, before, parse_timestamp};
 
 use super::search::{Search, newest};
-use crate::api::{Execution, N8nFailure as _};
-use crate::id::Id;
+use crate::api::N8nFailure as _;
 use crate::production_url::REQUEST_ID;
 
 const CONCURRENT_LOOKUPS: u64 = 10;

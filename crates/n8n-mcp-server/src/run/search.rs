@@ -7,13 +7,13 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use n8n_workflow::{Execution, Id};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
 use tokio::time::Instant;
 
-use crate::api::{Api, Execution, ExecutionFilter, SharedFailure};
-use crate::id::Id;
+use crate::api::{Api, ExecutionFilter, SharedFailure};
 use crate::production_url::REQUEST_ID;
 
 /// Page size and most pages of each list; a tenth of the pages if the newest execution before the

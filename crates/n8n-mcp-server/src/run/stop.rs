@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
+use n8n_workflow::Id;
 use tokio::time::{sleep, timeout};
 
 use super::outcome::Run;
 use super::search::{RUNNING_FIRST, Search};
-use crate::id::Id;
 
 /// The limit of stopping while the client waits …
 const STOP_TIMEOUT: Duration = Duration::from_millis(1_800);

@@ -5,6 +5,7 @@ use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::{Execution, Id, Status};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::http::HttpFailure;
 
@@ -13,9 +14,8 @@ use super::kept::Kept;
 use super::outcome::Run;
 use super::scan_by_id::ScanResult;
 use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
-use crate::api::{Execution, SharedFailure, Status};
+use crate::api::SharedFailure;
 use crate::builtin_mcp::McpStart;
-use crate::id::Id;
 use crate::pending::Pending;
 use crate::production_url::{UrlAnswer, UrlReply};
 use crate::service::N8n;

@@ -1,6 +1,7 @@
 //! Lists, changes and deletes objects in n8n's collections.
 
 use mcp_core::tool::{Bounded, Call, ToolError};
+use n8n_workflow::Id;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
@@ -8,7 +9,6 @@ use serde_json::Value;
 use upstream::http::{HttpFailure, Method};
 
 use crate::api::{N8nFailure as _, Page};
-use crate::id::Id;
 use crate::service::N8n;
 
 /// Page size of every list.

@@ -9,9 +9,8 @@ mod retry;
 mod stop_delete;
 
 use mcp_core::tool::{ToolError, Toolset};
+use n8n_workflow::{Execution, Id};
 
-use crate::api::Execution;
-use crate::id::Id;
 use crate::service::N8n;
 
 pub(crate) use explain::explain;

@@ -5,7 +5,6 @@ mod get;
 mod list;
 mod packages;
 mod search;
-mod types;
 
 use mcp_core::tool::{ToolError, Toolset};
 use serde_json::Value;

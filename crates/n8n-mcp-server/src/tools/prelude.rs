@@ -1,6 +1,7 @@
 //! The imports that every tool needs.
 
 pub(crate) use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError, Toolset};
+pub(crate) use n8n_workflow::Id;
 pub(crate) use schemars::JsonSchema;
 pub(crate) use serde::de::IgnoredAny;
 pub(crate) use serde::{Deserialize, Serialize};
@@ -8,5 +9,4 @@ pub(crate) use serde_json::{Map, Value, json};
 pub(crate) use upstream::http::Method;
 
 pub(in crate::tools) use super::collection::{Collection, Deleted, Limit, refusal};
-pub(crate) use crate::id::Id;
 pub(crate) use crate::service::N8n;

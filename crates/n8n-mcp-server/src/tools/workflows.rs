@@ -10,11 +10,10 @@ mod validate;
 mod verdict;
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::draft::{Draft, DraftError};
+use n8n_workflow::{Id, Workflow};
 
-use crate::api::Workflow;
-use crate::id::Id;
 use crate::service::N8n;
-use crate::workflow::Draft;
 
 pub(crate) use authoring::authoring;
 pub(crate) use get::GetWorkflow;
@@ -23,5 +22,9 @@ pub(crate) use list::ListWorkflows;
 
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
     let (workflow, whole) = n8n.api.workflow_as(id).await?;
-    Ok((workflow, Draft::read(whole)?))
+    Ok((workflow, Draft::read(whole).map_err(impossible)?))
+}
+
+fn impossible(error: DraftError) -> ToolError {
+    ToolError::invalid_argument(error.to_string())
 }

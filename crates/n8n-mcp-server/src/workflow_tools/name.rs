@@ -60,7 +60,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::id::Id;
+    use n8n_workflow::Id;
 
     fn tool(id: &str, title: &str) -> ToolSpec {
         ToolSpec {

@@ -6,18 +6,16 @@ use std::time::Duration;
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Output, Tool as _, ToolDefinition, ToolError, ToolFuture,
 };
+use n8n_workflow::trigger::{Trigger, parameters_in_note, parameters_of, triggers, without_code};
+use n8n_workflow::{Id, Node, Workflow};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use upstream::text::one_line;
 
-use crate::api::{Node, Workflow};
-use crate::id::Id;
 use crate::run::{OutputSelection, Run, RunRequest, run};
 use crate::service::N8n;
+use crate::start_method::{Access, StartMethod};
 use crate::tools::RunWorkflow;
-use crate::trigger::{
-    Access, StartMethod, Trigger, parameters_in_note, parameters_of, triggers, without_code,
-};
 use crate::variant_name::variant_name;
 
 /// Short, since every turn of a conversation costs its tokens.
@@ -45,10 +43,10 @@ pub(super) fn tool_spec(workflow: &Workflow, access: &Access) -> Option<ToolSpec
     let all = triggers(workflow);
     let startable = all
         .iter()
-        .filter_map(|trigger| Some((trigger, trigger.way(access).ok()?)));
+        .filter_map(|trigger| Some((trigger, access.way(trigger).ok()?)));
     // A test is not a run.
     let real = startable.filter(|(_, way)| *way != StartMethod::McpTest);
-    let (trigger, _) = real.min_by_key(|(trigger, way)| trigger.rank(*way))?;
+    let (trigger, _) = real.min_by_key(|(trigger, way)| way.rank(trigger.kind))?;
     let notes: Vec<&str> = workflow.live_nodes().iter().filter_map(note).collect();
     let input = notes.iter().find_map(|note| parameters_in_note(note));
     Some(ToolSpec {

@@ -3,6 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
+use n8n_workflow::trigger::{FormField, FormFieldKind, Trigger};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
@@ -10,7 +11,7 @@ use upstream::http::multipart::Part;
 
 use super::parameters::{as_text, url_request};
 use crate::production_url::{Body, FormFile, FormValue, UrlRequest};
-use crate::trigger::{FormField, FormFieldKind, StartMethod, Trigger};
+use crate::start_method::StartMethod;
 
 /// The request that a browser sends for the form with these parameters in its fields.
 pub(super) fn form_request(

@@ -1,12 +1,13 @@
 //! Builds requests with the caller's parameters for webhooks, chats and n8n's MCP server.
 
 use mcp_core::tool::ToolError;
+use n8n_workflow::trigger::{FormField, FormFieldKind, Trigger, TriggerKind};
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
 use crate::builtin_mcp::{McpInputs, McpRequest};
 use crate::production_url::{Body, REQUEST_ID, UrlRequest};
-use crate::trigger::{FormField, FormFieldKind, StartMethod, Trigger, TriggerKind};
+use crate::start_method::StartMethod;
 use crate::variant_name::variant_name;
 
 pub(super) fn url_request(

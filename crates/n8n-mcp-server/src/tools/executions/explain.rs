@@ -1,13 +1,14 @@
 //! `explain_execution`
 
+use n8n_workflow::draft::called_ids;
+use n8n_workflow::trace::{Cause, Loss, NodeFailure, Trace, find_failure, find_loss};
+use n8n_workflow::{Execution, Node, Status, Workflow};
 use upstream::time::parse_timestamp;
 
 use super::find;
-use crate::api::{Execution, ExecutionFilter, Node, Status, Workflow};
+use crate::api::ExecutionFilter;
 use crate::run::RunStatus;
 use crate::tools::prelude::*;
-use crate::trace::{Cause, Loss, NodeFailure, Trace, find_failure, find_loss};
-use crate::workflow::called_ids;
 
 /// Sub-workflows of sub-workflows that are followed.
 const MAX_DEPTH: usize = 5;

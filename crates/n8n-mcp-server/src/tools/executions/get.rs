@@ -1,9 +1,10 @@
 //! `get_execution`
 
+use n8n_workflow::trace::{NodeFailure, NodeRow, NodeSelection, Trace, find_failure, node_rows};
+
 use super::find;
 use crate::run::{OutputSelection, Run};
 use crate::tools::prelude::*;
-use crate::trace::{NodeFailure, NodeRow, NodeSelection, Trace, find_failure, node_rows};
 
 /// Items per node that `summary` and `full` show by default.
 const DEFAULT_SUMMARY_ITEMS: u32 = 2;

@@ -1,9 +1,10 @@
 //! `list_executions`
 
+use n8n_workflow::Execution;
 use upstream::http::HttpFailure;
 use upstream::time::{Since, Timestamp, parse_timestamp};
 
-use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
+use crate::api::{ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
 use crate::run::RunStatus;
 use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;

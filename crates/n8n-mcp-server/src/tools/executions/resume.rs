@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use n8n_workflow::{Status, Workflow};
+
 use super::find;
-use crate::api::{Status, Workflow};
 use crate::run::{OutputSelection, Resumption, Run};
 use crate::tools::prelude::*;
 

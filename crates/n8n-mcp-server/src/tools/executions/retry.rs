@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use n8n_workflow::{Execution, Status};
+
 use super::find;
-use crate::api::{Execution, ExecutionFilter, N8nFailure as _, Status};
+use crate::api::{ExecutionFilter, N8nFailure as _};
 use crate::run::{OutputSelection, Run};
 use crate::tools::prelude::*;
 

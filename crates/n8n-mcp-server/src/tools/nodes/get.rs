@@ -1,14 +1,13 @@
 //! `get_node`
 
+use n8n_workflow::connections::connection_kind;
+use n8n_workflow::node_type::{NodeDefinition, NodeProperty, last_part, output_names};
+use n8n_workflow::trigger::TriggerKind;
 use upstream::text::truncate;
 
 use super::call_node_tool;
 use super::search;
-use super::types::{NodeProperty, parse};
 use crate::tools::prelude::*;
-use crate::workflow::check::is_trigger_type;
-use crate::workflow::last_part;
-use crate::workflow::{connection_kind, output_names};
 
 /// Bytes; about 8,000 tokens.
 const MAX_DEFINITION: usize = 32 * 1024;
@@ -115,7 +114,7 @@ impl Tool for GetNode {
 impl GetNode {
     fn read(self, mut text: String) -> NodeDescription {
         let mut node = self.bare();
-        let definition = parse(&text);
+        let definition = NodeDefinition::parse(&text);
         node.version = definition.version;
         if self.full || definition.properties.is_empty() {
             text.truncate(text.floor_char_boundary(MAX_DEFINITION));
@@ -159,7 +158,7 @@ impl NodeDescription {
         let provided = provided.map(|(_, key)| connection_kind(key));
         let is_tool = name.ends_with("Tool") || (is_ai && name.starts_with("tool"));
         let provided = provided.or_else(|| is_tool.then(|| connection_kind("tools")));
-        if provided.is_none() && !is_trigger_type(&self.r#type) {
+        if provided.is_none() && TriggerKind::from_type(&self.r#type).is_none() {
             self.inputs.push("main".to_owned());
         }
         self.inputs.extend(attached);

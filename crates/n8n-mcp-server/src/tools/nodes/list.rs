@@ -1,10 +1,11 @@
 //! `list_nodes`
 
+use n8n_workflow::node_type::last_part;
+use n8n_workflow::trigger::TriggerKind;
+
 use super::call_node_tool;
 use super::search::{FoundNode, MAX_FOUND_PER_QUERY, parse, truncated_queries};
 use crate::tools::prelude::*;
-use crate::workflow::check::is_trigger_type;
-use crate::workflow::last_part;
 
 /// Searches that one call may hold.
 const MAX_SEARCHES: usize = 10;
@@ -86,7 +87,7 @@ fn note(truncated: &[&str]) -> Option<String> {
 impl Category {
     fn contains(self, kind: &str) -> bool {
         let name = last_part(kind);
-        let is_trigger = is_trigger_type(kind);
+        let is_trigger = TriggerKind::from_type(kind).is_some();
         let is_tool = name.ends_with("Tool") || name.starts_with("tool");
         let is_ai = kind.contains("langchain");
         match self {

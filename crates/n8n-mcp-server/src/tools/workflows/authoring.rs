@@ -1,13 +1,13 @@
 //! The toolset `authoring`: writing workflows, each after checking it.
 
-use super::load;
+use n8n_workflow::Workflow;
+use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
+use n8n_workflow::draft::{Draft, Operation, apply, name_of, restore};
+
 use super::validate::ValidateWorkflow;
 use super::verdict::judge;
-use crate::api::Workflow;
+use super::{impossible, load};
 use crate::tools::prelude::*;
-use crate::workflow::check::NO_TRIGGER;
-use crate::workflow::findings::{Finding, Severity};
-use crate::workflow::{Draft, Operation, apply, name_of, restore};
 
 pub(crate) fn authoring() -> Toolset<N8n> {
     Toolset::new()
@@ -154,7 +154,7 @@ impl Tool for EditWorkflow {
         }
         let (id, version) = (&self.workflow_id, self.version.as_deref());
         let (current, before) = load_for_change(n8n, id, version).await?;
-        let draft = apply(&before, self.operations)?;
+        let draft = apply(&before, self.operations).map_err(impossible)?;
         let change = Some((&current, &before));
         let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
@@ -210,7 +210,7 @@ impl Tool for CreateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let mut draft = Draft::read(members_of(&self))?;
+        let mut draft = Draft::read(members_of(&self)).map_err(impossible)?;
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
@@ -256,7 +256,7 @@ impl Tool for UpdateWorkflow {
                 *given = old;
             }
         }
-        let mut draft = Draft::read(self.workflow)?;
+        let mut draft = Draft::read(self.workflow).map_err(impossible)?;
         restore(&mut draft, &redacted(n8n, &before), &before);
         let change = Some((&current, &before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;

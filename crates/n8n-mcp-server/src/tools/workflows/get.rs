@@ -1,10 +1,12 @@
 //! `get_workflow`
 
-use crate::api::{Definition, Node, Workflow};
+use n8n_workflow::connections::{Connection, MAIN, parse_connections};
+use n8n_workflow::node_type::runs_code;
+use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
+use n8n_workflow::{Definition, Node, Workflow};
+
+use crate::start_method::Access;
 use crate::tools::prelude::*;
-use crate::trigger::{Access, Trigger, TriggerKind, parameters_of, triggers};
-use crate::workflow::check::runs_code;
-use crate::workflow::{Connection, MAIN, parse_connections};
 
 /// One workflow: its nodes, how they are connected, and how each trigger can be run.
 #[derive(Deserialize, JsonSchema)]
@@ -135,7 +137,7 @@ fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
 }
 
 fn summary(trigger: &Trigger<'_>, access: &Access) -> TriggerSummary {
-    let way = trigger.way(access);
+    let way = access.way(trigger);
     let webhook = (trigger.kind == TriggerKind::Webhook).then(|| trigger.webhook().ok());
     let webhook = webhook.flatten();
     TriggerSummary {

@@ -1,6 +1,7 @@
 //! The toolset `lifecycle`: activating, tagging, archiving and deleting workflows.
 
-use crate::api::Workflow;
+use n8n_workflow::Workflow;
+
 use crate::tools::prelude::*;
 
 /// The limit of n8n for the name of a tag.

@@ -1,6 +1,8 @@
 //! `list_workflows`
 
-use crate::api::{WorkflowFilter, WorkflowRow};
+use n8n_workflow::WorkflowRow;
+
+use crate::api::WorkflowFilter;
 use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;
 

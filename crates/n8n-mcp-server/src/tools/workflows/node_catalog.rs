@@ -3,13 +3,13 @@
 
 use std::collections::{BTreeMap, HashSet};
 
+use n8n_workflow::check::{Finding, Findings, Severity};
+use n8n_workflow::connections::{connection_kind, parse_connections};
+use n8n_workflow::draft::{Draft, name_of, short_type, type_of};
 use serde_json::{Map, Value, json};
 
 use crate::builtin_mcp::structured;
 use crate::service::N8n;
-use crate::workflow::findings::{Finding, Findings, Severity};
-use crate::workflow::short_type;
-use crate::workflow::{Draft, connection_kind, name_of, parse_connections, type_of};
 
 const TYPES_TOOL: &str = "get_node_types";
 const CONFIG_TOOL: &str = "validate_node_config";

@@ -1,10 +1,11 @@
 //! `validate_workflow`
 
-use super::load;
+use n8n_workflow::check::{Finding, Severity};
+use n8n_workflow::draft::Draft;
+
 use super::verdict::{Verdict, judge};
+use super::{impossible, load};
 use crate::tools::prelude::*;
-use crate::workflow::Draft;
-use crate::workflow::findings::{Finding, Severity};
 
 /// A model would not read more.
 const MAX_FINDINGS: usize = 50;
@@ -54,7 +55,7 @@ impl Tool for ValidateWorkflow {
                     Some(id) => load(n8n, &id).await.ok(),
                     None => None,
                 };
-                let draft = Draft::read(given)?;
+                let draft = Draft::read(given).map_err(impossible)?;
                 let before = old.as_ref().map(|(_, before)| before);
                 n8n.api.admit_called(before, &draft).await?;
                 (old.is_some_and(|(workflow, _)| workflow.active), draft)

@@ -1,13 +1,12 @@
 //! All findings about a draft: what n8n says to publishing it, and warnings beyond that.
 
 use mcp_core::tool::ToolErrorKind;
+use n8n_workflow::check::{Finding, Findings, NO_TRIGGER, Severity, check, check_settings};
+use n8n_workflow::draft::{Draft, called_workflows};
 use serde_json::{Map, Value};
 
 use super::node_catalog;
 use crate::service::N8n;
-use crate::workflow::check::{NO_TRIGGER, check, check_settings};
-use crate::workflow::findings::{Finding, Findings, Severity};
-use crate::workflow::{Draft, called_workflows};
 
 /// Workflows that a draft calls and that are looked for.
 const MAX_CALLED: usize = 10;

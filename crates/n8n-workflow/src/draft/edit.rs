@@ -1,0 +1,251 @@
+//! Applies small operations to a draft: all of them or none.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+
+use super::{Draft, DraftError, FieldSet, name_of, version_of};
+use crate::connections::{Connection, MAIN, connections_to_json, parse_connections};
+use crate::expressions;
+
+/// Fields of a node that `fields` cannot set; other arguments or operations do.
+const RESERVED_FIELDS: [&str; 3] = ["id", "name", "parameters"];
+
+/// One change.
+#[derive(Clone, Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+#[schemars(inline)]
+pub struct Operation {
+    /// The change.
+    op: Op,
+    /// The node, by name; of a connection its start.
+    node: Option<String>,
+    /// The end of a connection; the new name of a node or workflow.
+    to: Option<String>,
+    /// Of a new node, such as n8n-nodes-base.set.
+    r#type: Option<String>,
+    /// Its typeVersion.
+    version: Option<f64>,
+    /// Merged into the node's; null removes one.
+    parameters: Option<Map<String, Value>>,
+    /// Others of the node: disabled, credentials, onError, notes, position; null removes one.
+    fields: Option<Map<String, Value>>,
+    /// Merged into the workflow's; null removes one.
+    settings: Option<Map<String, Value>>,
+    /// Of a connection: main (default) or ai_tool, ai_languageModel …
+    kind: Option<String>,
+    /// Number of the output, from 0.
+    output: Option<u16>,
+    /// Number of the input, from 0.
+    input: Option<u16>,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+#[schemars(inline)]
+enum Op {
+    AddNode,
+    RemoveNode,
+    RenameNode,
+    ConfigureNode,
+    Connect,
+    Disconnect,
+    SetSettings,
+    RenameWorkflow,
+}
+
+/// Applies all operations, in order.
+///
+/// # Errors
+/// The first operation that is not possible, and why; then none is applied.
+pub fn apply(draft: &Draft, operations: Vec<Operation>) -> Result<Draft, DraftError> {
+    let mut changed = draft.clone();
+    for (at, operation) in operations.into_iter().enumerate() {
+        let op = json!(operation.op);
+        changed.apply(operation).map_err(|reason| {
+            let op = op.as_str().unwrap_or_default();
+            DraftError(format!(
+                "operations[{at}] ({op}): {reason}. Nothing was changed."
+            ))
+        })?;
+    }
+    Ok(changed)
+}
+
+fn required<T>(value: Option<T>, name: &str) -> Result<T, String> {
+    value.ok_or_else(|| format!("`{name}` is missing"))
+}
+
+/// Merges `patch` into `target`: objects member by member, null removes (RFC 7396).
+fn merge(target: &mut Map<String, Value>, patch: Map<String, Value>) {
+    for (key, value) in patch {
+        match (target.get_mut(&key), value) {
+            (_, Value::Null) => {
+                target.remove(&key);
+            }
+            (Some(Value::Object(old)), Value::Object(new)) => merge(old, new),
+            (_, value) => {
+                target.insert(key, value);
+            }
+        }
+    }
+}
+
+impl Draft {
+    fn apply(&mut self, operation: Operation) -> Result<(), String> {
+        match operation.op {
+            Op::AddNode => self.add(operation),
+            Op::ConfigureNode => {
+                let name = self.existing(operation.node.clone())?;
+                self.configure(&name, operation)
+            }
+            Op::RemoveNode => {
+                let name = self.existing(operation.node)?;
+                self.nodes.retain(|node| name_of(node) != name);
+                self.reconnect(|all| all.retain(|one| one.from != name && one.to != name))
+            }
+            Op::RenameNode => {
+                let name = self.existing(operation.node)?;
+                self.rename(&name, required(operation.to, "to")?)
+            }
+            Op::Connect | Op::Disconnect => {
+                let connection = Connection {
+                    from: self.existing(operation.node)?,
+                    to: self.existing(Some(required(operation.to, "to")?))?,
+                    kind: operation.kind.unwrap_or_else(|| MAIN.to_owned()),
+                    output: operation.output.unwrap_or(0).into(),
+                    input: operation.input.unwrap_or(0).into(),
+                };
+                self.set_connected(connection, operation.op == Op::Connect)
+            }
+            Op::SetSettings => {
+                let settings = required(operation.settings, "settings")?;
+                let unknown = settings
+                    .keys()
+                    .find(|key| !FieldSet::N8n2.keeps_setting(key));
+                if let Some(unknown) = unknown {
+                    return Err(format!("n8n has no setting {unknown:?}"));
+                }
+                merge(&mut self.settings, settings);
+                Ok(())
+            }
+            Op::RenameWorkflow => {
+                self.name = required(operation.to, "to")?;
+                Ok(())
+            }
+        }
+    }
+
+    fn add(&mut self, operation: Operation) -> Result<(), String> {
+        let name = required(operation.node.clone(), "node")?;
+        let kind = required(operation.r#type.clone(), "type")?;
+        if name.trim().is_empty() || self.node(&name).is_some() {
+            return Err(format!(
+                "there is a node {name:?} already, or it has no name"
+            ));
+        }
+        let node = [("name", Value::from(name.as_str())), ("type", kind.into())];
+        self.nodes.push(
+            node.map(|(key, value)| (key.to_owned(), value))
+                .into_iter()
+                .collect(),
+        );
+        self.complete();
+        self.configure(&name, operation)
+    }
+
+    /// Changes version, parameters and other fields of a node.
+    fn configure(&mut self, name: &str, operation: Operation) -> Result<(), String> {
+        let fields = operation.fields.unwrap_or_default();
+        let is_settable =
+            |key: &str| !RESERVED_FIELDS.contains(&key) && FieldSet::N8n2.keeps_field(key);
+        if let Some(field) = fields.keys().find(|key| !is_settable(key)) {
+            return Err(format!("`fields` cannot contain {field:?}"));
+        }
+        let node = self.nodes.iter_mut().find(|node| name_of(node) == name);
+        let node = required(node, "node")?;
+        if let Some(version) = operation.version {
+            node.insert("typeVersion".into(), version_of(version));
+        }
+        if let Some(patch) = operation.parameters {
+            match node.entry("parameters").or_insert_with(|| json!({})) {
+                Value::Object(parameters) => merge(parameters, patch),
+                other => *other = patch.into(),
+            }
+        }
+        merge(node, fields);
+        Ok(())
+    }
+
+    fn rename(&mut self, old: &str, new: String) -> Result<(), String> {
+        if new.trim().is_empty() || self.node(&new).is_some() {
+            return Err(format!(
+                "there is a node {new:?} already, or it is not a valid name"
+            ));
+        }
+        for node in &mut self.nodes {
+            if name_of(node) == old {
+                node.insert("name".into(), new.clone().into());
+            }
+            if let Some(parameters) = node.get_mut("parameters") {
+                rename_in(parameters, old, &new);
+            }
+        }
+        self.reconnect(|all| {
+            for one in all {
+                for end in [&mut one.from, &mut one.to] {
+                    if end == old {
+                        end.clone_from(&new);
+                    }
+                }
+            }
+        })
+    }
+
+    fn set_connected(&mut self, connection: Connection, connects: bool) -> Result<(), String> {
+        let Connection { from, to, .. } = connection.clone();
+        let mut was_connected = false;
+        self.reconnect(|all| {
+            was_connected = all.contains(&connection);
+            all.retain(|one| connects || *one != connection);
+            all.extend((connects && !was_connected).then_some(connection));
+        })?;
+        if connects || was_connected {
+            return Ok(());
+        }
+        Err(format!("{from:?} is not connected to {to:?} in that way"))
+    }
+
+    fn reconnect(&mut self, change: impl FnOnce(&mut Vec<Connection>)) -> Result<(), String> {
+        let all = parse_connections(&self.connections);
+        let mut all = all.map_err(|place| format!("{place} cannot be read"))?;
+        change(&mut all);
+        self.connections = connections_to_json(&all);
+        Ok(())
+    }
+
+    /// The name, if there is a node of that name.
+    fn existing(&self, name: Option<String>) -> Result<String, String> {
+        let name = required(name, "node")?;
+        if self.node(&name).is_some() {
+            return Ok(name);
+        }
+        let names = self.nodes.iter().map(|node| format!("{:?}", name_of(node)));
+        let names = names.collect::<Vec<_>>().join(", ");
+        Err(format!("there is no node {name:?}; there are {names}"))
+    }
+}
+
+fn rename_in(value: &mut Value, old: &str, new: &str) {
+    match value {
+        Value::String(text) => {
+            let renamed = expressions::renamed(text, old, new);
+            if *text != renamed {
+                *text = renamed;
+            }
+        }
+        Value::Array(all) => all.iter_mut().for_each(|one| rename_in(one, old, new)),
+        Value::Object(all) => all.values_mut().for_each(|one| rename_in(one, old, new)),
+        _ => {}
+    }
+}

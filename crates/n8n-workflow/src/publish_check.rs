@@ -1,0 +1,360 @@
+//! The copy of a draft that n8n is asked to publish, and the findings in its answers.
+//!
+//! A copy holds one node more, which calls a workflow that does not exist. n8n 2 refuses that after
+//! all of its other checks: its answer holds its whole verdict, and no copy is ever published.
+
+use std::sync::LazyLock;
+
+use regex::{Captures, Regex};
+use serde_json::{Map, Value, json};
+use uuid::Uuid;
+
+use crate::check::{Finding, Findings, NO_TRIGGER};
+use crate::draft::{Draft, name_of, type_of};
+use crate::node_type::last_part;
+use crate::trigger::TriggerKind;
+
+/// The start of a copy's name.
+pub const COPY_NAME: &str = "publish check ";
+/// The end of a copy's name.
+const COPY_NAME_END: &str = ", deleted at once";
+/// n8n's reference to a workflow that is not active, with its name; the end may be cut off.
+const REFERENCE: &str = r#"(?s)(references workflow (\S+)) \(".*?(?:"\)( which)|\z)"#;
+const STRUCTURE: &str = "Workflow structure is invalid. ";
+const CONFLICT: &str = "n8n does not publish it: another active workflow has a webhook with the \
+    same method and path, or two nodes of this one have.";
+
+/// A draft that is being checked.
+#[derive(Clone, Debug)]
+pub struct PublishCheck {
+    /// The copy to create and to publish.
+    pub copy: Draft,
+    /// The faults that n8n has named so far.
+    pub found: Findings,
+    /// The id of the workflow that does not exist.
+    called: String,
+}
+
+impl PublishCheck {
+    /// `is_active`: the workflow itself is active, so its own webhooks are in use.
+    pub fn new(draft: &Draft, is_active: bool) -> Self {
+        let called = new_id();
+        let mut copy = draft.clone();
+        copy.name = format!("{COPY_NAME}{called}{COPY_NAME_END}");
+        let mut check = Self {
+            copy,
+            found: Findings::default(),
+            called,
+        };
+        let name = name_of_call(&check.called);
+        check.add(
+            &name,
+            "executeWorkflow",
+            json!({"workflowId": check.called}),
+        );
+        if is_active {
+            check.copy.make_urls_unique();
+        }
+        check
+    }
+
+    /// A check of a workflow that n8n publishes unless it refuses the call.
+    pub fn probe() -> Self {
+        let draft = Draft {
+            name: String::new(),
+            nodes: Vec::new(),
+            connections: Map::new(),
+            settings: Map::new(),
+        };
+        let mut check = Self::new(&draft, false);
+        check.add_trigger();
+        check
+    }
+
+    /// True if this answer is the refusal of the node that was added, and of nothing else.
+    pub fn is_own(&self, answer: &str) -> bool {
+        answer.contains(&self.called) && answer.matches("references workflow").count() == 1
+    }
+
+    /// Reads n8n's refusal, or that another workflow has the webhooks (`None`). Changes the copy so
+    /// that the next answer shows further faults; false if n8n could show no further ones.
+    pub fn read(&mut self, answer: Option<&str>) -> bool {
+        let Some(answer) = answer else {
+            self.found
+                .error("", CONFLICT, "Change the path of the webhook.");
+            self.copy.make_urls_unique();
+            return true;
+        };
+        if let Some(faults) = answer.strip_prefix(STRUCTURE) {
+            for fault in faults.split("; ") {
+                self.found
+                    .error("", format!("n8n does not accept it: {fault}."), "");
+            }
+            return false;
+        }
+        if let Some(kind) = answer.strip_prefix("Unrecognized node type: ") {
+            // n8n names a node that is a tool without the last word of its type.
+            let is_it = |node: &Map<String, Value>| {
+                let own = type_of(node);
+                let tool = own.strip_suffix("Tool");
+                own == kind || tool == Some(kind) || Some(own) == kind.strip_suffix(".undefined")
+            };
+            if self.copy.nodes.iter().any(is_it) {
+                return self.replace(
+                    is_it,
+                    |node| format!("This n8n has no node of type {:?}.", type_of(node)),
+                    "Find the right type with list_nodes.",
+                );
+            }
+        }
+        if answer.contains(" is not available in version ") {
+            let quoted = |node: &Map<String, Value>| {
+                let version = node.get("typeVersion").map(Value::to_string);
+                let (kind, version) = (last_part(type_of(node)), version.unwrap_or_default());
+                let start = format!("Node type \"{kind}\" is not available in version {version}.");
+                answer.starts_with(&start)
+            };
+            let said = |node: &Map<String, Value>| {
+                let version = node.get("typeVersion").map(Value::to_string);
+                let version = version.unwrap_or_default();
+                format!("This n8n has no version {version} of {:?}.", type_of(node))
+            };
+            let fix = answer.split_once(". ").map_or("", |(_, rest)| rest);
+            return self.replace(quoted, said, fix);
+        }
+        if answer.contains("no trigger node") {
+            let fix = "Add a node such as n8n-nodes-base.webhook or \
+                       n8n-nodes-base.scheduleTrigger; a manual trigger runs only by hand.";
+            self.found.error("", NO_TRIGGER, fix);
+            self.add_trigger();
+            return true;
+        }
+        if let Some((_, nodes)) = answer.split_once("configuration issues:") {
+            let names = self.read_issues(nodes);
+            return self.neutralize(|node| names.iter().any(|name| name == name_of(node)));
+        }
+        let refusal = answer.trim_start_matches("Cannot publish workflow: ");
+        if refusal.contains("references workflow") {
+            let refusal = refusal.split(". Please publish").next().unwrap_or_default();
+            for one in refusal
+                .split("; ")
+                .filter(|one| !one.contains(&self.called))
+            {
+                let (node, message) = one
+                    .strip_prefix("Node \"")
+                    .and_then(|rest| rest.rsplit_once("\" references"))
+                    .map_or(("", one.to_owned()), |(node, rest)| {
+                        (node, format!("It references{rest}."))
+                    });
+                let fix = "Name a workflow that exists, and activate that first.";
+                self.found.error(node, message, fix);
+            }
+            return false;
+        }
+        self.found
+            .error("", format!("n8n does not publish it: {refusal}"), "");
+        false
+    }
+
+    /// Reads `Node "A":`, each with lines `- fault`; returns the names.
+    fn read_issues(&mut self, nodes: &str) -> Vec<String> {
+        let mut names = Vec::new();
+        for line in nodes.lines().map(str::trim) {
+            if let Some(name) = line.strip_prefix("Node \"") {
+                names.push(name.trim_end_matches("\":").to_owned());
+                continue;
+            }
+            let Some(fault) = line.strip_prefix("- ") else {
+                continue;
+            };
+            let fix = if fault.contains("redential") {
+                "Set `credentials` of the node to {type: {id, name}} of one that list_credentials \
+                 shows; get_node has the types."
+            } else if fault.contains("parameters") {
+                "get_node shows these parameters."
+            } else {
+                ""
+            };
+            let name = names.last().map_or("", String::as_str);
+            self.found.error(name, format!("{fault}."), fix);
+        }
+        names
+    }
+
+    /// Adds a finding for each of these nodes, and puts others in their places.
+    fn replace(
+        &mut self,
+        is_it: impl Fn(&Map<String, Value>) -> bool,
+        message: impl Fn(&Map<String, Value>) -> String,
+        fix: &str,
+    ) -> bool {
+        for node in self.copy.nodes.iter().filter(|node| is_it(node)) {
+            self.found.error(name_of(node), message(node), fix);
+        }
+        self.neutralize(is_it)
+    }
+
+    /// Puts nodes without faults in the places of these; false if no node was replaced.
+    fn neutralize(&mut self, is_it: impl Fn(&Map<String, Value>) -> bool) -> bool {
+        let mut changed = false;
+        for node in self.copy.nodes.iter_mut().filter(|node| is_it(node)) {
+            let kind = match TriggerKind::from_type(type_of(node)) {
+                Some(_) => "webhook",
+                None => "noOp",
+            };
+            node.insert("type".into(), format!("n8n-nodes-base.{kind}").into());
+            node.insert("typeVersion".into(), 1.into());
+            node.insert("parameters".into(), json!({"path": new_id()}));
+            node.remove("credentials");
+            changed = true;
+        }
+        changed
+    }
+
+    fn add_trigger(&mut self) {
+        let path = json!({"path": self.called});
+        let name = format!("trigger {}", self.called);
+        self.add(&name, "webhook", path);
+    }
+
+    fn add(&mut self, name: &str, kind: &str, parameters: Value) {
+        let node = json!({
+            "id": new_id(), "name": name, "type": format!("n8n-nodes-base.{kind}"),
+            "typeVersion": 1, "position": [0, 0], "parameters": parameters,
+            "webhookId": new_id(),
+        });
+        self.copy.nodes.extend(node.as_object().cloned());
+    }
+
+    /// All findings, each once.
+    pub fn into_findings(self) -> Vec<Finding> {
+        let mut found: Vec<Finding> = Vec::new();
+        for one in self.found.0 {
+            if !found.contains(&one) {
+                found.push(one);
+            }
+        }
+        found
+    }
+}
+
+/// True for a copy of any check: only those have the id in their name in the node that was added, too.
+pub fn is_copy(name: &str, nodes: &[Map<String, Value>]) -> bool {
+    let id = name.strip_prefix(COPY_NAME);
+    let id = id.and_then(|rest| rest.strip_suffix(COPY_NAME_END));
+    let id = id.filter(|id| Uuid::try_parse(id).is_ok());
+    let is_call = |id| nodes.iter().any(|node| name_of(node) == name_of_call(id));
+    id.is_some_and(is_call)
+}
+
+/// n8n's refusal without the names of workflows, except those with an id that `is_open`.
+pub fn hide_names(refusal: &str, is_open: impl Fn(&str) -> bool) -> String {
+    static NAMED: LazyLock<Option<Regex>> = LazyLock::new(|| Regex::new(REFERENCE).ok());
+    let Some(named) = NAMED.as_ref() else {
+        return String::new();
+    };
+    let shown = |found: &Captures<'_>| {
+        let part = |at| found.get(at).map_or("", |part| part.as_str());
+        match is_open(part(2)) {
+            true => part(0).to_owned(),
+            false => format!("{}{}", part(1), part(3)),
+        }
+    };
+    named.replace_all(refusal, shown).into_owned()
+}
+
+/// The name of the node that is added.
+fn name_of_call(called: &str) -> String {
+    format!("calls {called}")
+}
+
+fn new_id() -> String {
+    Uuid::new_v4().simple().to_string()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn check() -> PublishCheck {
+        let node = |name: &str, kind: &str| json!({"name": name, "type": kind});
+        let draft = json!({"name": "W", "nodes": [
+            node("A \"quoted\"", "n8n-nodes-base.emailSend"), node("B", "set"),
+        ]});
+        let draft = Draft::read(draft.as_object().unwrap().clone()).unwrap();
+        PublishCheck::new(&draft, false)
+    }
+
+    #[test]
+    fn every_fault_that_n8n_names_is_found() {
+        let mut check = check();
+        assert!(check.read(Some("Unrecognized node type: set.undefined")));
+        assert_eq!(type_of(&check.copy.nodes[1]), "n8n-nodes-base.noOp");
+        assert!(check.read(Some(
+            "Workflow cannot be activated because it has no trigger node. At least one"
+        )));
+        assert!(check.read(Some(
+            "Cannot publish workflow: 1 node have configuration issues:\n\nNode \"A \"quoted\"\":\n  \
+             - Missing required credential: smtp\n  \
+             - Missing or invalid required parameters: toEmail"
+        )));
+        let own = format!("Node \"calls\" references workflow {} which", check.called);
+        let both = format!(
+            "Cannot publish workflow: Node \"C\" references workflow 7 (\"X\") which is not \
+             published; {own} is not published. Please publish all referenced sub-workflows first."
+        );
+        assert!(check.is_own(&own) && !check.is_own(&both));
+        assert!(!check.read(Some(&both)));
+        let found = check.into_findings();
+        let nodes: Vec<_> = found.iter().map(|one| one.node.as_deref()).collect();
+        let a = Some("A \"quoted\"");
+        assert_eq!(nodes, [Some("B"), None, a, a, Some("C")]);
+        assert_eq!(found[2].message, "Missing required credential: smtp.");
+        let called = "It references workflow 7 (\"X\") which is not published.";
+        assert_eq!(found[4].message, called);
+    }
+
+    #[test]
+    fn only_a_copy_is_taken_for_one() {
+        let mut copy = check().copy;
+        assert!(is_copy(&copy.name, &copy.nodes));
+        for name in [
+            "publish check 1, deleted at once".to_owned(),
+            format!("{} copy", copy.name),
+            check().copy.name,
+            "W".to_owned(),
+        ] {
+            assert!(!is_copy(&name, &copy.nodes), "{name}");
+        }
+        // Also after faults were replaced in it.
+        copy.nodes
+            .retain(|node| name_of(node).starts_with("calls "));
+        assert!(is_copy(&copy.name, &copy.nodes));
+        assert!(!is_copy(&copy.name, &[]));
+    }
+
+    #[test]
+    fn names_of_closed_workflows_are_hidden() {
+        let text = "Cannot publish workflow: Node \"A\" references workflow 7 (\"Pay; (roll)\") \
+                    which is not published; Node \"B\" references workflow 8 (\"Open\") which is \
+                    not published; Node \"C\" references workflow 9 which is not published; Node \
+                    \"D\" references workflow 7 (\"Pay";
+        let hidden = "Cannot publish workflow: Node \"A\" references workflow 7 which is not \
+                      published; Node \"B\" references workflow 8 (\"Open\") which is not \
+                      published; Node \"C\" references workflow 9 which is not published; Node \
+                      \"D\" references workflow 7";
+        assert_eq!(hide_names(text, |id| id != "7"), hidden);
+        assert_eq!(hide_names(text, |_| true), text);
+    }
+
+    #[test]
+    fn copy_keeps_no_path_of_an_active_workflow() {
+        let draft = json!({"name": "W", "nodes": [{"name": "H", "webhookId": "w",
+            "type": "n8n-nodes-base.webhook", "parameters": {"path": "p"}}]});
+        let draft = Draft::read(draft.as_object().unwrap().clone()).unwrap();
+        let kept = |is_active| PublishCheck::new(&draft, is_active).copy.nodes[0].clone();
+        assert_eq!(kept(false)["parameters"]["path"], "p");
+        assert_ne!(kept(true)["parameters"]["path"], "p");
+        assert_ne!(kept(true)["webhookId"], "w");
+    }
+}

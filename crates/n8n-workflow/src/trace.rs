@@ -1,0 +1,16 @@
+//! Reads the `data` that n8n saves of an execution: its nodes, their items and errors. Sends
+//! nothing.
+
+mod cause;
+mod data;
+mod failure;
+mod items;
+mod lost;
+mod node_rows;
+
+pub use cause::Cause;
+pub use data::{ResultData, Trace};
+pub use failure::{NodeFailure, find_failure};
+pub use items::{ItemLimits, shortened};
+pub use lost::{Loss, find_loss};
+pub use node_rows::{NodeRow, NodeSelection, node_rows};

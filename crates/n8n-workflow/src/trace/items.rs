@@ -1,0 +1,113 @@
+//! Redacts and truncates items of an execution, to fit into a conversation.
+
+use serde_json::{Map, Value, json};
+use upstream::redact::Redactor;
+
+use super::data::NodeItem;
+
+/// The most JSON of items that one answer holds, in bytes; about 8,000 tokens.
+const MAX_SHOWN: usize = 32 * 1024;
+const ITEM_LIMITS: ItemLimits = ItemLimits {
+    text: 2_000,
+    list: 100,
+    members: usize::MAX,
+};
+
+/// The limits of the parts of a JSON value.
+#[derive(Clone, Copy)]
+pub struct ItemLimits {
+    /// Bytes of a text.
+    pub text: usize,
+    /// Elements of an array.
+    pub list: usize,
+    /// Members of an object.
+    pub members: usize,
+}
+
+/// Converts items to JSON, redacted and truncated to the budget of one answer.
+pub(super) struct ItemBudget<'a> {
+    pub(super) redactor: &'a Redactor,
+    room: usize,
+    pub(super) is_cut: bool,
+}
+
+impl<'r> ItemBudget<'r> {
+    pub(super) fn new(redactor: &'r Redactor) -> Self {
+        Self {
+            redactor,
+            room: MAX_SHOWN,
+            is_cut: false,
+        }
+    }
+
+    pub(super) fn items<'a>(
+        &mut self,
+        items: impl IntoIterator<Item = &'a NodeItem>,
+        limit: usize,
+    ) -> Vec<Map<String, Value>> {
+        let mut shown = Vec::new();
+        for item in items {
+            if shown.len() == limit {
+                self.is_cut = true;
+                break;
+            }
+            let mut value = shortened(&json_of(item), ITEM_LIMITS, &mut self.is_cut);
+            self.redactor.json(&mut value);
+            let size = value.to_string().len();
+            if size > self.room {
+                self.is_cut = true;
+                break;
+            }
+            self.room -= size;
+            // A correct node puts out only objects.
+            shown.push(match value {
+                Value::Object(members) => members,
+                other => Map::from_iter([("json".to_owned(), other)]),
+            });
+        }
+        shown
+    }
+}
+
+fn json_of(item: &NodeItem) -> Value {
+    let mut value: Value = serde_json::from_str(item.json.get()).unwrap_or_default();
+    let Some(files) = &item.binary else {
+        return value;
+    };
+    let described = files.iter().map(|(field, file)| {
+        let about = json!({"file_name": file.file_name, "mime_type": file.mime_type, "size": file.file_size});
+        (field.clone(), about)
+    });
+    let described: Map<String, Value> = described.collect();
+    match &mut value {
+        Value::Object(members) => _ = members.insert("$binary".into(), described.into()),
+        other => *other = json!({"$binary": described}),
+    }
+    value
+}
+
+/// The value with long texts, lists and objects truncated.
+pub fn shortened(value: &Value, limits: ItemLimits, is_cut: &mut bool) -> Value {
+    let mut first = |count: usize, limit: usize| {
+        *is_cut |= count > limit;
+        limit
+    };
+    match value {
+        Value::String(long) if long.len() > limits.text => {
+            *is_cut = true;
+            let end = long.floor_char_boundary(limits.text);
+            format!("{}… ({} bytes)", &long[..end], long.len()).into()
+        }
+        Value::Array(all) => {
+            let kept = all.iter().take(first(all.len(), limits.list));
+            kept.map(|one| shortened(one, limits, is_cut)).collect()
+        }
+        Value::Object(all) => {
+            let kept = all.iter().take(first(all.len(), limits.members));
+            kept.map(|(key, one)| (key.clone(), shortened(one, limits, is_cut)))
+                .collect::<Map<_, _>>()
+                .into()
+        }
+        other => other.clone(),
+    }
+}
