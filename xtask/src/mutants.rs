@@ -33,7 +33,7 @@ const MODULES: [&str; 15] = [
     "mcp-serve/src/tokens",
     "upstream/src/redact",
     "n8n-mcp-server/src/policy",
-    "docker-mcp-server/src/name",
+    "docker-engine/src/name",
     "docker-mcp-server/src/policy",
     "mcp-gateway/src/config/filter",
     "mcp-gateway/src/names",

@@ -5,11 +5,10 @@ mod model;
 
 use std::collections::BTreeMap;
 
+use docker_engine::{ContainerName, ContainerSummary, ObjectName};
 use mcp_core::tool::ToolError;
 
 use crate::docker::Docker;
-use crate::engine::ContainerSummary;
-use crate::name::{ContainerName, ObjectName};
 use crate::policy::CREATED;
 
 pub(crate) use files::project_files;

@@ -14,6 +14,7 @@ mod signs;
 mod start;
 mod table;
 
+use docker_engine::{ContainerName, ContainerSummary, Event};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,8 +26,6 @@ use upstream::time::rfc3339;
 use self::facts::Facts;
 use self::finding::{Cause, Confidence, Finding};
 use crate::docker::Docker;
-use crate::engine::{ContainerSummary, Event};
-use crate::name::ContainerName;
 
 /// Events that are shown.
 const MAX_TIMELINE_EVENTS: usize = 10;
@@ -107,7 +106,7 @@ async fn stuck(docker: &Docker, container: &ContainerName) -> Option<Diagnosis> 
     let is_it =
         |other: &&ContainerSummary| other.display_name() == name || other.id.starts_with(name);
     let found = listed.iter().find(is_it)?;
-    let seconds = docker.engine.timeout.as_secs();
+    let seconds = docker.engine.timeout().as_secs();
     let finding = Finding::named("stuck", &[&seconds, &found.state, &found.status]);
     let (name, redactor) = (found.display_name(), docker.redactor());
     Some(Diagnosis::new(name, &found.state, vec![finding], &redactor))
@@ -216,7 +215,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::engine::ContainerDetails;
+    use docker_engine::ContainerDetails;
 
     /// The facts of an engine with API version 1.52 or later: without the deprecated members, with
     /// some new ones, and with the memory of cgroup v2.

@@ -3,33 +3,34 @@
 //! Every object is fetched here: by `container`, `image` … to read it, by `mutable_…` to change it. Both apply
 //! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
-mod dockerfile;
+mod action;
+mod build;
 mod new_container;
 mod not_found;
 mod objects;
 mod past_events;
 
-pub(crate) use dockerfile::images;
+pub(crate) use action::Action;
+pub(crate) use not_found::explain;
 pub(crate) use objects::HIDDEN;
 
 use std::time::Duration;
 
+use docker_engine::command::RunningGroups;
+use docker_engine::exec::RunningProcesses;
+use docker_engine::registry::Registries;
+use docker_engine::self_container;
+use docker_engine::{
+    Address, ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, History,
+    ImageName, ObjectKind, Path,
+};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::Value;
 use upstream::redact::Redactor;
 
-use crate::command::RunningGroups;
-use crate::engine::{
-    Action, ContainerDetails, ContainerSummary, Engine, EngineError, ObjectKind, Path, Target,
-    self_container,
-};
-use crate::exec::RunningProcesses;
-use crate::history::History;
-use crate::name::{ContainerName, ImageName};
 use crate::options::DockerOptions;
 use crate::policy::{CREATED, Policy, Subject, forbidden};
-use crate::registry::Registries;
 
 type Result<T, E = ToolError> = std::result::Result<T, E>;
 
@@ -50,9 +51,9 @@ impl Docker {
     /// The engine and the policy that the options name.
     /// Errors when an option could never work.
     pub(crate) fn new(options: &DockerOptions) -> anyhow::Result<Self> {
-        let target = Target::from_options(options)?;
+        let address = Address::find(&options.address())?;
         Ok(Self {
-            engine: Engine::new(target, options.timeout())?,
+            engine: Engine::new(address, options.timeout())?,
             policy: Policy::new(options.policy())?,
             registries: Registries::new(options.config_dir()),
             changes: ChangeNotifier::new(),

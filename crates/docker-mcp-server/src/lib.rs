@@ -1,28 +1,18 @@
 //! MCP server for Docker containers.
 //!
 //! A call arrives as the arguments of one of the `tools`; every name in them is a
-//! [`name::ContainerName`], which cannot change a URL path. The tool gets its objects from [`Docker`],
-//! which applies the `policy`, and sends requests through the `engine`, which knows the address of
+//! [`docker_engine::Name`], which cannot change a URL path. The tool gets its objects from [`Docker`],
+//! which applies the `policy`, and sends requests through [`docker_engine`], which knows the address of
 //! Docker and explains its errors. Results are cleaned, redacted (`upstream::redact`) and truncated,
 //! since a container decides the content and the size of its log and its labels.
-//!
-//! Only this crate connects to Docker.
 
-mod command;
 mod compose;
 mod diagnose;
 mod docker;
-mod engine;
 mod events;
-mod exec;
-mod exit_code;
-mod history;
-mod log;
-pub mod name;
 mod options;
 mod policy;
 mod prompts;
-mod registry;
 mod resources;
 mod stats;
 mod tools;
@@ -61,8 +51,8 @@ pub fn product() -> Product<Docker, DockerOptions> {
 
 fn connect(options: DockerOptions) -> anyhow::Result<Docker> {
     let docker = Docker::new(&options)?;
-    let target = &docker.engine.target;
-    tracing::info!("the Docker Engine is expected at {target}");
+    let address = docker.engine.address();
+    tracing::info!("the Docker Engine is expected at {address}");
     Ok(docker)
 }
 

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
+use docker_engine::AddressSettings;
 
 use crate::policy::PolicyFile;
 
@@ -87,6 +88,17 @@ impl DockerOptions {
         policy.no_destructive |= self.no_destructive;
         policy.exec |= self.allow_exec;
         policy
+    }
+
+    /// The settings that say where the engine is.
+    pub(crate) fn address(&self) -> AddressSettings {
+        AddressSettings {
+            host: self.docker_host.clone(),
+            context: self.docker_context.clone(),
+            tls: self.docker_tls_verify,
+            certificates_dir: self.docker_cert_path.clone(),
+            config_dir: self.config_dir(),
+        }
     }
 
     /// The timeout of one request to the engine.

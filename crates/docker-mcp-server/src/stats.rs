@@ -5,12 +5,10 @@
 
 use std::time::Duration;
 
-use bollard::models::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
+use docker_engine::api::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
+use docker_engine::{ContainerName, Engine, EngineError, Path};
 use schemars::JsonSchema;
 use serde::Serialize;
-
-use crate::engine::{Engine, EngineError, Path};
-use crate::name::ContainerName;
 
 /// The interval between two samples: long enough for counters with a resolution of 10 ms.
 pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);

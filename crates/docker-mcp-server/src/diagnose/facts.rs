@@ -3,6 +3,11 @@
 use std::path::Path;
 use std::time::Duration;
 
+use docker_engine::log::{self, LogQuery};
+use docker_engine::{
+    ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, ObjectName,
+    Path as EnginePath,
+};
 use serde_json::Value;
 use upstream::time::Timestamp;
 
@@ -10,11 +15,6 @@ use super::finding::Cause;
 use super::local::LocalFacts;
 use super::signs::{TellingLine, telling_line};
 use crate::docker::Docker;
-use crate::engine::{
-    ContainerDetails, ContainerState, ContainerSummary, Event, LogQuery, Path as EnginePath,
-};
-use crate::log;
-use crate::name::{ContainerName, ObjectName};
 use crate::unix_time;
 
 /// The period of the events, in seconds.

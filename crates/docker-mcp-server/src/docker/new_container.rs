@@ -3,13 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
+use docker_engine::api::{ContainerCreateBody, HostConfig, Mount, MountType};
+use docker_engine::{ContainerName, ImageName, ObjectKind, ObjectName, Path};
 use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
 
-use super::Docker;
-use crate::engine::{Action, ObjectKind, Path};
-use crate::name::{ContainerName, ImageName, ObjectName};
+use super::{Action, Docker};
 use crate::policy::{CREATED, PrivilegeRequest, Subject};
 
 /// Members of `HostConfig` that stay inside of the container.
@@ -271,7 +270,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn invalid(error: crate::name::InvalidName) -> ToolError {
+fn invalid(error: docker_engine::InvalidName) -> ToolError {
     ToolError::invalid_argument(error.to_string())
 }
 

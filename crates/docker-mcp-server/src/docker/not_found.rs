@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
+use docker_engine::{Engine, EngineError, ObjectKind, Path};
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::de::DeserializeOwned;
 
-use super::Docker;
-use crate::engine::{Action, EngineError, ObjectKind, Path};
+use super::{Action, Docker};
 
 /// The timeout of the names of existing objects, which are read to suggest one in an error.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,7 +47,7 @@ impl Docker {
             let names = tokio::time::timeout(SUGGESTION_TIMEOUT, self.names(object.0)).await;
             known = names.unwrap_or(Ok(known)).unwrap_or_default();
         }
-        self.engine.explain_about(failure, object, action, &known)
+        explain(&self.engine, failure, object, action, &known)
     }
 
     /// The names of all visible objects of one kind.
@@ -80,5 +80,81 @@ impl Docker {
                 .map(|at| at.name)
                 .collect(),
         })
+    }
+}
+
+/// The tool error of a request that concerns one object. If the object does not exist, it suggests
+/// similar ones of the `known` names.
+pub(crate) fn explain(
+    engine: &Engine,
+    failure: EngineError,
+    (kind, name): (ObjectKind, &str),
+    action: Option<&Action<'_>>,
+    known: &[String],
+) -> ToolError {
+    match &failure {
+        EngineError::Refused {
+            status: 409,
+            message,
+        } if kind != ObjectKind::Container => ToolError::new(
+            ToolErrorKind::Conflict,
+            format!("The Docker Engine refuses: {message}."),
+        ),
+        missing if kind.is_missing(missing) => {
+            let near = nearest(name, known);
+            let suggestion = match near.as_slice() {
+                [] => hint(kind).to_owned(),
+                near => format!("Did you mean {}?", near.join(" or ")),
+            };
+            let word = kind.word();
+            ToolError::not_found(format!("There is no {word} `{name}`. {suggestion}"))
+        }
+        _ => match action {
+            Some(action) => action.explain(engine, failure),
+            None => engine.explain(failure),
+        },
+    }
+}
+
+/// The tools that show and get objects of one kind.
+fn hint(kind: ObjectKind) -> &'static str {
+    match kind {
+        ObjectKind::Container => "list_containers with all: true shows which ones exist.",
+        ObjectKind::Image => "list_images shows which ones exist; pull_image gets others.",
+        ObjectKind::Network => "list_networks shows which ones exist.",
+        ObjectKind::Volume => "list_volumes shows which ones exist.",
+    }
+}
+
+/// Up to three of `names` that are most similar to `name`, in backticks, best first.
+fn nearest(name: &str, names: &[String]) -> Vec<String> {
+    let wanted = name.to_ascii_lowercase();
+    let mut scored: Vec<(f64, &String)> = names
+        .iter()
+        .map(|known| {
+            let lower = known.to_ascii_lowercase();
+            // People often type only the service's name of `project-service-1`.
+            let contained = lower.contains(&wanted) || wanted.contains(&lower);
+            let bonus = if contained { 1.0 } else { 0.0 };
+            (bonus + strsim::jaro_winkler(&wanted, &lower), known)
+        })
+        .filter(|(score, _)| *score > 0.75)
+        .collect();
+    scored.sort_by(|(a, left), (b, right)| b.total_cmp(a).then(left.cmp(right)));
+    let near = scored.into_iter().take(3);
+    near.map(|(_, known)| format!("`{known}`")).collect()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_nearest_names_are_suggested() {
+        let names = ["shop-web-1", "shop-db-1", "redis", "a-very-different-one"].map(String::from);
+        assert_eq!(nearest("web", &names), ["`shop-web-1`"]);
+        assert_eq!(nearest("rediss", &names), ["`redis`"]);
+        assert_eq!(nearest("shop-db", &names)[0], "`shop-db-1`");
+        assert!(nearest("zzz", &names).is_empty());
     }
 }

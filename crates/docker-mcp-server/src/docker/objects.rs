@@ -2,16 +2,15 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use docker_engine::{
+    ContainerDetails, ContainerName, EngineError, Event, ImageDetails, ImageName, ImageSummary,
+    Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
+};
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Docker;
-use crate::engine::{
-    ContainerDetails, EngineError, Event, ImageDetails, ImageSummary, Network, ObjectKind, Path,
-    Volume, is_anonymous,
-};
-use crate::name::{ContainerName, ImageName, ObjectName};
 use crate::policy::{Subject, forbidden};
 
 /// The name that is shown of an object which the rules hide.

@@ -2,8 +2,9 @@
 
 use std::collections::BTreeSet;
 
+use docker_engine::{ContainerSummary, Event};
+
 use crate::compose::PROJECT;
-use crate::engine::{ContainerSummary, Event};
 use crate::resources::uri;
 
 /// The URIs of changed resources.

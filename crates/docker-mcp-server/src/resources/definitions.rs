@@ -1,5 +1,6 @@
 //! The resources: each one holds the answer of a read tool.
 
+use docker_engine::{ContainerName, ObjectName};
 use mcp_core::resource::{Resource, ResourceContents};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
@@ -8,7 +9,6 @@ use upstream::resource::from_tool;
 
 use super::{container_names, project_names, uri};
 use crate::docker::Docker;
-use crate::name::{ContainerName, ObjectName};
 use crate::tools::{
     GetContainer, GetContainerLogs, GetContainerStats, ListComposeProjects, ListContainers,
     ListImages,

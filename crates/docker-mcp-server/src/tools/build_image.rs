@@ -1,17 +1,12 @@
 //! `build_image`.
 
-mod context;
-mod dockerignore;
-
 use std::collections::HashMap;
 
-use bollard::errors::Error;
-use bollard::query_parameters::BuildImageOptionsBuilder;
+use docker_engine::{BuildRequest, EngineError, build};
 
 use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
 use crate::policy::CREATED;
-use crate::{docker, registry};
 
 /// Bytes of the builder's output in an answer, which contains them twice.
 const MAX_LOG_BYTES: usize = 12_000;
@@ -73,27 +68,19 @@ impl Tool for BuildImage {
         docker
             .confirm_name(call, &self.tag, None, &self.confirm)
             .await?;
+        let used = build::images(&dockerfile, &self.build_args).names;
+        let mut lines = docker.engine.build(BuildRequest {
+            tag: &self.tag,
+            context,
+            labels: HashMap::from([(CREATED, "true")]),
+            args: &self.build_args,
+            stage: self.target.as_deref(),
+            no_cache: self.no_cache,
+            logins: docker.registries.logins(&used).await?,
+        });
+        let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let build_args = self.build_args.iter();
         let build_args = build_args.map(|(name, value)| (name.as_str(), value.as_str()));
-        let options = BuildImageOptionsBuilder::new()
-            .t(self.tag.as_str())
-            .dockerfile(context::DOCKERFILE)
-            .labels(&HashMap::from([(CREATED, "true")]))
-            .buildargs(&build_args.clone().collect::<HashMap<_, _>>())
-            .nocache(self.no_cache)
-            .forcerm(true)
-            .target(self.target.as_deref().unwrap_or_default());
-        let (streams, context) = (&docker.engine.streams, bollard::body_full(context.into()));
-        let mut logins = HashMap::new();
-        for image in docker::images(&dockerfile, &self.build_args).names {
-            if let Ok(image) = ImageName::new(&image)
-                && let Some(login) = docker.registries.login(&image).await?.credentials()
-            {
-                logins.insert(registry::server(&image).to_owned(), login);
-            }
-        }
-        let mut lines = streams.build_image(options.build(), Some(logins), Some(context));
-        let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
         let redactor = docker.redactor().with_secrets(build_args);
         let deadline = Deadline::new(call, self.timeout_seconds);
         loop {
@@ -110,16 +97,16 @@ impl Tool for BuildImage {
             let line = match line {
                 None => break,
                 Some(Ok(line)) => line,
-                Some(Err(Error::DockerStreamError { error })) => {
+                Some(Err(EngineError::Failed(error))) => {
                     let (log, error) = (redactor.text(&log), redactor.text(&error));
                     let end = newest_lines(&log, MAX_LOG_BYTES / 2);
                     return Err(ToolError::upstream(format!(
                         "The build failed: {error}. The end of its output:\n{end}"
                     )));
                 }
-                Some(Err(error)) => return Err(docker.engine.explain(error.into())),
+                Some(Err(error)) => return Err(docker.engine.explain(error)),
             };
-            let output = line.stream.unwrap_or_default();
+            let output = line.output;
             if let Some((step, total)) = step(&output) {
                 steps = step;
                 let text = redactor.text(output.trim());
@@ -127,7 +114,7 @@ impl Tool for BuildImage {
             }
             log.push_str(&output);
             keep_end(&mut log, MAX_KEPT_BYTES);
-            if let Some(image) = line.aux.and_then(|aux| aux.id) {
+            if let Some(image) = line.image {
                 id = image;
             }
         }
@@ -153,7 +140,7 @@ impl BuildImage {
         };
         let (dockerfile, files) = (self.dockerfile.clone(), self.files.clone());
         let packed = tokio::task::spawn_blocking(move || {
-            context::pack(directory.as_deref(), dockerfile.as_deref(), &files)
+            build::pack(directory.as_deref(), dockerfile.as_deref(), &files)
         });
         let failed = |error| ToolError::upstream("The files cannot be read.").caused_by(error);
         packed.await.map_err(failed)?

@@ -4,10 +4,9 @@ use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use bollard::query_parameters::DownloadFromContainerOptionsBuilder;
+use docker_engine::{EngineError, within};
 
 use super::prelude::*;
-use crate::engine::{EngineError, within};
 
 /// Bytes of the file without `max_bytes`.
 const DEFAULT_BYTES: u32 = 7_000;
@@ -185,9 +184,7 @@ pub(super) async fn archive(
     path: &str,
     limit: usize,
 ) -> Result<Vec<u8>, EngineError> {
-    let options = DownloadFromContainerOptionsBuilder::new().path(path);
-    let streams = &docker.engine.streams;
-    let mut reply = streams.download_from_container(id.as_str(), Some(options.build()));
+    let mut reply = docker.engine.download(id, path);
     let read = async {
         let mut bytes = Vec::new();
         while bytes.len() < limit
@@ -198,7 +195,7 @@ pub(super) async fn archive(
         bytes.truncate(limit);
         Ok(bytes)
     };
-    within(docker.engine.timeout, read).await
+    within(docker.engine.timeout(), read).await
 }
 
 /// The tool error of reading or writing `path`, without the engine's message, which contains paths of

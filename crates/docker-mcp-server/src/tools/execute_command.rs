@@ -1,11 +1,8 @@
 //! `execute_command`.
 
-mod output;
-mod process;
+use docker_engine::exec::{Command, Process, ProcessEnd};
 
-use self::process::{Process, ProcessEnd};
 use super::prelude::*;
-use crate::exec::Command;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
@@ -88,7 +85,8 @@ impl Tool for ExecuteCommand {
         let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
         let redactor = docker.redactor_of(&details).with_secrets(secrets);
         let run = async {
-            let mut process = Process::start(docker, &id, &command).await?;
+            let mut process =
+                Process::start(&docker.engine, &docker.processes, &id, &command).await?;
             tokio::select! {
                 end = process.end(limit, room) => end.map(Some),
                 () = call.cancelled() => {

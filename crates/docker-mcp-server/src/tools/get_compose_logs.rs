@@ -1,13 +1,13 @@
 //! `get_compose_logs`.
 
+use docker_engine::ContainerSummary;
+use docker_engine::log::{self, LogQuery, Pattern};
 use futures_util::stream;
 use upstream::time::Since;
 
 use super::get_container_logs::line_filter;
 use super::prelude::*;
 use crate::compose;
-use crate::engine::{ContainerSummary, LogQuery};
-use crate::log::{self, Pattern};
 use crate::unix_time;
 
 /// Lines of each container without `tail`.
@@ -120,7 +120,7 @@ impl GetComposeLogs {
         let details = engine.try_inspect(&id).await.ok()?;
         let (tty, redactor) = (details.config.tty, docker.redactor_of(&details));
         let filter = line_filter(redactor.clone(), self.grep.as_ref());
-        let read = log::read(engine, &id, query, tty, MAX_BYTES, engine.timeout, filter);
+        let read = log::read(engine, &id, query, tty, MAX_BYTES, engine.timeout(), filter);
         let mut log = read.await.ok()?;
         log.text = redactor.text(&log.text);
         Some(log)

@@ -4,12 +4,13 @@ mod activity;
 
 use std::collections::BTreeSet;
 
+use docker_engine::exit_code;
+use docker_engine::{ContainerState, Health, HostConfig, MountPoint};
+
 use super::ports;
 use super::prelude::*;
 use crate::compose;
 use crate::docker::HIDDEN;
-use crate::engine::{ContainerState, Health, HostConfig, MountPoint};
-use crate::exit_code;
 
 /// Longest text that is shown (a value, a label, a command), in characters.
 const MAX_TEXT: usize = 400;

@@ -1,10 +1,10 @@
 //! `get_container_logs`.
 
+use docker_engine::EngineError;
+use docker_engine::log::{self, LineFilter, Log, LogQuery, Pattern};
 use upstream::time::Since;
 
 use super::prelude::*;
-use crate::engine::{EngineError, LogQuery};
-use crate::log::{self, LineFilter, Log, Pattern};
 use crate::unix_time;
 
 /// Lines without `tail`.
@@ -72,7 +72,7 @@ impl Tool for GetContainerLogs {
         if details.host_config.log_config.driver == "none" {
             return Err(unreadable(&self.container));
         }
-        let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout);
+        let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout());
         let filter = line_filter(docker.redactor_of(&details), self.grep.as_ref());
         let read = log::read(
             engine,

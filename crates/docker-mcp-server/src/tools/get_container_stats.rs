@@ -1,10 +1,10 @@
 //! `get_container_stats`.
 
+use docker_engine::{Engine, Event};
 use futures_util::stream;
 use upstream::time::Timestamp;
 
 use super::prelude::*;
-use crate::engine::{Engine, Event};
 use crate::stats::{self, Counters, Usage};
 
 /// Containers that are sampled concurrently.

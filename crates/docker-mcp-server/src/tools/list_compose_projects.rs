@@ -1,10 +1,11 @@
 //! `list_compose_projects`.
 
+use docker_engine::ContainerSummary;
+
 use super::list_containers::health;
 use super::ports;
 use super::prelude::*;
 use crate::compose;
-use crate::engine::ContainerSummary;
 
 /// Bytes of rows in an answer, which contains them twice.
 const MAX_BYTES: usize = 6_500;

@@ -1,9 +1,10 @@
 //! `list_containers`.
 
+use docker_engine::ContainerSummary;
+
 use super::ports;
 use super::prelude::*;
 use crate::compose;
-use crate::engine::ContainerSummary;
 
 /// Rows without `limit`.
 const DEFAULT_ROWS: usize = 50;

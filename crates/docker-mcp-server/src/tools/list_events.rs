@@ -1,9 +1,9 @@
 //! `list_events`.
 
+use docker_engine::{Event, SHOWN_DETAILS};
 use upstream::time::Since;
 
 use super::prelude::*;
-use crate::engine::{Event, SHOWN_DETAILS};
 use crate::unix_time;
 
 /// The period before now without `since`.
@@ -72,7 +72,7 @@ impl Tool for ListEvents {
         let until = self.until.map(unix_time::from_argument);
         let kind = self.kind.map(|kind| format!("{kind:?}").to_lowercase());
         let limit = self.limit.map_or(DEFAULT_ROWS, Bounded::get) as usize;
-        let (kind, timeout) = (kind.as_deref(), docker.engine.timeout);
+        let (kind, timeout) = (kind.as_deref(), docker.engine.timeout());
         let mut past = docker
             .past_events((since, until), kind, None, timeout)
             .await;

@@ -2,9 +2,8 @@
 
 use std::collections::BTreeMap;
 
+use docker_engine::{PortBinding, PortSummary};
 use upstream::text::truncate_list;
-
-use crate::engine::{PortBinding, PortSummary};
 
 /// Most ports that are shown of one container; a range may publish thousands.
 const MAX_PORTS: usize = 20;

@@ -3,6 +3,9 @@
 pub(super) use std::collections::BTreeMap;
 pub(super) use std::time::Duration;
 
+pub(super) use docker_engine::{
+    ContainerDetails, ContainerName, ImageName, ObjectKind, ObjectName, Path,
+};
 pub(super) use futures_util::StreamExt as _;
 pub(super) use mcp_core::tool::{
     Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,
@@ -15,9 +18,7 @@ pub(super) use upstream::text::{fitting, newest_lines, truncate};
 pub(super) use upstream::time::rfc3339;
 
 pub(super) use super::object_change::ObjectChange;
-pub(super) use crate::docker::Docker;
-pub(super) use crate::engine::{Action, ContainerDetails, ObjectKind, Path};
-pub(super) use crate::name::{ContainerName, ImageName, ObjectName};
+pub(super) use crate::docker::{Action, Docker};
 
 /// The first 12 characters of an id, which is the form in which Docker shows it.
 pub(super) fn short_id(id: &str) -> &str {

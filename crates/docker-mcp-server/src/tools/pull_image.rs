@@ -1,7 +1,5 @@
 //! `pull_image`.
 
-use bollard::query_parameters::CreateImageOptionsBuilder;
-
 use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
 use super::transfer::Transfer;
@@ -61,14 +59,8 @@ pub(super) async fn pull(
         let labels = &old.config.labels;
         docker.policy.permit_pull(image.as_str(), labels)?;
     }
-    let (name, tag) = image.split();
-    let mut options = CreateImageOptionsBuilder::new().from_image(name).tag(tag);
-    if let Some(platform) = platform {
-        options = options.platform(platform);
-    }
     let transfer = Transfer::new(docker, "pulled", image).await?;
-    let (streams, login) = (&docker.engine.streams, transfer.login.credentials());
-    let lines = streams.create_image(Some(options.build()), None, login);
+    let lines = docker.engine.pull(image, platform, &transfer.login);
     let status = transfer.run(docker, call, deadline, lines).await?;
     Ok(status.contains("Downloaded newer image"))
 }

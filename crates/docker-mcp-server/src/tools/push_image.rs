@@ -1,12 +1,10 @@
 //! `push_image`.
 
-use bollard::models::CreateImageInfo;
-use bollard::query_parameters::PushImageOptionsBuilder;
+use docker_engine::registry;
 
 use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
 use super::transfer::Transfer;
-use crate::registry;
 
 /// Send an image to the registry in its name, with the operator's login.
 #[derive(Deserialize, JsonSchema)]
@@ -53,17 +51,8 @@ impl Tool for PushImage {
         docker.confirm(call, &loss, target, &self.confirm).await?;
         let deadline = Deadline::new(call, self.timeout_seconds);
         let transfer = Transfer::new(docker, "pushed", &self.image).await?;
-        let (streams, login) = (&docker.engine.streams, transfer.login.credentials());
-        let options = PushImageOptionsBuilder::new().tag(tag).build();
-        let lines = streams.push_image(name, Some(options), login).map(|line| {
-            line.map(|line| CreateImageInfo {
-                status: line.status,
-                progress_detail: line.progress_detail,
-                ..CreateImageInfo::default()
-            })
-        });
+        let lines = docker.engine.push(&self.image, &transfer.login);
         // `1: digest: sha256:… size: 527`
-        let lines = Box::pin(lines);
         let status = transfer.run(docker, call, &deadline, lines).await?;
         let mut words = status.split(' ');
         let digest = words.find(|word| word.starts_with("sha256:"));

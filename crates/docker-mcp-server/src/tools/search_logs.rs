@@ -1,5 +1,7 @@
 //! `search_logs`.
 
+use docker_engine::ContainerSummary;
+use docker_engine::log::{self, LineFilter, LogQuery, Pattern};
 use futures_util::stream;
 use tokio::time::{Instant, timeout_at};
 use upstream::time::{Since, Timestamp, parse_timestamp};
@@ -7,8 +9,6 @@ use upstream::time::{Since, Timestamp, parse_timestamp};
 use super::get_container_logs::line_filter;
 use super::prelude::*;
 use crate::compose;
-use crate::engine::{ContainerSummary, LogQuery};
-use crate::log::{self, LineFilter, Pattern};
 use crate::unix_time;
 
 /// The period before now without `since`, in seconds.

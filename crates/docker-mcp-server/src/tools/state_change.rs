@@ -1,10 +1,11 @@
 //! The state of a container before and after a change, and whether a started container stays up.
 
+use docker_engine::Engine;
+use docker_engine::exit_code;
+use docker_engine::log::{self, LogQuery};
+
 use super::prelude::*;
 use crate::docker::redactor_of;
-use crate::engine::{Engine, LogQuery};
-use crate::exit_code;
-use crate::log;
 use crate::unix_time;
 
 /// The delays between the inspections of a started container: one that has nothing to run, or a

@@ -1,13 +1,10 @@
 //! Pulls and pushes of images: progress, and errors of the registry.
 
-use bollard::errors::Error;
-use bollard::models::CreateImageInfo;
-use futures_util::Stream;
+use docker_engine::registry::{self, RegistryLogin};
+use docker_engine::{EngineError, TransferStream};
 
 use super::deadline::Deadline;
 use super::prelude::*;
-use crate::engine::EngineError;
-use crate::registry::{self, RegistryLogin};
 
 /// Longest message of the engine that an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;
@@ -39,9 +36,9 @@ impl<'a> Transfer<'a> {
         docker: &Docker,
         call: &Call,
         deadline: &Deadline,
-        mut lines: impl Stream<Item = Result<CreateImageInfo, Error>> + Unpin,
+        mut lines: TransferStream,
     ) -> Result<String, ToolError> {
-        let (mut layers, mut last) = (Layers::default(), String::new());
+        let mut last = String::new();
         let ended = |seconds| {
             format!(
                 "`{}` was not {} within {seconds} s, so that was ended. Complete layers are kept: \
@@ -51,24 +48,21 @@ impl<'a> Transfer<'a> {
         };
         while let Some(line) = deadline.run(call, lines.next(), ended).await? {
             let line = line.map_err(|error| self.explain(docker, error))?;
-            let status = line.status.as_deref().unwrap_or_default();
-            let (done, total) = layers.advance(&line);
+            let (done, total) = line.bytes;
             if total > 0 {
-                let text = docker.redactor().text(status);
+                let text = docker.redactor().text(&line.status);
                 call.progress(done as f64, Some(total as f64), &text);
             }
-            if !status.is_empty() {
-                last = status.to_owned();
+            if !line.status.is_empty() {
+                last = line.status;
             }
         }
         Ok(last)
     }
 
-    fn explain(&self, docker: &Docker, error: Error) -> ToolError {
-        if let Error::DockerStreamError { error } = &error {
-            return self.refused(docker, error);
-        }
-        match error.into() {
+    fn explain(&self, docker: &Docker, failure: EngineError) -> ToolError {
+        match failure {
+            EngineError::Failed(message) => self.refused(docker, &message),
             EngineError::Refused { message, .. } if !message.is_empty() => {
                 self.refused(docker, &message)
             }
@@ -112,63 +106,5 @@ impl<'a> Transfer<'a> {
             self.image, self.done
         );
         ToolError::new(kind, text.trim_end().to_owned())
-    }
-}
-
-/// The downloaded and the total bytes of each layer.
-#[derive(Default)]
-struct Layers(BTreeMap<String, (u64, u64)>);
-
-impl Layers {
-    /// Applies a line of the engine's output. Returns the downloaded and the known total bytes.
-    fn advance(&mut self, line: &CreateImageInfo) -> (u64, u64) {
-        let bytes = |count: Option<i64>| count.and_then(|bytes| u64::try_from(bytes).ok());
-        let detail = line.progress_detail.as_ref();
-        let total = detail.and_then(|detail| bytes(detail.total)).unwrap_or(0);
-        let layer = self.0.entry(line.id.clone().unwrap_or_default());
-        let layer = layer.or_default();
-        match line.status.as_deref() {
-            Some("Downloading") if total > 0 => {
-                let current = detail.and_then(|detail| bytes(detail.current));
-                *layer = (current.unwrap_or(0), total);
-            }
-            Some("Download complete" | "Pull complete") => layer.0 = layer.1,
-            _ => {}
-        }
-        let sum = |sum: (u64, u64), layer: &(u64, u64)| (sum.0 + layer.0, sum.1 + layer.1);
-        self.0.values().fold((0, 0), sum)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use serde_json::json;
-
-    use super::*;
-
-    #[test]
-    fn layers_add_up() {
-        let mut layers = Layers::default();
-        for (id, status, detail, expected) in [
-            (
-                "a",
-                "Downloading",
-                json!({"current": 5, "total": 10}),
-                (5, 10),
-            ),
-            (
-                "b",
-                "Downloading",
-                json!({"current": 1, "total": 90}),
-                (6, 100),
-            ),
-            ("a", "Download complete", json!({}), (11, 100)),
-        ] {
-            let line = json!({"id": id, "status": status, "progressDetail": detail});
-            assert_eq!(
-                layers.advance(&serde_json::from_value(line).unwrap()),
-                expected
-            );
-        }
     }
 }

@@ -4,6 +4,7 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 
+use docker_engine::command::ProcessGroup;
 use futures_util::stream::{self, BoxStream};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
@@ -12,7 +13,6 @@ use tokio::process::Command;
 
 use super::super::deadline::Deadline;
 use super::super::prelude::*;
-use crate::command::ProcessGroup;
 
 /// Bytes of output that are kept, the newest.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;
@@ -139,7 +139,7 @@ impl Compose {
             .env_clear()
             .envs(passed)
             .envs(OFF.map(|name| (name, "false")))
-            .envs(docker.engine.target.environment())
+            .envs(docker.engine.address().environment())
             .stdin(Stdio::null())
             .process_group(0)
             .kill_on_drop(true);

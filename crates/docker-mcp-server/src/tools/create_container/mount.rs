@@ -2,9 +2,8 @@
 
 use std::fmt;
 
+use docker_engine::ObjectName;
 use serde::Deserialize;
-
-use crate::name::ObjectName;
 
 /// `source:/path[:ro]`, where the source is a volume or a path of the host.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use bollard::models::{PortBinding, PortMap};
+use docker_engine::api::{PortBinding, PortMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

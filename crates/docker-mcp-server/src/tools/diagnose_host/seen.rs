@@ -5,11 +5,11 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use docker_engine::{ContainerDetails, ContainerSummary, Event};
 use futures_util::stream;
 use tokio::time::Instant;
 use upstream::time::Timestamp;
 
-use crate::engine::{ContainerDetails, ContainerSummary, Event};
 use crate::stats::{self, Counters};
 use crate::tools::prelude::*;
 use crate::unix_time;
@@ -48,7 +48,7 @@ impl Seen {
     pub(super) async fn gather(docker: &Docker) -> Result<Vec<Self>, ToolError> {
         let deadline = Instant::now() + GATHER_TIMEOUT;
         let period = (now() - DAY_SECONDS, None);
-        let past = docker.past_events(period, Some("container"), None, docker.engine.timeout);
+        let past = docker.past_events(period, Some("container"), None, docker.engine.timeout());
         let (listed, past) = tokio::join!(docker.containers(true), past);
         let oom: Vec<&Event> = past
             .events

@@ -1,8 +1,9 @@
 //! The end of replacements that a server which was killed has begun.
 
+use docker_engine::{ContainerSummary, Engine};
+
 use super::super::prelude::*;
 use super::replacement::{EngineClock, Replacement, STEPS_TIMEOUT, is_kept};
-use crate::engine::{ContainerSummary, Engine};
 use crate::policy::{KEPT, REPLACES};
 
 /// The delay between two attempts to reach an engine that is down.

@@ -3,16 +3,16 @@
 //! The old one first gets another name, `NAME.before-ID`, which marks it. If this server is killed in
 //! between, the next start of one finds the mark and finishes what was begun (`recovery`).
 
+use docker_engine::{ContainerSummary, Engine, EngineError, exit_code};
 use serde_json::{Value, json};
 
 use super::super::prelude::*;
 use super::super::start_container::configuration_error;
 use super::super::state_change::last_lines;
 use super::request::Request;
-use crate::docker::redactor_of;
-use crate::engine::{ContainerSummary, Engine, EngineError};
+use crate::docker::{explain, redactor_of};
 use crate::policy::{CREATED, KEPT, REPLACES};
-use crate::{exit_code, unix_time};
+use crate::unix_time;
 
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
@@ -259,8 +259,7 @@ impl Replacement {
     fn explain(&self, verb: &'static str, failure: EngineError) -> ToolError {
         let action = Action::on_container(verb, self.name.as_str());
         let needs = action.needs;
-        self.engine
-            .explain_about(failure, needs, Some(&action), &[])
+        explain(&self.engine, failure, needs, Some(&action), &[])
     }
 }
 
@@ -291,8 +290,9 @@ impl EngineClock {
 
 #[cfg(test)]
 mod tests {
+    use docker_engine::Address;
+
     use super::*;
-    use crate::engine::Target;
 
     #[test]
     fn age_is_counted_by_the_engines_clock() {
@@ -309,7 +309,7 @@ mod tests {
     #[test]
     fn state_of_the_new_container_decides() {
         let replacement = Replacement {
-            engine: Engine::new(Target::Tcp("127.0.0.1:1".into()), Duration::ZERO).unwrap(),
+            engine: Engine::new(Address::Tcp("127.0.0.1:1".into()), Duration::ZERO).unwrap(),
             redact: true,
             old: ContainerName::new("old").unwrap(),
             name: ContainerName::new("web").unwrap(),

@@ -1,13 +1,12 @@
 //! The request that makes a container once more: its own options, without what came from its image or from
 //! the engine, and the changes.
 
-use bollard::models::ContainerCreateBody;
+use docker_engine::api::ContainerCreateBody;
+use docker_engine::{ObjectName, is_anonymous};
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
 use super::super::create_container::CreateContainer;
-use crate::engine::is_anonymous;
-use crate::name::ObjectName;
 use crate::policy::permit_marks;
 
 /// Members of `Config` that an image has, too.

@@ -1,0 +1,195 @@
+//! The address of the engine.
+
+use std::ffi::OsString;
+use std::fmt;
+use std::path::PathBuf;
+
+use crate::address_error::AddressError;
+use crate::context;
+use crate::ssh_address::SshAddress;
+use crate::tls::Certificates;
+
+#[cfg(unix)]
+const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
+#[cfg(windows)]
+const DEFAULT_HOST: &str = "npipe:////./pipe/docker_engine";
+
+/// The settings of the docker CLI that say where the engine is.
+#[derive(Clone, Debug, Default)]
+pub struct AddressSettings {
+    /// `DOCKER_HOST`.
+    pub host: Option<String>,
+    /// `DOCKER_CONTEXT`.
+    pub context: Option<String>,
+    /// `DOCKER_TLS_VERIFY`.
+    pub tls: bool,
+    /// `DOCKER_CERT_PATH`; by default [`AddressSettings::config_dir`].
+    pub certificates_dir: Option<PathBuf>,
+    /// `DOCKER_CONFIG`, mostly `~/.docker`.
+    pub config_dir: Option<PathBuf>,
+}
+
+/// The address of an engine. Its `Display` is the address in the form of `DOCKER_HOST`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Address {
+    /// A Unix socket.
+    Unix(String),
+    /// A Windows named pipe.
+    Pipe(String),
+    /// `host:port` without encryption.
+    Tcp(String),
+    /// `host:port` with mutual TLS.
+    Tls(String, Certificates),
+    /// The `docker` command of another machine, through ssh.
+    Ssh(SshAddress),
+}
+
+impl Address {
+    /// Finds the engine in the order of the docker CLI: host, context, the current context of its
+    /// configuration, the default socket.
+    /// Errors when a setting can never work.
+    pub fn find(settings: &AddressSettings) -> Result<Self, AddressError> {
+        let given = |text: &Option<String>| text.clone().filter(|text| !text.is_empty());
+        let config = &settings.config_dir;
+        if let Some(host) = given(&settings.host) {
+            let certificates = settings.tls.then(|| {
+                let dir = settings.certificates_dir.as_ref().or(config.as_ref());
+                Certificates::in_dir(&dir.cloned().unwrap_or_default())
+            });
+            return Self::parse(&host, certificates).map_err(AddressError::at("DOCKER_HOST"));
+        }
+        let Some(config) = config else {
+            return Self::parse(DEFAULT_HOST, None);
+        };
+        let context = match given(&settings.context) {
+            Some(name) => Some(name),
+            None => context::current(config)?,
+        };
+        // In the CLI, `default` means no context.
+        let Some(name) = context.filter(|name| name != "default") else {
+            return Self::parse(DEFAULT_HOST, None);
+        };
+        let (host, certificates) = context::endpoint(config, &name)?;
+        let place = format!("docker context {name:?}");
+        Self::parse(&host, certificates).map_err(AddressError::at(place))
+    }
+
+    /// Whether the engine is on this machine.
+    pub fn is_local(&self) -> bool {
+        matches!(self, Self::Unix(_) | Self::Pipe(_))
+    }
+
+    /// The environment variables with which Docker's own programs find the same engine.
+    pub fn environment(&self) -> Vec<(&'static str, OsString)> {
+        let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
+        if let Self::Tls(_, files) = self
+            && let Some(dir) = files.dir()
+        {
+            environment.push(("DOCKER_TLS_VERIFY", "1".into()));
+            environment.push(("DOCKER_CERT_PATH", dir.into()));
+        }
+        environment
+    }
+
+    /// Parses an address in the form of `DOCKER_HOST`.
+    fn parse(host: &str, certificates: Option<Certificates>) -> Result<Self, AddressError> {
+        let invalid = |text: &str| Err(AddressError::new(text));
+        let Some((scheme, address)) = host.split_once("://") else {
+            return invalid(&format!(
+                "{host:?} is not an address; write unix:///path or tcp://host:port"
+            ));
+        };
+        match scheme {
+            "unix" if !address.is_empty() => Ok(Self::Unix(address.to_owned())),
+            "npipe" if cfg!(windows) => Ok(Self::Pipe(address.to_owned())),
+            "npipe" => invalid("named pipes exist on Windows only; use unix:///path"),
+            "tcp" | "http" | "https" => {
+                let encrypted = certificates.is_some() || scheme == "https";
+                let address = tcp_address(address, if encrypted { 2376 } else { 2375 })?;
+                match certificates {
+                    Some(certificates) => Ok(Self::Tls(address, certificates)),
+                    None if encrypted => invalid(
+                        "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
+                    ),
+                    None => Ok(Self::Tcp(address)),
+                }
+            }
+            "ssh" => Ok(Self::Ssh(SshAddress::parse(address)?)),
+            _ => invalid(&format!(
+                "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
+            )),
+        }
+    }
+}
+
+impl fmt::Display for Address {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Unix(path) => write!(f, "unix://{path}"),
+            Self::Pipe(path) => write!(f, "npipe://{path}"),
+            Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
+            Self::Ssh(address) => write!(f, "ssh://{}", address.text),
+        }
+    }
+}
+
+/// Checks `host` or `host:port`, which becomes a header and part of URLs.
+fn tcp_address(address: &str, port: u16) -> Result<String, AddressError> {
+    let address = address.strip_suffix('/').unwrap_or(address);
+    let legal = |c: char| c.is_ascii_alphanumeric() || "-._:[]".contains(c);
+    if address.is_empty() || !address.chars().all(legal) {
+        let text = "the address after :// must be host:port and nothing else";
+        return Err(AddressError::new(text));
+    }
+    let given = address
+        .rsplit_once(':')
+        .map(|(_, port)| port.parse::<u16>());
+    Ok(match given {
+        Some(Ok(_)) => address.to_owned(),
+        _ => format!("{address}:{port}"),
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+
+    fn parse(host: &str) -> Result<String, String> {
+        Address::parse(host, None)
+            .map(|address| address.to_string())
+            .map_err(|error| error.to_string())
+    }
+
+    #[test]
+    fn addresses_are_parsed_as_by_the_cli() {
+        let hosts = "unix:///run/x.sock tcp://127.0.0.1:2375 tcp://[::1]:99 ssh://box \
+            ssh://me@box:22/run/x.sock ssh://[::1]:22 ssh://me@[::1]";
+        for host in hosts.split(' ') {
+            assert_eq!(parse(host).as_deref(), Ok(host));
+        }
+        assert_eq!(parse("tcp://box").as_deref(), Ok("tcp://box:2375"));
+        assert_eq!(parse("http://box:1/").as_deref(), Ok("tcp://box:1"));
+        let files = Certificates::in_dir(Path::new("/c"));
+        let address = Address::parse("tcp://box", Some(files)).unwrap();
+        assert!(matches!(&address, Address::Tls(..)));
+        assert_eq!(address.to_string(), "tcp://box:2376");
+        let environment = address.environment();
+        assert!(environment.contains(&("DOCKER_CERT_PATH", "/c".into())));
+        assert_eq!(Address::Tcp("box:1".into()).environment().len(), 1);
+    }
+
+    #[test]
+    fn other_addresses_are_refused_with_advice() {
+        let cases = "/var/run/docker.sock -> unix:///path, ssh:// -> ~/.ssh, ssh://-oProxyCommand=x -> ~/.ssh, \
+            ssh://-x@box -> ~/.ssh, ssh://me:pw@box -> ~/.ssh, ssh://box/x;y -> ~/.ssh, ssh://box?x -> ~/.ssh, \
+            ssh://box:99999 -> ~/.ssh, https://host -> DOCKER_CERT_PATH, tcp://host:1/path -> nothing else, \
+            tcp://u:p@host -> nothing else, fd:// -> not supported, unix:// -> not supported";
+        for case in cases.split(", ") {
+            let (host, expected) = case.split_once(" -> ").unwrap();
+            let error = parse(host).unwrap_err();
+            assert!(error.contains(expected), "{host}: {error}");
+        }
+    }
+}

@@ -1,0 +1,82 @@
+//! Changes that the engine is asked to make, and the words of their failure.
+
+use docker_engine::{Engine, EngineError, ObjectKind};
+use mcp_core::tool::{ToolError, ToolErrorKind};
+
+/// A change that the engine is asked to make.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Action<'a> {
+    /// An infinitive.
+    verb: &'static str,
+    /// The changed object, by the name that the caller gave.
+    name: &'a str,
+    /// The object that may be missing: mostly the same.
+    pub(crate) needs: (ObjectKind, &'a str),
+}
+
+impl<'a> Action<'a> {
+    /// To `verb` the object `name`.
+    pub(crate) fn new(verb: &'static str, kind: ObjectKind, name: &'a str) -> Self {
+        Self {
+            verb,
+            name,
+            needs: (kind, name),
+        }
+    }
+
+    /// To `verb` the container `name`.
+    pub(crate) fn on_container(verb: &'static str, name: &'a str) -> Self {
+        Self::new(verb, ObjectKind::Container, name)
+    }
+
+    /// Sets the object that may be missing, if it is another one.
+    pub(crate) fn with_required(self, kind: ObjectKind, name: &'a str) -> Self {
+        Self {
+            needs: (kind, name),
+            ..self
+        }
+    }
+
+    /// The tool error. A timeout or a broken connection leaves open whether the change happens.
+    pub(super) fn explain(&self, engine: &Engine, failure: EngineError) -> ToolError {
+        let Self { verb, name, .. } = self;
+        let rest = "It may still happen: check with get_container before repeating.";
+        match failure {
+            EngineError::Timeout(limit) => {
+                let seconds = limit.as_secs();
+                let text = format!(
+                    "The Docker Engine did not confirm within {seconds} s the request to {verb} \
+                     `{name}`. {rest}"
+                );
+                ToolError::new(ToolErrorKind::Timeout, text)
+            }
+            EngineError::Unreadable(source) => {
+                let text = format!(
+                    "The connection broke while the Docker Engine was asked to {verb} `{name}`. \
+                     {rest}"
+                );
+                ToolError::upstream(text).caused_by(source)
+            }
+            failure => engine.explain(failure),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use docker_engine::Address;
+
+    use super::*;
+
+    #[test]
+    fn an_unconfirmed_change_is_reported_as_uncertain() {
+        let address = Address::Tcp("h:1".into());
+        let engine = Engine::new(address, Duration::from_secs(1)).unwrap();
+        let action = Action::new("stop", ObjectKind::Container, "web");
+        let error = action.explain(&engine, EngineError::Timeout(Duration::from_secs(20)));
+        assert_eq!(error.kind(), ToolErrorKind::Timeout);
+        assert!(error.message().contains("may still happen"));
+    }
+}
