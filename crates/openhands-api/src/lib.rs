@@ -2,7 +2,7 @@
 //! `openhands-mcp-server` uses them.
 //!
 //! [`Servers`] finds the agent server of a task; [`AgentServer`] has the calls: conversations, events,
-//! the event socket, agent profiles, files and shell scripts. A task is a conversation, and a
+//! agent profiles, files and shell scripts; [`EventListeners`] listens for events. A task is a conversation, and a
 //! [`TaskId`] its id; more of tasks, their state and their limits is in the server.
 //!
 //! Every call has a timeout and reads a bounded body. Every failure is an [`ApiFailure`], which is
@@ -15,6 +15,7 @@ mod conversations;
 mod events;
 mod failure;
 mod files;
+mod listener;
 mod probe;
 mod profiles;
 mod servers;
@@ -30,8 +31,8 @@ pub use conversations::{
 };
 pub use events::{Event, RunError, TextPart, event_kind};
 pub use failure::{ApiFailure, ApiResult, SandboxProblem};
+pub use listener::{EventListeners, Listener};
 pub use profiles::AgentProfile;
 pub use servers::{Backend, Servers};
 pub use shell::{ScriptOutput, shell_quoted};
-pub use socket::EventSocket;
 pub use task_id::TaskId;

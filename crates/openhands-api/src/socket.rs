@@ -28,16 +28,16 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(30);
 const SEND_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// An open event socket. Dropping it closes it.
-pub struct EventSocket(WebSocketStream<Upgraded>);
+pub(crate) struct EventSocket(WebSocketStream<Upgraded>);
 
 /// The socket is closed or broken, or its idle timeout has expired.
 #[derive(Debug)]
-pub struct Closed;
+pub(crate) struct Closed;
 
 impl AgentServer {
     /// Opens the event socket of a conversation. A wrong key or an unknown conversation shows only
     /// later: no [message](EventSocket::next) arrives.
-    pub async fn event_socket(&self, id: TaskId) -> ApiResult<EventSocket> {
+    pub(crate) async fn event_socket(&self, id: TaskId) -> ApiResult<EventSocket> {
         // The agent server wants the key in the first message. That keeps it out of the URL, and so
         // out of logs.
         let key = self.key().map_err(ApiFailure::Key)?;
@@ -75,7 +75,7 @@ impl EventSocket {
     ///
     /// # Errors
     /// The socket cannot be used any longer.
-    pub async fn next(&mut self) -> Result<(), Closed> {
+    pub(crate) async fn next(&mut self) -> Result<(), Closed> {
         let mut pinged = false;
         loop {
             match timeout(IDLE_TIMEOUT, self.0.next()).await {

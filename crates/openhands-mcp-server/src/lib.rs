@@ -13,20 +13,20 @@
 //! - `service`: the shared state; `owner`: the principals of tasks; `ended`: tasks that have ended;
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
-//! - `events`: listening for events, and one-line summaries;
+//! - `summary`: one-line summaries of events;
 //! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits.
 //!
 //! The crate `openhands-api` calls OpenHands.
 
 mod budget;
 mod ended;
-mod events;
 mod options;
 mod owner;
 mod prompts;
 mod resources;
 mod scheduler;
 mod service;
+mod summary;
 mod tags;
 mod task;
 #[cfg(test)]

@@ -7,12 +7,11 @@ use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::Call;
 use mcp_serve::Secret;
-use openhands_api::{AgentServer, ApiResult, Backend, Servers, TaskId};
+use openhands_api::{AgentServer, ApiResult, Backend, EventListeners, Servers, TaskId};
 
 use crate::Options;
 use crate::budget::Budget;
 use crate::ended::EndedTasks;
-use crate::events::EventListeners;
 use crate::owner::{Owner, Owners};
 use crate::scheduler::Scheduler;
 use crate::workspace::Root;

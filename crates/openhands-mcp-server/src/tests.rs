@@ -10,7 +10,6 @@ mod sandboxed;
 mod secrets;
 mod verify;
 
-use std::path::PathBuf;
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind, ToolResult};
@@ -40,15 +39,6 @@ fn options(url: &str) -> Options {
         max_cost: None,
         share_tasks: false,
     }
-}
-
-fn keyless(url: &str, file: Option<PathBuf>) -> OpenHands {
-    let options = Options {
-        openhands_api_key: None,
-        openhands_api_key_file: file,
-        ..options(url)
-    };
-    OpenHands::new(options).unwrap()
 }
 
 fn openhands(url: &str) -> OpenHands {

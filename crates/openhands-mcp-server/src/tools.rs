@@ -66,21 +66,3 @@ fn inspect() -> Toolset<OpenHands> {
         .with::<get_task_patch::GetTaskPatch>()
         .with::<get_task_archive::GetTaskArchive>()
 }
-
-#[cfg(test)]
-mod tests {
-    use mcp_core::tool::Detail;
-
-    #[test]
-    fn definitions_cost_few_tokens() {
-        let default = super::all().choose(&["default".to_owned()]).unwrap();
-        let definitions = default.definitions();
-        let bytes = |detail| -> usize {
-            let rendered = definitions.iter().map(|tool| tool.render(detail));
-            rendered.map(|tool| tool.to_string().len()).sum()
-        };
-        let (inputs, all) = (bytes(Detail::Basic) / 4, bytes(Detail::Full) / 4);
-        assert!(inputs <= 2_500, "{inputs} tokens");
-        assert!(all <= 5_000, "{all} tokens with output schemas");
-    }
-}

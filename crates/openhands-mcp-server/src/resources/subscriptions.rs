@@ -7,12 +7,11 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use openhands_api::{ApiFailure, ApiResult, TaskId};
+use openhands_api::{ApiFailure, ApiResult, Listener, TaskId};
 use upstream::poll::{self, Backoff, PollTarget};
 
 use super::uri::{self, TaskPart};
 use crate::OpenHands;
-use crate::events::Listener;
 use crate::workspace::changes;
 
 /// The poll intervals of a task without an event socket.

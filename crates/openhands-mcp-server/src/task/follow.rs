@@ -3,12 +3,11 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use openhands_api::{ApiFailure, ApiResult, Servers, TaskId};
+use openhands_api::{ApiFailure, ApiResult, EventListeners, Servers, TaskId};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::poll::Backoff;
 
 use super::snapshot::TaskSnapshot;
-use crate::events::EventListeners;
 use crate::scheduler::Scheduler;
 use crate::tags::StopReason;
 

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
 
-use crate::events::summary;
+use crate::summary;
 use crate::tags::ConversationTags;
 
 /// Bytes of the action's arguments that are shown to the user.

@@ -10,8 +10,8 @@ use upstream::time;
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
 use super::run_end::RunEnd;
 use crate::ended::LastState;
-use crate::events::summary;
 use crate::scheduler::PROMPT_TIMEOUT;
+use crate::summary;
 use crate::tags::{ConversationTags, StopReason};
 use crate::workspace::changes::visible;
 

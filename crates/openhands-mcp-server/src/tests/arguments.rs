@@ -3,7 +3,7 @@
 use mcp_core::tool::{Call, ToolErrorKind};
 use serde_json::{Value, json};
 
-use super::{ID, openhands, try_call};
+use super::{openhands, try_call};
 
 /// Asserts that a call is refused for this reason. There is no agent server: a call that sends a
 /// request fails in another way.
@@ -16,21 +16,6 @@ async fn refused(tool: &str, arguments: Value, reason: &str) {
         Ok(other) => panic!("{other:?}"),
     };
     assert!(refusal.contains(reason), "no {reason:?} in {refusal}");
-}
-
-#[tokio::test]
-async fn task_ids_must_be_uuids() {
-    for tool in ["get_task_status", "get_task_result", "cancel_task"] {
-        for id in "1 ../settings %2e%2e%2fsettings"
-            .split(' ')
-            .chain(["", "x\r\nX-Key: 1", "'; --"])
-        {
-            refused(tool, json!({"task_id": id}), "task_id: not a task id").await;
-        }
-        refused(tool, json!({"task_id": 7}), "task_id: invalid type").await;
-        let unknown = json!({"task_id": ID, "force": true});
-        refused(tool, unknown, "force: unknown field").await;
-    }
 }
 
 #[tokio::test]

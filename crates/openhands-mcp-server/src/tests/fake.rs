@@ -93,12 +93,6 @@ impl FakeAgentServer {
         requests.retain(|request| request.target.starts_with(target));
         requests
     }
-
-    /// The targets of these requests.
-    pub(super) fn targets(&self, target: &str) -> Vec<String> {
-        let requests = self.requests(target).into_iter();
-        requests.map(|request| request.target).collect()
-    }
 }
 
 async fn serve(

@@ -8,8 +8,8 @@ use mcp_serve::Service as _;
 use serde_json::json;
 
 use super::fake::{FakeAgentServer, RecordedRequest, Reply};
-use super::{ID, KEY, assert_error, call, keyless, openhands, options, try_call};
-use crate::OpenHands;
+use super::{ID, KEY, assert_error, call, openhands, options, try_call};
+use crate::{OpenHands, Options};
 
 /// The errors of all tools and of the health check.
 async fn errors_of_all_tools(url: &str) -> Vec<ToolError> {
@@ -98,41 +98,21 @@ async fn missing_and_wrong_keys_are_reported() {
     let fake = FakeAgentServer::start(|request, _| locked(request, "another")).await;
     let error = openhands(&fake.url).probe().await.unwrap_err();
     assert_error(&error, Kind::Unauthorized, "refuses the key");
-    let error = keyless(&fake.url, None).probe().await.unwrap_err();
+    let keyless = Options {
+        openhands_api_key: None,
+        ..options(&fake.url)
+    };
+    let keyless = OpenHands::new(keyless).unwrap();
+    let error = keyless.probe().await.unwrap_err();
     assert_error(&error, Kind::Unauthorized, "set OPENHANDS_API_KEY");
     // The health check needs no key, so it must not get it.
     let health = fake.requests("GET /health");
     assert!(health.iter().all(|request| !request.head.contains(KEY)));
 }
 
-#[tokio::test]
-async fn key_file_may_be_created_and_changed_later() {
-    let fake = FakeAgentServer::start(|request, _| locked(request, "second")).await;
-    let file = std::env::temp_dir().join(format!("openhands-key-{}", std::process::id()));
-    let service = keyless(&fake.url, Some(file.clone()));
-    let error = service.probe().await.unwrap_err();
-    assert_error(&error, Kind::Unauthorized, "cannot be read (yet)");
-    std::fs::write(&file, "first\n").unwrap();
-    let error = service.probe().await.unwrap_err();
-    assert_error(&error, Kind::Unauthorized, "refuses the key");
-    std::fs::write(&file, "second\n").unwrap();
-    service.probe().await.unwrap();
-    std::fs::remove_file(&file).unwrap();
-}
-
-#[tokio::test]
-async fn unknown_task_is_not_found() {
-    let fake = FakeAgentServer::start(|_, _| Reply::not_found()).await;
-    for tool in ["get_task_status", "get_task_result", "cancel_task"] {
-        let error = fake.refuse(tool, json!({"task_id": ID})).await;
-        assert_error(&error, Kind::NotFound, &format!("no task {ID}"));
-    }
-    assert!(fake.requests("POST").is_empty());
-}
-
 #[test]
 fn invalid_options_are_refused() {
-    let refused = |change: fn(&mut crate::Options)| {
+    let refused = |change: fn(&mut Options)| {
         let mut options = options("http://127.0.0.1:1");
         change(&mut options);
         OpenHands::new(options).err().unwrap().to_string()

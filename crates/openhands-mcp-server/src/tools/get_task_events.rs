@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use upstream::text::fitting;
 
 use crate::OpenHands;
-use crate::events::summary;
+use crate::summary;
 
 const DEFAULT_LIMIT: u32 = 30;
 /// Bytes of an answer, which stays under 2,000 tokens.

@@ -7,22 +7,26 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex, PoisonError, Weak};
 use std::time::Duration;
 
-use openhands_api::{ApiResult, EventSocket, Servers, TaskId};
 use tokio::sync::watch;
 use tokio::task::AbortHandle;
 use upstream::poll::Backoff;
+
+use crate::failure::ApiResult;
+use crate::servers::Servers;
+use crate::socket::EventSocket;
+use crate::task_id::TaskId;
 
 /// The delay before a broken socket is reopened.
 const RETRY_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(30));
 
 /// The event sockets of all conversations that have listeners.
-pub(crate) struct EventListeners {
+pub struct EventListeners {
     servers: Servers,
     sockets: Mutex<HashMap<TaskId, Weak<OpenSocket>>>,
 }
 
 /// A subscriber to the events of one conversation. Dropping it ends the subscription.
-pub(crate) struct Listener {
+pub struct Listener {
     /// Changes with every event; true while the socket is open.
     signal: watch::Receiver<bool>,
     /// Keeps the socket open.
@@ -43,7 +47,7 @@ impl Drop for OpenSocket {
 
 impl EventListeners {
     /// Does not connect.
-    pub(crate) fn new(servers: Servers) -> Self {
+    pub fn new(servers: Servers) -> Self {
         Self {
             servers,
             sockets: Mutex::default(),
@@ -51,7 +55,7 @@ impl EventListeners {
     }
 
     /// Subscribes to the events of the conversation `id`.
-    pub(crate) fn listen(&self, id: TaskId) -> Listener {
+    pub fn listen(&self, id: TaskId) -> Listener {
         let mut sockets = self.sockets.lock().unwrap_or_else(PoisonError::into_inner);
         sockets.retain(|_, socket| socket.strong_count() > 0);
         let socket = sockets.get(&id).and_then(Weak::upgrade);
@@ -72,14 +76,14 @@ impl EventListeners {
 impl Listener {
     /// Waits for an event, or for the loss of the socket. Returns at once if there was an event since
     /// the last call.
-    pub(crate) async fn changed(&mut self) {
+    pub async fn changed(&mut self) {
         if self.signal.changed().await.is_err() {
             std::future::pending().await
         }
     }
 
     /// Returns true if the socket is open, so that new events arrive.
-    pub(crate) fn is_open(&self) -> bool {
+    pub fn is_open(&self) -> bool {
         *self.signal.borrow()
     }
 }
