@@ -19,7 +19,9 @@
 //! - [`command`]: programs of this machine
 //! - [`exec`]: processes in containers
 //! - [`log`]: the last lines of a container's log
+//! - [`own_options`]: what makes a container once more
 //! - [`registry`]: logins of registries
+//! - [`stats`]: use of CPU, memory, network and disks
 //!
 //! A caller's text cannot become another request: a [`Path`] consists of fixed words, checked names
 //! ([`Name`]) and encoded values.
@@ -44,15 +46,19 @@ pub mod exec;
 pub mod exit_code;
 mod history;
 mod image;
+mod local;
 pub mod log;
 mod name;
 mod object;
 mod object_kind;
+pub mod own_options;
 mod path;
+pub mod ports;
 pub mod registry;
 pub mod self_container;
 mod ssh;
 mod ssh_address;
+pub mod stats;
 mod tls;
 
 pub use address::{Address, AddressSettings};
@@ -67,15 +73,15 @@ pub use error::{ConnectProblem, EngineError};
 pub use events::{Event, EventStream, SHOWN_DETAILS};
 pub use history::History;
 pub use image::{BuildLine, BuildRequest, BuildStream, TransferLine, TransferStream};
+pub use local::LocalFacts;
 pub use name::{ContainerName, ImageName, InvalidName, Name, NameSyntax, ObjectName};
 pub use object::{ImageDetails, ImageSummary, Network, Volume};
 pub use object_kind::ObjectKind;
 pub use path::Path;
 
-/// Types of the Docker Engine API that are used whole: new containers, and counters.
+/// Types of the Docker Engine API that are used whole: those of new containers.
 pub mod api {
     pub use bollard::models::{
-        ContainerBlkioStatEntry, ContainerCpuStats, ContainerCreateBody, ContainerStatsResponse,
-        HostConfig, Mount, MountType, PortBinding, PortMap,
+        ContainerCreateBody, HostConfig, Mount, MountType, PortBinding, PortMap,
     };
 }

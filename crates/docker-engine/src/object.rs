@@ -5,8 +5,12 @@
 
 use std::collections::BTreeMap;
 
+use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use serde_json::Value;
+
+use crate::engine::Engine;
+use crate::path::Path;
 
 /// An image of the list (`GET /images/json`).
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -94,6 +98,30 @@ pub struct Volume {
     pub mountpoint: String,
     pub created_at: String,
     pub labels: BTreeMap<String, String>,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(default, rename_all = "PascalCase")]
+struct VolumeList {
+    volumes: Vec<Volume>,
+}
+
+impl Engine {
+    /// The images.
+    pub async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
+        self.get(Path::to("/images/json")).await
+    }
+
+    /// The networks, without their containers.
+    pub async fn networks(&self) -> Result<Vec<Network>, ToolError> {
+        self.get(Path::to("/networks")).await
+    }
+
+    /// The volumes.
+    pub async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
+        let list: VolumeList = self.get(Path::to("/volumes")).await?;
+        Ok(list.volumes)
+    }
 }
 
 impl ImageSummary {

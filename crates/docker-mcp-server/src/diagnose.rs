@@ -1,12 +1,11 @@
 //! Diagnoses a container: reads all relevant facts from the engine, and draws conclusions.
 //!
-//! `facts` reads, with `local`; `start`, `run` and `end` conclude, without requests, with `signs` of problems in
+//! `facts` reads; `start`, `run` and `end` conclude, without requests, with `signs` of problems in
 //! the log and a look at the `peer` that it names; this file ranks the conclusions and builds the report.
 
 mod end;
 mod facts;
 mod finding;
-mod local;
 mod peer;
 mod refine;
 mod run;

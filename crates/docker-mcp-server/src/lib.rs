@@ -14,7 +14,6 @@ mod options;
 mod policy;
 mod prompts;
 mod resources;
-mod stats;
 mod tools;
 mod unix_time;
 

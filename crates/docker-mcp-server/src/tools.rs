@@ -34,7 +34,6 @@ mod list_networks;
 mod list_volumes;
 mod object_change;
 mod pause_container;
-mod ports;
 mod prelude;
 mod prune;
 mod pull_image;

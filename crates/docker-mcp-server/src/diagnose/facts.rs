@@ -5,14 +5,13 @@ use std::time::Duration;
 
 use docker_engine::log::{self, LogQuery};
 use docker_engine::{
-    ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, ObjectName,
-    Path as EnginePath,
+    ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, LocalFacts,
+    ObjectName, Path as EnginePath,
 };
 use serde_json::Value;
 use upstream::time::Timestamp;
 
 use super::finding::Cause;
-use super::local::LocalFacts;
 use super::signs::{TellingLine, telling_line};
 use crate::docker::Docker;
 use crate::unix_time;

@@ -61,22 +61,3 @@ impl<'a> Action<'a> {
         }
     }
 }
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use docker_engine::Address;
-
-    use super::*;
-
-    #[test]
-    fn an_unconfirmed_change_is_reported_as_uncertain() {
-        let address = Address::Tcp("h:1".into());
-        let engine = Engine::new(address, Duration::from_secs(1)).unwrap();
-        let action = Action::new("stop", ObjectKind::Container, "web");
-        let error = action.explain(&engine, EngineError::Timeout(Duration::from_secs(20)));
-        assert_eq!(error.kind(), ToolErrorKind::Timeout);
-        assert!(error.message().contains("may still happen"));
-    }
-}

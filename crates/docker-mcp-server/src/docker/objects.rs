@@ -7,7 +7,6 @@ use docker_engine::{
     Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
 };
 use mcp_core::tool::ToolError;
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
 
 use super::Docker;
@@ -16,16 +15,10 @@ use crate::policy::{Subject, forbidden};
 /// The name that is shown of an object which the rules hide.
 pub(crate) const HIDDEN: &str = "(hidden by the rules)";
 
-#[derive(Default, Deserialize)]
-#[serde(default, rename_all = "PascalCase")]
-struct VolumeList {
-    volumes: Vec<Volume>,
-}
-
 impl Docker {
     /// The visible images.
     pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
-        let mut images: Vec<ImageSummary> = self.engine.get(Path::to("/images/json")).await?;
+        let mut images = self.engine.images().await?;
         images.retain(|image| {
             let name = image.tags().next().unwrap_or(&image.id);
             self.policy
@@ -40,7 +33,7 @@ impl Docker {
         if !self.policy.has_image_rules() {
             return Ok(BTreeMap::new());
         }
-        let images: Vec<ImageSummary> = self.engine.get(Path::to("/images/json")).await?;
+        let images = self.engine.images().await?;
         let named = images.into_iter().map(|image| (image.id, image.repo_tags));
         Ok(named.collect())
     }
@@ -93,7 +86,7 @@ impl Docker {
 
     /// The visible networks.
     pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
-        let mut networks: Vec<Network> = self.engine.get(Path::to("/networks")).await?;
+        let mut networks = self.engine.networks().await?;
         networks.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
         networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         Ok(networks)
@@ -196,7 +189,7 @@ impl Docker {
 
     /// The visible volumes.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
-        let VolumeList { mut volumes } = self.engine.get(Path::to("/volumes")).await?;
+        let mut volumes = self.engine.volumes().await?;
         volumes.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
@@ -217,10 +210,10 @@ impl Docker {
         if !self.policy.has_rules() {
             return Ok(BTreeSet::new());
         }
-        let networks: Vec<Network> = self.engine.get(Path::to("/networks")).await?;
-        let VolumeList { volumes } = self.engine.get(Path::to("/volumes")).await?;
-        let networks = networks.into_iter().map(|at| (at.name, at.labels));
-        let all = networks.chain(volumes.into_iter().map(|at| (at.name, at.labels)));
+        let networks = self.engine.networks().await?.into_iter();
+        let volumes = self.engine.volumes().await?.into_iter();
+        let networks = networks.map(|at| (at.name, at.labels));
+        let all = networks.chain(volumes.map(|at| (at.name, at.labels)));
         let denied = all.filter(|(name, labels)| {
             let subject = Subject::object(name, labels);
             self.policy.permit_use(&subject).is_err()

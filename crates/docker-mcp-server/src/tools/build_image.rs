@@ -153,12 +153,3 @@ fn step(line: &str) -> Option<(u32, u32)> {
     let (step, total) = rest.split(' ').next()?.split_once('/')?;
     Some((step.parse().ok()?, total.parse().ok()?))
 }
-
-#[cfg(test)]
-mod tests {
-    #[test]
-    fn steps_are_counted() {
-        assert_eq!(super::step("Step 2/15 : RUN make\n"), Some((2, 15)));
-        assert_eq!(super::step(" ---> Running in ab"), None);
-    }
-}

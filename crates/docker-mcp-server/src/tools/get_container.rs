@@ -4,10 +4,8 @@ mod activity;
 
 use std::collections::BTreeSet;
 
-use docker_engine::exit_code;
-use docker_engine::{ContainerState, Health, HostConfig, MountPoint};
+use docker_engine::{ContainerState, Health, HostConfig, MountPoint, exit_code, ports};
 
-use super::ports;
 use super::prelude::*;
 use crate::compose;
 use crate::docker::HIDDEN;

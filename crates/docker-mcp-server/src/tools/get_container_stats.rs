@@ -1,11 +1,11 @@
 //! `get_container_stats`.
 
+use docker_engine::stats::{Counters, SAMPLE_INTERVAL, Usage};
 use docker_engine::{Engine, Event};
 use futures_util::stream;
 use upstream::time::Timestamp;
 
 use super::prelude::*;
-use crate::stats::{self, Counters, Usage};
 
 /// Containers that are sampled concurrently.
 const MAX_CONCURRENT_SAMPLES: usize = 16;
@@ -91,7 +91,7 @@ impl Tool for GetContainerStats {
         };
         let began = Timestamp::now().as_second();
         let (steps, interval) = match self.seconds.map(Bounded::get) {
-            None => (1, stats::SAMPLE_INTERVAL),
+            None => (1, SAMPLE_INTERVAL),
             Some(seconds) => {
                 let steps = (2 * seconds).min(MAX_SAMPLES);
                 (steps, Duration::from_secs(seconds.into()) / steps)
@@ -198,7 +198,7 @@ async fn running(docker: &Docker) -> Result<Vec<(ContainerName, String)>, ToolEr
 /// Samples the counters of all containers, in their order.
 async fn sample(engine: &Engine, wanted: &[(ContainerName, String)]) -> Vec<Option<Counters>> {
     stream::iter(wanted.to_vec())
-        .map(|(id, _)| async move { stats::counters(engine, &id).await.ok() })
+        .map(|(id, _)| async move { engine.counters(&id).await.ok() })
         .buffered(MAX_CONCURRENT_SAMPLES)
         .collect()
         .await

@@ -1,9 +1,8 @@
 //! `list_compose_projects`.
 
-use docker_engine::ContainerSummary;
+use docker_engine::{ContainerSummary, ports};
 
 use super::list_containers::health;
-use super::ports;
 use super::prelude::*;
 use crate::compose;
 

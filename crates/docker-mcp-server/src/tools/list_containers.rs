@@ -1,8 +1,7 @@
 //! `list_containers`.
 
-use docker_engine::ContainerSummary;
+use docker_engine::{ContainerSummary, ports};
 
-use super::ports;
 use super::prelude::*;
 use crate::compose;
 

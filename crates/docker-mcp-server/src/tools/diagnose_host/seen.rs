@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
+use docker_engine::stats::{self, Counters};
 use docker_engine::{ContainerDetails, ContainerSummary, Event};
 use futures_util::stream;
 use tokio::time::Instant;
 use upstream::time::Timestamp;
 
-use crate::stats::{self, Counters};
 use crate::tools::prelude::*;
 use crate::unix_time;
 
@@ -75,9 +75,7 @@ impl Seen {
         let id = ContainerName::new(&summary.id).ok()?;
         let details = docker.engine.try_inspect(&id).await.ok()?;
         let counters = match details.state.runs() {
-            true => stats::counters(&docker.engine, &id)
-                .await
-                .unwrap_or_default(),
+            true => docker.engine.counters(&id).await.unwrap_or_default(),
             false => Counters::default(),
         };
         let is_local = docker.engine.is_beside_us();

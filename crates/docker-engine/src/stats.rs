@@ -5,24 +5,32 @@
 
 use std::time::Duration;
 
-use docker_engine::api::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
-use docker_engine::{ContainerName, Engine, EngineError, Path};
+use bollard::models::{ContainerBlkioStatEntry, ContainerCpuStats, ContainerStatsResponse};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::engine::Engine;
+use crate::error::EngineError;
+use crate::name::ContainerName;
+use crate::path::Path;
+
 /// The interval between two samples: long enough for counters with a resolution of 10 ms.
-pub(crate) const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
+pub const SAMPLE_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The counters of a container at one time.
-pub(crate) type Counters = ContainerStatsResponse;
+pub type Counters = ContainerStatsResponse;
 
-// The usage of one container. No doc comment: it would become part of the output schema.
+// The usage of one container.
+#[expect(
+    missing_docs,
+    reason = "doc comments become descriptions in the schema"
+)]
 #[derive(Clone, Debug, Default, PartialEq, Serialize, JsonSchema)]
-pub(crate) struct Usage {
+pub struct Usage {
     /// 100 is one CPU.
-    pub(crate) cpu_percent: f64,
+    pub cpu_percent: f64,
     // Without the page cache that the kernel could drop at once, as in `docker stats`.
-    pub(crate) memory_bytes: u64,
+    pub memory_bytes: u64,
     /// Its own, or the host's.
     memory_limit_bytes: u64,
     memory_percent: f64,
@@ -33,12 +41,12 @@ pub(crate) struct Usage {
     disk_read_bytes: u64,
     disk_written_bytes: u64,
     /// Of the CPU periods in which it had work and was stopped by its limit.
-    pub(crate) throttled_percent: f64,
+    pub throttled_percent: f64,
 }
 
 impl Usage {
     /// The usage between two samples.
-    pub(crate) fn between(before: &Counters, after: &Counters) -> Self {
+    pub fn between(before: &Counters, after: &Counters) -> Self {
         let (was, is) = (before.cpu_stats.as_ref(), after.cpu_stats.as_ref());
         let cpu = |at: Option<&ContainerCpuStats>| at?.cpu_usage.as_ref()?.total_usage;
         let system = |at: Option<&ContainerCpuStats>| at?.system_cpu_usage;
@@ -88,7 +96,7 @@ impl Usage {
 }
 
 /// Memory without the page cache that the kernel could drop at once.
-pub(crate) fn used_memory(counters: &Counters) -> u64 {
+pub fn used_memory(counters: &Counters) -> u64 {
     let memory = counters.memory_stats.as_ref();
     let details = memory.and_then(|memory| memory.stats.as_ref());
     // The names in cgroup v1 and v2.
@@ -98,7 +106,7 @@ pub(crate) fn used_memory(counters: &Counters) -> u64 {
 }
 
 /// The CPU periods in which the container was stopped by its limit, and all in which it had work.
-pub(crate) fn throttling(counters: &Counters) -> (u64, u64) {
+pub fn throttling(counters: &Counters) -> (u64, u64) {
     let cpu = counters.cpu_stats.as_ref();
     let data = cpu.and_then(|cpu| cpu.throttling_data.as_ref());
     let throttled = data.and_then(|data| data.throttled_periods);
@@ -112,13 +120,12 @@ fn difference(before: Option<u64>, after: Option<u64>) -> u64 {
     after.saturating_sub(before.unwrap_or_default())
 }
 
-/// Samples the counters of a container.
-pub(crate) async fn counters(
-    engine: &Engine,
-    container: &ContainerName,
-) -> Result<Counters, EngineError> {
-    let path = Path::container(container, "/stats").query("stream", false);
-    engine.try_get(path.query("one-shot", true)).await
+impl Engine {
+    /// Samples the counters of a container.
+    pub async fn counters(&self, container: &ContainerName) -> Result<Counters, EngineError> {
+        let path = Path::container(container, "/stats").query("stream", false);
+        self.try_get(path.query("one-shot", true)).await
+    }
 }
 
 #[cfg(test)]

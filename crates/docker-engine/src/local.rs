@@ -9,18 +9,18 @@ const MAX_PROCESSES: usize = 50_000;
 
 /// Facts of a running container. Counters are those since its start.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct LocalFacts {
+pub struct LocalFacts {
     /// Processes that the kernel killed for lack of memory.
-    pub(super) oom_kills: u64,
+    pub oom_kills: u64,
     /// Processes that could not be started because of its limit.
-    pub(super) refused_forks: u64,
+    pub refused_forks: u64,
     /// TCP ports that something listens on, and whether only its loopback interface does.
-    pub(super) listening: Vec<(u16, bool)>,
+    pub listening: Vec<(u16, bool)>,
 }
 
 impl LocalFacts {
     /// The facts of the container with this id; `None` if no process of it is visible here. Blocks.
-    pub(super) fn read(id: &str) -> Option<Self> {
+    pub fn read(id: &str) -> Option<Self> {
         let processes = fs::read_dir("/proc").ok()?.take(MAX_PROCESSES).flatten();
         let (process, groups) = processes.into_iter().find_map(|process| {
             process.file_name().to_str()?.parse::<u32>().ok()?;
@@ -46,7 +46,7 @@ impl LocalFacts {
     }
 
     /// Whether something listens on `port`: `None`, or whether only the loopback interface does.
-    pub(super) fn listens(&self, port: u16) -> Option<bool> {
+    pub fn listens(&self, port: u16) -> Option<bool> {
         let on = self
             .listening
             .iter()

@@ -2,14 +2,15 @@
 
 use std::collections::BTreeMap;
 
-use docker_engine::{PortBinding, PortSummary};
 use upstream::text::truncate_list;
+
+use crate::container::{PortBinding, PortSummary};
 
 /// Most ports that are shown of one container; a range may publish thousands.
 const MAX_PORTS: usize = 20;
 
 /// The ports of a listed container.
-pub(super) fn from_summary(ports: &[PortSummary]) -> Vec<String> {
+pub fn from_summary(ports: &[PortSummary]) -> Vec<String> {
     let mut ports: Vec<&PortSummary> = ports.iter().collect();
     ports.sort_by_key(|port| (port.private, &port.protocol, port.public, &port.ip));
     let ports = ports.into_iter().map(|port| {
@@ -23,7 +24,7 @@ pub(super) fn from_summary(ports: &[PortSummary]) -> Vec<String> {
 }
 
 /// The ports of an inspected container, from the engine's map of `80/tcp` to host addresses.
-pub(super) fn from_bindings(ports: &BTreeMap<String, Vec<PortBinding>>) -> Vec<String> {
+pub fn from_bindings(ports: &BTreeMap<String, Vec<PortBinding>>) -> Vec<String> {
     let ports = ports.iter().flat_map(|(inside, bindings)| {
         let unpublished = bindings.is_empty().then(|| inside.clone());
         let published = bindings.iter();

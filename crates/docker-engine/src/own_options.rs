@@ -1,0 +1,211 @@
+//! The options of a container that its user has set, without what came from its image or from the engine: what
+//! a request needs that makes it once more.
+
+use serde_json::{Map, Value, json};
+
+use crate::container::is_anonymous;
+
+/// Members of `Config` that an image has, too.
+const FROM_IMAGE: &str = "Entrypoint Cmd WorkingDir User StopSignal Healthcheck Shell OnBuild";
+/// Members that the engine has set.
+const OF_ENGINE: &str = "MacAddress OnBuild ArgsEscaped";
+/// Members of an endpoint that the user has set.
+const OF_ENDPOINT: [&str; 4] = ["IPAMConfig", "Links", "Aliases", "DriverOpts"];
+
+/// The options of a container, in the form of the engine.
+pub struct OwnOptions {
+    /// Members of the request itself.
+    pub config: Map<String, Value>,
+    /// The `HostConfig`, without anonymous volumes.
+    pub host: Map<String, Value>,
+    /// The name of the network that it is created in.
+    pub main_network: String,
+    /// The settings of its endpoint in each network with a name of its own.
+    pub networks: Vec<(String, Value)>,
+}
+
+impl OwnOptions {
+    /// The options of the container that the engine describes as `container`; `defaults` is the `Config` of
+    /// its image.
+    pub fn new(container: &Value, defaults: &Value) -> Self {
+        let mut host = own_host_config(container);
+        remove_anonymous_volumes(&mut host);
+        let (main_network, networks) = endpoints(container);
+        Self {
+            config: own_config(container, defaults),
+            host,
+            main_network,
+            networks,
+        }
+    }
+}
+
+/// The `Config` of the container without what its image and the engine have set.
+fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
+    let mut config = members(old["Config"].clone());
+    let id = old["Id"].as_str().unwrap_or_default();
+    let has_own_name = |config: &Map<String, Value>| {
+        let name = config.get("Hostname").and_then(Value::as_str);
+        name.is_some_and(|name| !name.is_empty() && !id.starts_with(name))
+    };
+    let mode = old["HostConfig"]["NetworkMode"]
+        .as_str()
+        .unwrap_or_default();
+    if !has_own_name(&config) || mode == "host" || mode.starts_with("container:") {
+        config.remove("Hostname");
+        config.remove("Domainname");
+    }
+    // With an entrypoint of the user, the command is the user's, too.
+    let own_entrypoint = given(config.get("Entrypoint")) != given(defaults.get("Entrypoint"));
+    for name in FROM_IMAGE.split(' ') {
+        let is_default = given(config.get(name)) == given(defaults.get(name));
+        if is_default && !(name == "Cmd" && own_entrypoint) {
+            config.remove(name);
+        }
+    }
+    if own_entrypoint && given(config.get("Entrypoint")).is_none() {
+        // The form in which the engine takes "none".
+        config.insert("Entrypoint".to_owned(), json!([""]));
+    }
+    for (name, value) in &mut config {
+        match (value, &defaults[name]) {
+            (Value::Array(own), Value::Array(default)) if name == "Env" => {
+                own.retain(|line| !default.contains(line));
+            }
+            (Value::Object(own), Value::Object(default)) if name != "Healthcheck" => {
+                own.retain(|key, value| default.get(key) != Some(value));
+            }
+            _ => {}
+        }
+    }
+    config.retain(|name, _| !OF_ENGINE.split(' ').any(|other| other == name));
+    config
+}
+
+/// A member that is set: the engine writes null or an empty list for one that is not.
+fn given(member: Option<&Value>) -> Option<&Value> {
+    member.filter(|value| !value.is_null() && **value != json!([]))
+}
+
+/// The `HostConfig` without the engine's own defaults, which count as access to the host.
+fn own_host_config(old: &Value) -> Map<String, Value> {
+    let mut host = members(old["HostConfig"].clone());
+    for name in ["MaskedPaths", "ReadonlyPaths"] {
+        // An empty list is the user's: nothing is masked.
+        if host.get(name) != Some(&json!([])) {
+            host.remove(name);
+        }
+    }
+    if host.get("CgroupnsMode") == Some(&json!("host")) {
+        host.remove("CgroupnsMode");
+    }
+    // Podman's name of its default, which it does not accept back.
+    if host.get("Runtime") == Some(&json!("oci")) {
+        host.remove("Runtime");
+    }
+    for name in ["ContainerIDFile", "ConsoleSize", "Isolation"] {
+        host.remove(name);
+    }
+    host
+}
+
+/// The name of its main network, and what the user has set in each network with a name of its own.
+fn endpoints(old: &Value) -> (String, Vec<(String, Value)>) {
+    let mode = old["HostConfig"]["NetworkMode"]
+        .as_str()
+        .unwrap_or_default();
+    let id = old["Id"].as_str().unwrap_or_default();
+    let mut main = mode.to_owned();
+    let mut networks = Vec::new();
+    for (name, mut endpoint) in members(old["NetworkSettings"]["Networks"].clone()) {
+        if endpoint["NetworkID"] == mode {
+            main.clone_from(&name);
+        }
+        if matches!(&*name, "bridge" | "host" | "none" | "podman") {
+            continue;
+        }
+        if let Some(Value::Array(aliases)) = endpoint.get_mut("Aliases") {
+            let is_id = |alias: &Value| alias.as_str().is_some_and(|alias| id.starts_with(alias));
+            aliases.retain(|alias| !is_id(alias));
+        }
+        let mut endpoint = members(endpoint);
+        endpoint.retain(|member, _| OF_ENDPOINT.contains(&member.as_str()));
+        networks.push((name, endpoint.into()));
+    }
+    (main, networks)
+}
+
+/// Removes the anonymous volumes, also those that a replacement before this one has mounted by name.
+fn remove_anonymous_volumes(host: &mut Map<String, Value>) {
+    for name in ["Binds", "Mounts"] {
+        let Some(Value::Array(mounts)) = host.get_mut(name) else {
+            continue;
+        };
+        mounts.retain(|mount| match mount.as_str() {
+            Some(bind) => {
+                let source = bind.split_once(':').map(|(source, _)| source);
+                source.is_some_and(|source| !is_anonymous(source))
+            }
+            None => {
+                let source = mount["Source"].as_str().unwrap_or_default();
+                mount["Type"] != "volume" || !(source.is_empty() || is_anonymous(source))
+            }
+        });
+    }
+}
+
+/// The anonymous volumes of the old container, as binds at the same paths, without those whose path has
+/// another mount now.
+pub fn kept_volumes(old: &Value, host: &Map<String, Value>) -> Vec<String> {
+    let mounts = ["Binds", "Mounts"].map(|name| host.get(name).and_then(Value::as_array));
+    let taken = mounts.into_iter().flatten().flatten();
+    let taken = taken.filter_map(|mount| match mount.as_str() {
+        Some(bind) => bind.split(':').nth(1),
+        None => mount["Target"].as_str(),
+    });
+    let taken: Vec<&str> = taken.collect();
+    let mut kept = Vec::new();
+    for mount in old["Mounts"].as_array().into_iter().flatten() {
+        let text = |name: &str| mount[name].as_str().unwrap_or_default();
+        let (name, path) = (text("Name"), text("Destination"));
+        if text("Type") == "volume" && is_anonymous(name) && !taken.contains(&path) {
+            let mode = if mount["RW"] == false { ":ro" } else { "" };
+            kept.push(format!("{name}:{path}{mode}"));
+        }
+    }
+    kept
+}
+
+fn members(value: Value) -> Map<String, Value> {
+    match value {
+        Value::Object(members) => members,
+        _ => Map::new(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Engines write null, an empty list or nothing for an entrypoint that is not set.
+    #[test]
+    fn entrypoint_that_is_not_set_is_compared_by_its_meaning() {
+        let none = json!([""]);
+        for (own, of_image, expected) in [
+            (json!(null), json!({}), None),
+            (json!([]), json!({"Entrypoint": null}), None),
+            (json!(null), json!({"Entrypoint": ["/x"]}), Some(&none)),
+            (json!(["/x"]), json!({"Entrypoint": ["/x"]}), None),
+        ] {
+            let old = json!({"Config": {"Entrypoint": own, "Cmd": ["run"]}});
+            let image = json!({"Cmd": ["run"], "Entrypoint": of_image["Entrypoint"]});
+            let config = own_config(&old, &image);
+            assert_eq!(config.get("Entrypoint"), expected, "{own} {of_image}");
+            assert_eq!(
+                config.contains_key("Cmd"),
+                expected.is_some(),
+                "{own} {of_image}"
+            );
+        }
+    }
+}
