@@ -1,8 +1,8 @@
 //! Workflows, executions and nodes of [n8n](https://n8n.io), as n8n writes them in JSON. Nothing here
 //! reaches n8n or any other place: text and JSON in, data and text out.
 //!
-//! * To read: [`Workflow`] and [`Execution`] are what n8n's API returns, [`NodeDefinition`] is what n8n
-//!   says about a type of nodes.
+//! * To read: [`Workflow`] and [`Execution`] are what n8n's API returns, [`node_type::NodeDefinition`] is
+//!   what n8n says about a type of nodes.
 //! * To write: a [`draft::Draft`] is a definition that is changed by [`draft::Operation`]s and put into
 //!   the form that n8n accepts.
 //! * To find faults: [`check`] knows those that a reader can see, [`publish_check`] reads what n8n

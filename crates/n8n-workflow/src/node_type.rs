@@ -1,17 +1,25 @@
 //! Types of nodes, such as `n8n-nodes-base.set`.
 
 mod definition;
+mod example;
+
+use crate::connections::connection_kind;
 
 pub use definition::{NodeDefinition, NodeProperty};
 
 /// Nodes that run code or commands that are written in them.
-const CODE_NODES: [&str; 6] = [
-    "code",
-    "function",
-    "functionItem",
-    "executeCommand",
-    "ssh",
-    "toolCode",
+const CODE_NODES: &str = "code function functionItem pythonFunction aiTransform toolCode \
+    toolWorkflowCode executeCommand ssh";
+/// The starts of names of sub-nodes, and what they give to the node that uses them.
+const PROVIDERS: [(&str, &str); 8] = [
+    ("lm", "model"),
+    ("memory", "memory"),
+    ("outputParser", "outputParser"),
+    ("embeddings", "embedding"),
+    ("document", "documentLoader"),
+    ("textSplitter", "textSplitter"),
+    ("retriever", "retriever"),
+    ("reranker", "reranker"),
 ];
 
 /// The last part of a type of nodes: `set` of `n8n-nodes-base.set`.
@@ -21,7 +29,8 @@ pub fn last_part(kind: &str) -> &str {
 
 /// True for types of nodes that run code or commands that are written in them.
 pub fn runs_code(kind: &str) -> bool {
-    CODE_NODES.contains(&last_part(kind))
+    let name = last_part(kind);
+    CODE_NODES.split(' ').any(|one| one == name)
 }
 
 /// The names of the outputs of a type of nodes; with one output, without a name.
@@ -35,4 +44,15 @@ pub fn output_names(kind: &str, version: f64) -> &'static [&'static str] {
         "textClassifier" => &["first category, then one for each"],
         _ => &["main"],
     }
+}
+
+/// The kind of the connection by which nodes of this type are attached to another one; `None` if items
+/// pass through them.
+pub fn attached_by(kind: &str) -> Option<String> {
+    let (name, is_ai) = (last_part(kind), kind.contains("langchain"));
+    let mut providers = PROVIDERS.iter().filter(|_| is_ai);
+    let provided = providers.find(|(start, _)| name.starts_with(start));
+    let is_tool = name.ends_with("Tool") || (is_ai && name.starts_with("tool"));
+    let key = provided.map(|(_, key)| *key);
+    key.or(is_tool.then_some("tools")).map(connection_kind)
 }

@@ -4,7 +4,7 @@ use serde::Serialize;
 use serde_json::Value;
 use upstream::redact::Redactor;
 
-use crate::node_type::last_part;
+use crate::node_type::{last_part, runs_code};
 use crate::trigger::{Trigger, TriggerKind, triggers};
 use crate::workflow::Workflow;
 
@@ -15,9 +15,6 @@ pub struct Risk {
     risk: &'static str,
 }
 
-/// Nodes that run code from their parameters, by the last part of their type.
-const CODE_NODES: &str =
-    "code function functionItem aiTransform toolCode toolWorkflowCode pythonFunction";
 /// Nodes that run commands or reach files of a machine.
 const MACHINE_NODES: &str = "executeCommand ssh readWriteFile readBinaryFile readBinaryFiles \
     writeBinaryFile localFileTrigger ftp git";
@@ -27,16 +24,15 @@ pub fn risks(workflow: &Workflow) -> Vec<Risk> {
     let mut risks = Vec::new();
     for node in workflow.nodes.iter().filter(|node| !node.disabled) {
         let name = last_part(&node.kind);
-        let is_among = |names: &str| names.split(' ').any(|one| one == name);
+        let is_machine = MACHINE_NODES.split(' ').any(|one| one == name);
         let mut add = |risk| {
             let node = node.name.clone();
             risks.push(Risk { node, risk });
         };
-        if is_among(CODE_NODES) {
-            add("runs code");
-        }
-        if is_among(MACHINE_NODES) {
+        if is_machine {
             add("runs commands or reaches files of a machine");
+        } else if runs_code(&node.kind) {
+            add("runs code");
         }
         if !node.kind.starts_with("n8n-nodes-base.") && !node.kind.starts_with("@n8n/") {
             add("comes from a community package");

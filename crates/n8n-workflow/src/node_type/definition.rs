@@ -50,6 +50,8 @@ pub struct NodeDefinition {
     pub properties: Vec<NodeProperty>,
     /// Types of credentials.
     pub credentials: Vec<String>,
+    /// One of them is required.
+    pub needs_credential: bool,
     /// The kinds of connections by which other nodes are attached to it; with `?` if it needs none.
     pub attached: Vec<String>,
 }
@@ -92,8 +94,11 @@ impl NodeDefinition {
             }
             match (depth, block, member(text)) {
                 (0, ..) => block = opened_block(text),
-                (1, Block::Credentials, Some((name, ..))) if !read.credentials.contains(&name) => {
-                    read.credentials.push(name);
+                (1, Block::Credentials, Some((name, required, _))) => {
+                    read.needs_credential |= required;
+                    if !read.credentials.contains(&name) {
+                        read.credentials.push(name);
+                    }
                 }
                 (1, Block::Attached, Some((name, required, _))) => {
                     let optional = if required { "" } else { "?" };
@@ -340,7 +345,7 @@ interface NodeBase {
     fn parameters_are_parsed() {
         let read = NodeDefinition::parse(DEFINITION);
         assert_eq!(read.version.as_deref(), Some("4.5"));
-        assert_eq!(read.credentials, ["slackApi"]);
+        assert!(read.needs_credential && read.credentials == ["slackApi"]);
         let [url, method, options] = read.properties.as_slice() else {
             panic!("{read:?}");
         };

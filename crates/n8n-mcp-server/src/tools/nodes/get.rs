@@ -1,7 +1,6 @@
 //! `get_node`
 
-use n8n_workflow::connections::connection_kind;
-use n8n_workflow::node_type::{NodeDefinition, NodeProperty, last_part, output_names};
+use n8n_workflow::node_type::{NodeDefinition, NodeProperty, attached_by, last_part, output_names};
 use n8n_workflow::trigger::TriggerKind;
 use upstream::text::truncate;
 
@@ -115,13 +114,13 @@ impl GetNode {
     fn read(self, mut text: String) -> NodeDescription {
         let mut node = self.bare();
         let definition = NodeDefinition::parse(&text);
-        node.version = definition.version;
+        node.version.clone_from(&definition.version);
         if self.full || definition.properties.is_empty() {
             text.truncate(text.floor_char_boundary(MAX_DEFINITION));
             node.definition = Some(text);
         } else {
+            node.example = definition.example(&self.r#type);
             node.connect(definition.attached);
-            node.example = example(&self.r#type, &definition.properties);
             node.properties = definition.properties;
             node.credentials = definition.credentials;
         }
@@ -140,24 +139,8 @@ impl GetNode {
 impl NodeDescription {
     /// Fills in inputs and outputs.
     fn connect(&mut self, attached: Vec<String>) {
-        const PROVIDERS: [(&str, &str); 8] = [
-            ("lm", "model"),
-            ("memory", "memory"),
-            ("outputParser", "outputParser"),
-            ("embeddings", "embedding"),
-            ("document", "documentLoader"),
-            ("textSplitter", "textSplitter"),
-            ("retriever", "retriever"),
-            ("reranker", "reranker"),
-        ];
         let name = last_part(&self.r#type);
-        let is_ai = self.r#type.contains("langchain");
-        let provided = PROVIDERS
-            .iter()
-            .find(|(start, _)| is_ai && name.starts_with(start));
-        let provided = provided.map(|(_, key)| connection_kind(key));
-        let is_tool = name.ends_with("Tool") || (is_ai && name.starts_with("tool"));
-        let provided = provided.or_else(|| is_tool.then(|| connection_kind("tools")));
+        let provided = attached_by(&self.r#type);
         if provided.is_none() && TriggerKind::from_type(&self.r#type).is_none() {
             self.inputs.push("main".to_owned());
         }
@@ -175,48 +158,6 @@ impl NodeDescription {
                 .collect(),
         };
     }
-}
-
-/// The least parameters of a node; those of some common ones are written down here.
-fn example(kind: &str, properties: &[NodeProperty]) -> Option<Map<String, Value>> {
-    let condition = json!({"combinator": "and",
-        "options": {"caseSensitive": true, "leftValue": "", "typeValidation": "strict", "version": 2},
-        "conditions": [{"leftValue": "={{ $json.status }}", "rightValue": "open",
-            "operator": {"type": "string", "operation": "equals"}}]});
-    let known = match last_part(kind) {
-        "if" | "filter" => json!({ "conditions": condition }),
-        "switch" => json!({"rules": {"values": [{"conditions": condition}]}}),
-        "set" => json!({"assignments": {"assignments": [{"id": "1", "name": "total",
-            "value": "={{ $json.price * 2 }}", "type": "number"}]}}),
-        "scheduleTrigger" => json!({"rule": {"interval": [{"field": "cronExpression",
-            "expression": "0 9 * * 1-5"}]}}),
-        "httpRequest" => json!({"method": "POST", "url": "https://example.com/api",
-            "sendBody": true, "specifyBody": "json", "jsonBody": "={{ $json }}"}),
-        "webhook" => json!({"httpMethod": "POST", "path": "orders", "responseMode": "lastNode"}),
-        "respondToWebhook" => json!({"respondWith": "json", "responseBody": "={{ $json }}"}),
-        "code" => json!({"jsCode": "return $input.all();"}),
-        "merge" => json!({"mode": "combine", "combineBy": "combineByPosition"}),
-        "agent" => json!({"promptType": "define", "text": "={{ $json.question }}"}),
-        _ => {
-            let needed = properties
-                .iter()
-                .filter(|one| one.required && one.when.is_none());
-            let value = |one: &NodeProperty| {
-                let first = one.r#type.split(" | ").next().unwrap_or_default();
-                match first.strip_prefix('\'') {
-                    Some(text) => json!(text.trim_end_matches('\'')),
-                    None if first == "string" => json!("text"),
-                    None if first == "number" => json!(1),
-                    None if first == "boolean" => json!(true),
-                    None => Value::Null,
-                }
-            };
-            let all: Map<String, Value> =
-                needed.map(|one| (one.name.clone(), value(one))).collect();
-            return (!all.is_empty() && all.values().all(|one| !one.is_null())).then_some(all);
-        }
-    };
-    known.as_object().cloned()
 }
 
 /// The rows of `Available resource (operations): channel (archive, close); file (get).`

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, HashSet};
 use n8n_workflow::check::{Finding, Findings, Severity};
 use n8n_workflow::connections::{connection_kind, parse_connections};
 use n8n_workflow::draft::{Draft, name_of, short_type, type_of};
+use n8n_workflow::node_type::NodeDefinition;
 use serde_json::{Map, Value, json};
 
 use crate::builtin_mcp::structured;
@@ -160,24 +161,14 @@ fn find_missing_credentials(definitions: &str, nodes: &[&Node], found: &mut Find
         let mut sections = definitions.split("\n## ");
         let section =
             sections.find(|section| section.trim_start_matches("## ").starts_with(&heading));
-        let wanted = section.map(required_credentials).unwrap_or_default();
-        if !wanted.is_empty() {
-            let message = format!("It has no credential; it takes {}.", wanted.join(" or "));
+        let definition = section.map(NodeDefinition::parse).unwrap_or_default();
+        if definition.needs_credential {
+            let wanted = definition.credentials.join(" or ");
+            let message = format!("It has no credential; it takes {wanted}.");
             let fix = "Set `credentials` of the node to {type: {id, name}} of one that n8n has.";
             found.error(name_of(node), message, fix);
         }
     }
-}
-
-/// The types of credentials of which a definition requires one.
-fn required_credentials(definition: &str) -> Vec<&str> {
-    let is_head = |line: &&str| line.starts_with("interface ") && line.ends_with("Credentials {");
-    let lines = definition.lines().skip_while(|line| !is_head(line)).skip(1);
-    let names = lines.map_while(|line| line.trim().split_once(':'));
-    let required = names
-        .map(|(name, _)| name)
-        .filter(|name| !name.ends_with('?'));
-    required.collect()
 }
 
 /// A node in the form that n8n checks: with the nodes attached to it, and whether it is a tool of
