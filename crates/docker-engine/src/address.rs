@@ -3,6 +3,7 @@
 use std::ffi::OsString;
 use std::fmt;
 use std::path::PathBuf;
+use std::str::FromStr;
 
 use crate::address_error::AddressError;
 use crate::context;
@@ -29,9 +30,13 @@ pub struct AddressSettings {
     pub config_dir: Option<PathBuf>,
 }
 
-/// The address of an engine. Its `Display` is the address in the form of `DOCKER_HOST`.
+/// The address of an engine. Its text is that of `DOCKER_HOST`, for example `unix:///var/run/docker.sock`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Address {
+pub struct Address(pub(crate) Endpoint);
+
+/// The kinds of addresses.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum Endpoint {
     /// A Unix socket.
     Unix(String),
     /// A Windows named pipe.
@@ -76,13 +81,13 @@ impl Address {
 
     /// Whether the engine is on this machine.
     pub fn is_local(&self) -> bool {
-        matches!(self, Self::Unix(_) | Self::Pipe(_))
+        matches!(self.0, Endpoint::Unix(_) | Endpoint::Pipe(_))
     }
 
     /// The environment variables with which Docker's own programs find the same engine.
     pub fn environment(&self) -> Vec<(&'static str, OsString)> {
         let mut environment = vec![("DOCKER_HOST", self.to_string().into())];
-        if let Self::Tls(_, files) = self
+        if let Endpoint::Tls(_, files) = &self.0
             && let Some(dir) = files.dir()
         {
             environment.push(("DOCKER_TLS_VERIFY", "1".into()));
@@ -99,36 +104,49 @@ impl Address {
                 "{host:?} is not an address; write unix:///path or tcp://host:port"
             ));
         };
-        match scheme {
-            "unix" if !address.is_empty() => Ok(Self::Unix(address.to_owned())),
-            "npipe" if cfg!(windows) => Ok(Self::Pipe(address.to_owned())),
-            "npipe" => invalid("named pipes exist on Windows only; use unix:///path"),
+        Ok(Self(match scheme {
+            "unix" if !address.is_empty() => Endpoint::Unix(address.to_owned()),
+            "npipe" if cfg!(windows) => Endpoint::Pipe(address.to_owned()),
+            "npipe" => return invalid("named pipes exist on Windows only; use unix:///path"),
             "tcp" | "http" | "https" => {
                 let encrypted = certificates.is_some() || scheme == "https";
                 let address = tcp_address(address, if encrypted { 2376 } else { 2375 })?;
                 match certificates {
-                    Some(certificates) => Ok(Self::Tls(address, certificates)),
-                    None if encrypted => invalid(
-                        "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
-                    ),
-                    None => Ok(Self::Tcp(address)),
+                    Some(certificates) => Endpoint::Tls(address, certificates),
+                    None if encrypted => {
+                        return invalid(
+                            "https:// needs certificates: set DOCKER_TLS_VERIFY=1 and DOCKER_CERT_PATH",
+                        );
+                    }
+                    None => Endpoint::Tcp(address),
                 }
             }
-            "ssh" => Ok(Self::Ssh(SshAddress::parse(address)?)),
-            _ => invalid(&format!(
-                "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
-            )),
-        }
+            "ssh" => Endpoint::Ssh(SshAddress::parse(address)?),
+            _ => {
+                return invalid(&format!(
+                    "{scheme}:// is not supported; use unix:///path, tcp://host:port or ssh://host"
+                ));
+            }
+        }))
+    }
+}
+
+/// Parses an address without certificates.
+impl FromStr for Address {
+    type Err = AddressError;
+
+    fn from_str(host: &str) -> Result<Self, AddressError> {
+        Self::parse(host, None)
     }
 }
 
 impl fmt::Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        match self {
-            Self::Unix(path) => write!(f, "unix://{path}"),
-            Self::Pipe(path) => write!(f, "npipe://{path}"),
-            Self::Tcp(address) | Self::Tls(address, _) => write!(f, "tcp://{address}"),
-            Self::Ssh(address) => write!(f, "ssh://{}", address.text),
+        match &self.0 {
+            Endpoint::Unix(path) => write!(f, "unix://{path}"),
+            Endpoint::Pipe(path) => write!(f, "npipe://{path}"),
+            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => write!(f, "tcp://{address}"),
+            Endpoint::Ssh(address) => write!(f, "ssh://{}", address.text),
         }
     }
 }
@@ -157,7 +175,8 @@ mod tests {
     use super::*;
 
     fn parse(host: &str) -> Result<String, String> {
-        Address::parse(host, None)
+        let parsed: Result<Address, _> = host.parse();
+        parsed
             .map(|address| address.to_string())
             .map_err(|error| error.to_string())
     }
@@ -173,11 +192,12 @@ mod tests {
         assert_eq!(parse("http://box:1/").as_deref(), Ok("tcp://box:1"));
         let files = Certificates::in_dir(Path::new("/c"));
         let address = Address::parse("tcp://box", Some(files)).unwrap();
-        assert!(matches!(&address, Address::Tls(..)));
+        assert!(matches!(&address.0, Endpoint::Tls(..)));
         assert_eq!(address.to_string(), "tcp://box:2376");
         let environment = address.environment();
         assert!(environment.contains(&("DOCKER_CERT_PATH", "/c".into())));
-        assert_eq!(Address::Tcp("box:1".into()).environment().len(), 1);
+        let plain: Address = "tcp://box:1".parse().unwrap();
+        assert_eq!(plain.environment().len(), 1);
     }
 
     #[test]

@@ -26,7 +26,7 @@ use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
 use tokio::net::TcpStream;
 use tokio_rustls::TlsConnector;
 
-use crate::address::Address;
+use crate::address::{Address, Endpoint};
 use crate::address_error::AddressError;
 use crate::error::{ConnectProblem, EngineError};
 use crate::path::Path;
@@ -55,11 +55,11 @@ struct Shared {
 
 impl Connector {
     pub(super) fn new(address: &Address) -> Result<Self, AddressError> {
-        let host = match address {
-            Address::Tcp(address) | Address::Tls(address, _) => {
+        let host = match &address.0 {
+            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => {
                 HeaderValue::from_str(address).map_err(AddressError::at("DOCKER_HOST"))?
             }
-            Address::Unix(_) | Address::Pipe(_) | Address::Ssh(_) => {
+            Endpoint::Unix(_) | Endpoint::Pipe(_) | Endpoint::Ssh(_) => {
                 HeaderValue::from_static("docker")
             }
         };
@@ -197,21 +197,21 @@ impl Connector {
     /// Opens a connection that reads at most `limit` bytes.
     async fn open(&self, limit: u64) -> Result<(Connection, Option<Opening>), EngineError> {
         let (mut ssh, mut opening) = (None, None);
-        let stream: Box<dyn Duplex> = match &self.0.address {
+        let stream: Box<dyn Duplex> = match &self.0.address.0 {
             #[cfg(unix)]
-            Address::Unix(path) => {
+            Endpoint::Unix(path) => {
                 let connected = tokio::net::UnixStream::connect(path).await;
                 Box::new(connected.map_err(EngineError::unreachable)?)
             }
             #[cfg(windows)]
-            Address::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
-            Address::Ssh(address) => {
+            Endpoint::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
+            Endpoint::Ssh(address) => {
                 let (stream, process, begun) = self.0.ssh.dial(address).await?;
                 (ssh, opening) = (Some(process), Some(begun));
                 Box::new(stream)
             }
-            Address::Tcp(address) => Box::new(tcp(address).await?),
-            Address::Tls(address, certificates) => {
+            Endpoint::Tcp(address) => Box::new(tcp(address).await?),
+            Endpoint::Tls(address, certificates) => {
                 let failed = |error| EngineError::Unreachable(ConnectProblem::Tls, error);
                 let tls = match self.0.tls.get() {
                     Some(tls) => tls,
@@ -230,9 +230,9 @@ impl Connector {
                 Box::new(connected.map_err(|error| failed(error.into()))?)
             }
             #[cfg(not(unix))]
-            Address::Unix(path) => return Err(unsupported(path)),
+            Endpoint::Unix(path) => return Err(unsupported(path)),
             #[cfg(not(windows))]
-            Address::Pipe(path) => return Err(unsupported(path)),
+            Endpoint::Pipe(path) => return Err(unsupported(path)),
         };
         let (stream, writer) = tokio::io::split(stream);
         let reader = Limited {

@@ -260,7 +260,7 @@ mod tests {
             status_code,
             message,
         });
-        failure.explain(&Address::Unix("/run/x.sock".into()))
+        failure.explain(&"unix:///run/x.sock".parse().unwrap())
     }
 
     /// The status, the engine's message, the kind of the error and a part of its text.

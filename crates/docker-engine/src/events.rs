@@ -99,7 +99,7 @@ impl Event {
     }
 
     /// A copy without labels, which may be long and hold secrets.
-    pub fn trimmed(&self) -> Self {
+    pub(crate) fn trimmed(&self) -> Self {
         let mut event = self.clone();
         let attributes = &mut event.actor.attributes;
         attributes.retain(|key, _| key == "name" || SHOWN_DETAILS.contains(&&**key));

@@ -15,7 +15,7 @@ pub fn is_self(id: &str) -> bool {
 }
 
 /// Whether this program runs in a container, where it sees other files than the engine.
-pub fn in_container() -> bool {
+pub(crate) fn in_container() -> bool {
     OWN_ID.is_some()
 }
 

@@ -8,7 +8,7 @@ const FORM: &str = "an address with ssh has the form ssh://user@host:port; keys 
 
 /// An engine behind ssh: `ssh://[user@]host[:port][/path/of/docker.sock]`.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct SshAddress {
+pub(crate) struct SshAddress {
     /// The text after `ssh://`.
     pub(super) text: String,
     pub(super) arguments: Vec<String>,

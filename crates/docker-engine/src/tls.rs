@@ -12,7 +12,7 @@ use tokio_rustls::TlsConnector;
 
 /// The files of a TLS endpoint, named as the docker CLI names them.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Certificates {
+pub(crate) struct Certificates {
     ca: PathBuf,
     cert: PathBuf,
     key: PathBuf,

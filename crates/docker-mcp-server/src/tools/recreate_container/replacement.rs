@@ -290,8 +290,6 @@ impl EngineClock {
 
 #[cfg(test)]
 mod tests {
-    use docker_engine::Address;
-
     use super::*;
 
     #[test]
@@ -309,7 +307,7 @@ mod tests {
     #[test]
     fn state_of_the_new_container_decides() {
         let replacement = Replacement {
-            engine: Engine::new(Address::Tcp("127.0.0.1:1".into()), Duration::ZERO).unwrap(),
+            engine: Engine::new("tcp://127.0.0.1:1".parse().unwrap(), Duration::ZERO).unwrap(),
             redact: true,
             old: ContainerName::new("old").unwrap(),
             name: ContainerName::new("web").unwrap(),
