@@ -24,6 +24,10 @@ use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::{Effect, ToolError, Toolset};
 use mcp_serve::Product;
 
+/// A call makes many small and short-lived allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use docker::Docker;
 pub use options::DockerOptions;
 

@@ -36,6 +36,10 @@ use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
 
+/// A call makes many small and short-lived allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use crate::options::Options;
 pub use crate::service::N8n;
 

@@ -34,6 +34,10 @@ mod tests;
 mod tools;
 mod workspace;
 
+/// A call makes many small and short-lived allocations.
+#[global_allocator]
+static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
+
 pub use options::Options;
 pub use service::OpenHands;
 

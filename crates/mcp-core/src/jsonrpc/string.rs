@@ -1,6 +1,7 @@
-//! Fast reading and writing of JSON strings without escapes.
+//! Reading and writing of JSON strings; fast without escapes.
 
 use std::borrow::Cow;
+use std::fmt::Write as _;
 
 /// The text of a JSON string; `None` for other JSON.
 pub fn string(json: &str) -> Option<Cow<'_, str>> {
@@ -20,12 +21,27 @@ pub fn quoted(text: &str) -> String {
 
 /// Adds the text as a JSON string.
 pub fn push_quoted(json: &mut String, text: &str) {
-    let needs_escape = |byte| matches!(byte, b'"' | b'\\' | ..b' ');
-    if text.bytes().any(needs_escape) {
-        json.push_str(&serde_json::Value::from(text).to_string());
-    } else {
-        json.extend(["\"", text, "\""]);
+    let needs_escape = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+    json.push('"');
+    let mut rest = text;
+    while let Some(at) = rest.as_bytes().iter().position(needs_escape) {
+        let (plain, escaped) = rest.split_at(at);
+        json.push_str(plain);
+        match escaped.as_bytes()[0] {
+            b'"' => json.push_str("\\\""),
+            b'\\' => json.push_str("\\\\"),
+            b'\x08' => json.push_str("\\b"),
+            b'\x0c' => json.push_str("\\f"),
+            b'\n' => json.push_str("\\n"),
+            b'\r' => json.push_str("\\r"),
+            b'\t' => json.push_str("\\t"),
+            // Writing to a string never fails.
+            control => drop(write!(json, "\\u{control:04x}")),
+        }
+        rest = &escaped[1..];
     }
+    json.push_str(rest);
+    json.push('"');
 }
 
 #[cfg(test)]
@@ -34,7 +50,14 @@ mod tests {
 
     #[test]
     fn strings_are_the_same_as_with_serde() {
-        let escapes = ["\"", "a\\b", "\n\u{1f}", "\u{7f}\u{2028}"];
+        let escapes = [
+            "\"",
+            "a\\b",
+            "\n\u{1f}",
+            "\r\t\0\x08\x0c",
+            "{\"a\":\"\\\\\"}",
+            "\u{7f}\u{2028}",
+        ];
         for text in escapes.into_iter().chain(["", "plain", "ä 😀"]) {
             let json = serde_json::to_string(text).unwrap();
             assert_eq!(quoted(text), json);

@@ -31,13 +31,19 @@ struct ConnectionState {
     negotiated: Option<Negotiated>,
     log_level: Option<LogLevel>,
     subscriptions: HashMap<String, Option<Subscription>>,
-    /// By request id.
-    in_flight: HashMap<String, CancellationToken>,
+    /// A few at a time, so that comparing all ids takes less than hashing one.
+    in_flight: Vec<InFlightRequest>,
     questions: HashMap<String, oneshot::Sender<Result<Value, String>>>,
     /// Ends the notification stream.
     stream: Option<CancellationToken>,
     /// True once the session has ended. Requests that were accepted before may still run.
     has_ended: bool,
+}
+
+/// A request that the client can cancel.
+struct InFlightRequest {
+    id: String,
+    token: CancellationToken,
 }
 
 /// The result of `initialize`.
@@ -194,7 +200,7 @@ impl Connection {
     ) -> Result<OnDrop<impl FnMut()>, Error> {
         let id = id.as_json().to_owned();
         let in_flight = &mut self.state().in_flight;
-        if in_flight.contains_key(&id) {
+        if in_flight.iter().any(|request| request.id == id) {
             return Err(Error::InvalidRequest {
                 detail: "a request in flight has the same id".to_owned(),
                 field: Some("id"),
@@ -203,8 +209,14 @@ impl Connection {
         if in_flight.len() >= MAX_IN_FLIGHT {
             return Err(Error::TooManyInFlight(MAX_IN_FLIGHT));
         }
-        in_flight.insert(id.clone(), token);
-        Ok(OnDrop(move || drop(self.state().in_flight.remove(&id))))
+        in_flight.push(InFlightRequest {
+            id: id.clone(),
+            token,
+        });
+        Ok(OnDrop(move || {
+            let in_flight = &mut self.state().in_flight;
+            in_flight.retain(|request| request.id != id);
+        }))
     }
 
     /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
@@ -219,7 +231,13 @@ impl Connection {
         let Some(Params { request_id }) = params else {
             return;
         };
-        let token = self.state().in_flight.get(request_id.get()).cloned();
+        let token = {
+            let in_flight = &self.state().in_flight;
+            let mut named = in_flight
+                .iter()
+                .filter(|request| request.id == request_id.get());
+            named.next().map(|request| request.token.clone())
+        };
         if let Some(token) = token {
             token.cancel();
         }

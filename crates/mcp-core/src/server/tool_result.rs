@@ -6,7 +6,7 @@ use super::outcome::{CallEnd, MethodResult, Outcome};
 use super::relayed;
 use crate::era::Era;
 use crate::error::{Error, one_line};
-use crate::jsonrpc::Json;
+use crate::jsonrpc::{Json, push_quoted};
 use crate::revision::Revision;
 use crate::tool::{ArgumentError, Content, ToolDefinition, ToolError, ToolResult};
 
@@ -52,18 +52,17 @@ fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
     let written = match result {
         ToolResult::Structured(json) => {
             let json = json.as_str();
-            serde_json::to_string(json).map(|text| {
-                let mut result = String::with_capacity(96 + text.len() + json.len());
-                result.push_str(r#"{"content":[{"type":"text","text":"#);
-                result.push_str(&text);
-                result.push_str("}]");
-                if era.knows(Revision::V2025_06_18) {
-                    result.push_str(r#","structuredContent":"#);
-                    result.push_str(json);
-                }
-                result.push_str(r#","isError":false}"#);
-                result
-            })
+            // A little more for the escapes.
+            let mut result = String::with_capacity(96 + 2 * json.len() + json.len() / 4);
+            result.push_str(r#"{"content":[{"type":"text","text":"#);
+            push_quoted(&mut result, json);
+            result.push_str("}]");
+            if era.knows(Revision::V2025_06_18) {
+                result.push_str(r#","structuredContent":"#);
+                result.push_str(json);
+            }
+            result.push_str(r#","isError":false}"#);
+            Ok(result)
         }
         ToolResult::Content(content) => {
             let content: Vec<Content> = content.iter().map(|item| item.for_era(era)).collect();

@@ -3,11 +3,10 @@
 use std::sync::Arc;
 
 use http::Uri;
-use http::header::{
-    AUTHORIZATION, HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN, TRANSFER_ENCODING,
-};
+use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use mcp_core::error::Error;
 
+use super::headers::Head;
 use crate::Tokens;
 use crate::tokens::Principal;
 
@@ -46,22 +45,19 @@ impl Guard {
     pub(super) fn check(
         &self,
         target: &Uri,
-        headers: &HeaderMap,
+        head: &Head<'_>,
     ) -> Result<Option<Arc<Principal>>, Error> {
-        let head = Head::read(headers)?;
-        self.check_head(target, &head)?;
-        self.check_token(&head)
+        self.check_host(target, head)?;
+        self.check_token(head)
     }
 
     /// Checks host and origin only, for public paths.
-    pub(super) fn check_host(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
-        self.check_head(target, &Head::read(headers)?)
-    }
-
-    fn check_head(&self, target: &Uri, head: &Head<'_>) -> Result<(), Error> {
+    pub(super) fn check_host(&self, target: &Uri, head: &Head<'_>) -> Result<(), Error> {
+        if let Some(name) = head.repeated {
+            return Err(Error::Forbidden(format!("the {name} header is repeated")));
+        }
         // HTTP/2 has the authority instead of the header.
-        let host = head
-            .host
+        let host = ascii(HOST, head.host)?
             .or(target.authority().map(http::uri::Authority::as_str))
             .ok_or_else(|| Error::Forbidden("the Host header is missing".into()))?;
         // A target that is a whole URL takes precedence over the header (RFC 9112, 3.2.2).
@@ -72,7 +68,7 @@ impl Guard {
             ));
         }
         // Only browsers send an origin; `null` is a page that hides its origin.
-        if let Some(origin) = head.origin {
+        if let Some(origin) = ascii(ORIGIN, head.origin)? {
             let authority = origin
                 .strip_prefix("http://")
                 .or_else(|| origin.strip_prefix("https://"));
@@ -121,55 +117,10 @@ impl Guard {
     }
 }
 
-/// The headers that are checked, read in one pass: it takes a third of the instructions of three
-/// lookups by name.
-#[derive(Default)]
-struct Head<'a> {
-    host: Option<&'a str>,
-    origin: Option<&'a str>,
-    /// Equals no token if the header is repeated: which one the client means is unknown.
-    authorization: Option<&'a [u8]>,
-    /// A transfer encoding other than one `chunked`, which hyper takes for chunked (RFC 9112, 6.1).
-    has_ambiguous_end: bool,
-}
-
-impl<'a> Head<'a> {
-    /// # Errors
-    /// `Forbidden` for a repeated or unreadable `Host` or `Origin`.
-    fn read(headers: &'a HeaderMap) -> Result<Self, Error> {
-        let mut head = Self::default();
-        let mut is_chunked = false;
-        for (name, value) in headers {
-            if *name == HOST {
-                read_once(&mut head.host, name, value)?;
-            } else if *name == ORIGIN {
-                read_once(&mut head.origin, name, value)?;
-            } else if *name == AUTHORIZATION {
-                let is_repeated = head.authorization.is_some();
-                head.authorization = Some(if is_repeated { b"" } else { value.as_bytes() });
-            } else if *name == TRANSFER_ENCODING {
-                let is_single = value.as_bytes().eq_ignore_ascii_case(b"chunked") && !is_chunked;
-                head.has_ambiguous_end |= !is_single;
-                is_chunked = true;
-            }
-        }
-        Ok(head)
-    }
-}
-
-fn read_once<'a>(
-    field: &mut Option<&'a str>,
-    name: &HeaderName,
-    value: &'a HeaderValue,
-) -> Result<(), Error> {
-    let refused = |why| Err(Error::Forbidden(format!("the {name} header {why}")));
-    let Ok(text) = value.to_str() else {
-        return refused("is not ASCII");
-    };
-    match field.replace(text) {
-        None => Ok(()),
-        Some(_) => refused("is repeated"),
-    }
+/// Returns the value of the header `name` as text.
+fn ascii(name: HeaderName, value: Option<&HeaderValue>) -> Result<Option<&str>, Error> {
+    let text = value.map(HeaderValue::to_str).transpose();
+    text.map_err(|_| Error::Forbidden(format!("the {name} header is not ASCII")))
 }
 
 /// Removes port and brackets from `name:port` or `[v6]:port`. Returns any other form unchanged, which

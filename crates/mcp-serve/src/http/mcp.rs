@@ -18,7 +18,7 @@ use mcp_core::sign::Signer;
 use tokio::sync::Semaphore;
 
 use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams};
-use super::headers::{hints, last_event_id, session_id};
+use super::headers::{Head, HeaderFacts, last_event_id, session_id};
 use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
@@ -44,8 +44,7 @@ pub(super) struct Authenticated {
     /// The owner of its token; `None` where no token is required.
     pub(super) principal: Option<Arc<Principal>>,
     pub(super) address: IpAddr,
-    /// True if the request has MCP headers; most have none.
-    pub(super) sends_mcp_headers: bool,
+    pub(super) headers: HeaderFacts,
 }
 
 impl Authenticated {
@@ -164,7 +163,7 @@ impl McpEndpoint {
 
     /// Returns the response to a request that is refused by its headers.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
-        let era = Era::from_headers(&hints(headers));
+        let era = Era::from_headers(&Head::read(headers).hints());
         reply::refused(error, era, self.server.profile())
     }
 

@@ -17,7 +17,7 @@ use serde_json::{Value, json};
 
 use super::cors;
 use super::guard::Guard;
-use super::headers::{Accepts, SESSION, check_unambiguous, origin};
+use super::headers::{Head, SESSION};
 use super::limits::Limits;
 use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, ServerMetrics};
@@ -70,10 +70,11 @@ impl Router {
         peer: IpAddr,
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
-        let client = self.authenticate(&head, peer);
+        let fields = Head::read(&head.headers);
+        let client = self.authenticate(&head, &fields, peer);
         let is_forbidden = matches!(client, Err(Error::Forbidden(_)));
         let is_admitted = !is_forbidden && self.guard.allows_pages();
-        let origin = origin(&head.headers).filter(|_| is_admitted);
+        let origin = fields.origin.filter(|_| is_admitted).cloned();
         let mut response = self.route(&mut head, &mut body, client).await;
         if let Some(origin) = origin {
             cors::allow(&mut response, origin);
@@ -121,7 +122,7 @@ impl Router {
             return self.mcp.post_sse(&head.uri, headers, body, client).await;
         }
         let response = match (&head.method, path) {
-            (&Method::GET, "/mcp") if has_session_id(headers) && Accepts::new(headers).events => {
+            (&Method::GET, "/mcp") if has_session_id(headers) && client.headers.accepts.events => {
                 self.mcp.get(headers, &client)
             }
             (&Method::DELETE, "/mcp") if has_session_id(headers) => {
@@ -144,7 +145,12 @@ impl Router {
     ///
     /// # Errors
     /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
-    fn authenticate(&self, head: &Parts, peer: IpAddr) -> Result<Authenticated, Error> {
+    fn authenticate(
+        &self,
+        head: &Parts,
+        fields: &Head<'_>,
+        peer: IpAddr,
+    ) -> Result<Authenticated, Error> {
         let (path, headers) = (head.uri.path(), &head.headers);
         let is_preflight = cors::is_preflight(&head.method, headers);
         let is_public = match path {
@@ -153,15 +159,16 @@ impl Router {
             path => !matches!(path, "/metrics" | "/sse" | "/messages"),
         };
         let principal = if is_public {
-            self.guard.check_host(&head.uri, headers)?;
+            self.guard.check_host(&head.uri, fields)?;
             None
         } else {
-            self.guard.check(&head.uri, headers)?
+            self.guard.check(&head.uri, fields)?
         };
+        fields.check_unambiguous()?;
         let client = Authenticated {
             principal,
             address: peer,
-            sends_mcp_headers: check_unambiguous(headers)?,
+            headers: fields.facts(),
         };
         // Health checks are not limited: a busy client must not make its server look dead.
         if matches!(path, "/mcp" | "/sse" | "/messages") && !is_preflight {

@@ -1,5 +1,7 @@
 //! Tests of the checks of a request's head.
 
+use http::header::HeaderMap;
+
 use super::*;
 
 const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
@@ -27,7 +29,7 @@ fn check(fields: &[(&'static str, &str)], expected: Result<(), &str>) {
 
 #[track_caller]
 fn check_target(target: &str, fields: &[(&'static str, &str)], expected: Result<(), &str>) {
-    let checked = guard().check(&target.parse().unwrap(), &headers(fields));
+    let checked = guard().check(&target.parse().unwrap(), &Head::read(&headers(fields)));
     let found = checked.map(|owner| assert_eq!(&*owner.unwrap().name, "alice"));
     let found = found.map_err(|error| error.kind());
     assert_eq!(found, expected, "{target} {fields:?}");
@@ -171,7 +173,7 @@ fn host_is_checked_before_the_token() {
 #[test]
 fn public_path_needs_no_token_and_an_admitted_name() {
     let target = Uri::from_static("/healthz");
-    let check = |host| guard().check_host(&target, &headers(&[("host", host)]));
+    let check = |host| guard().check_host(&target, &Head::read(&headers(&[("host", host)])));
     assert!(check("localhost").is_ok());
     assert_eq!(check("evil.com").unwrap_err().kind(), "forbidden");
 }
@@ -180,12 +182,14 @@ fn public_path_needs_no_token_and_an_admitted_name() {
 fn without_tokens_nobody_is_named() {
     let guard = Guard::new(Tokens::default(), &[]);
     let target = Uri::from_static("/mcp");
-    let owner = guard.check(&target, &headers(&[LOCAL])).unwrap();
+    let owner = guard
+        .check(&target, &Head::read(&headers(&[LOCAL])))
+        .unwrap();
     assert!(owner.is_none());
     // Without an option for it, no other name is admitted.
     assert!(
         guard
-            .check(&target, &headers(&[("host", "n8n-mcp")]))
+            .check(&target, &Head::read(&headers(&[("host", "n8n-mcp")])))
             .is_err()
     );
 }
@@ -202,7 +206,9 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
         let guard = Guard::new(Tokens::parse(tokens).unwrap(), &[hosts.to_owned()]);
         assert_eq!(guard.allows_pages(), allows_pages, "{tokens:?} {hosts}");
         let foreign = [("host", "evil.com"), ("origin", "https://evil.com"), TOKEN];
-        let is_admitted = guard.check(&target, &headers(&foreign)).is_ok();
+        let is_admitted = guard
+            .check(&target, &Head::read(&headers(&foreign)))
+            .is_ok();
         assert_eq!(is_admitted, hosts == "*", "{tokens:?} {hosts}");
     }
 }

@@ -11,6 +11,10 @@ fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
+fn facts(fields: &[(&'static str, &str)]) -> HeaderFacts {
+    Head::read(&headers(fields)).facts()
+}
+
 /// Specification 2026-07-28, "Standard Headers".
 #[test]
 fn headers_of_the_protocol_decide_the_era() {
@@ -23,7 +27,7 @@ fn headers_of_the_protocol_decide_the_era() {
         ("mcp-other", "x"),
         ("traceparent", "00-1-2-01"),
     ]);
-    let found = hints(&all);
+    let found = Head::read(&all).hints();
     assert!(found.has_headers);
     assert_eq!(found.protocol_version, Some("2026-07-28"));
     assert_eq!(found.method, Some("tools/call"));
@@ -32,7 +36,7 @@ fn headers_of_the_protocol_decide_the_era() {
     assert_eq!(session_id(&all), Some("abc"));
 
     let none = headers(&[("host", "localhost"), ("method", "x"), ("x-mcp-name", "x")]);
-    let found = hints(&none);
+    let found = Head::read(&none).hints();
     let fields = [
         found.protocol_version,
         found.method,
@@ -55,7 +59,7 @@ fn each_header_is_read_alone() {
     ];
     for (name, _) in fields {
         let headers = headers(&[(name, "x")]);
-        let found = hints(&headers);
+        let found = Head::read(&headers).hints();
         for (other, field) in fields {
             let expected = (other == name).then_some("x");
             assert_eq!(field(&found), expected, "{other} of {name}");
@@ -66,7 +70,7 @@ fn each_header_is_read_alone() {
 #[test]
 fn value_that_is_not_ascii_equals_no_valid_value() {
     let headers = headers(&[("mcp-method", "\u{e4}"), ("mcp-session-id", "\u{e4}")]);
-    assert_eq!(hints(&headers).method, Some(""));
+    assert_eq!(Head::read(&headers).hints().method, Some(""));
     assert_eq!(session_id(&headers), Some(""));
 }
 
@@ -92,17 +96,23 @@ fn header_that_is_repeated_with_another_value_is_refused() {
         "mcp-name",
         "mcp-session-id",
     ] {
-        assert!(check_unambiguous(&headers(&[(name, "a")])).unwrap());
-        assert!(check_unambiguous(&headers(&[(name, "a"), (name, "a")])).unwrap());
-        let error = check_unambiguous(&headers(&[(name, "a"), (name, "b")])).unwrap_err();
+        let check = |fields: &[(&'static str, &str)]| {
+            let headers = headers(fields);
+            let head = Head::read(&headers);
+            assert!(head.facts().sends_mcp_headers);
+            head.check_unambiguous()
+        };
+        assert!(check(&[(name, "a")]).is_ok());
+        assert!(check(&[(name, "a"), (name, "a")]).is_ok());
+        let error = check(&[(name, "a"), (name, "b")]).unwrap_err();
         assert!(matches!(error, Error::HeaderMismatch(text) if text.contains(name)));
     }
     // Others may be repeated; of these, no part routes by them.
     for name in ["mcp-param-a", "traceparent"] {
-        assert!(check_unambiguous(&headers(&[(name, "a"), (name, "b")])).unwrap());
+        let headers = headers(&[(name, "a"), (name, "b")]);
+        assert!(Head::read(&headers).check_unambiguous().is_ok());
     }
-    let none = headers(&[("accept", "a"), ("accept", "b")]);
-    assert!(!check_unambiguous(&none).unwrap());
+    assert!(!facts(&[("accept", "a"), ("accept", "b")]).sends_mcp_headers);
 }
 
 #[test]
@@ -121,15 +131,9 @@ fn only_a_subscription_waits() {
         ("tools/call", false),
         ("subscriptions", false),
     ] {
-        assert_eq!(
-            is_subscription(&headers(&[("mcp-method", method)])),
-            expected
-        );
+        assert_eq!(facts(&[("mcp-method", method)]).is_subscription, expected);
     }
-    assert!(!is_subscription(&headers(&[(
-        "mcp-name",
-        "subscriptions/listen"
-    )])));
+    assert!(!facts(&[("mcp-name", "subscriptions/listen")]).is_subscription);
 }
 
 /// Fetch Standard, "CORS-safelisted request-header": these types need no preflight request.
@@ -140,7 +144,7 @@ fn forms_and_plain_text_are_not_json() {
         "application/json; charset=utf-8",
         "Application/JSON ;x",
     ] {
-        assert!(is_json(&headers(&[("content-type", json)])), "{json}");
+        assert!(facts(&[("content-type", json)]).is_json, "{json}");
     }
     for other in [
         "text/plain",
@@ -150,32 +154,29 @@ fn forms_and_plain_text_are_not_json() {
         "application/jsonp",
         "",
     ] {
-        assert!(!is_json(&headers(&[("content-type", other)])), "{other}");
+        assert!(!facts(&[("content-type", other)]).is_json, "{other}");
     }
-    assert!(is_json(&headers(&[("accept", "text/plain")])));
+    assert!(facts(&[("accept", "text/plain")]).is_json);
 }
 
 /// RFC 9110, 8.4.
 #[test]
 fn no_content_encoding_is_supported() {
-    assert!(is_unencoded(&headers(&[("accept-encoding", "gzip")])));
-    assert!(is_unencoded(&headers(&[("content-encoding", "Identity")])));
+    assert!(facts(&[("accept-encoding", "gzip")]).is_unencoded);
+    assert!(facts(&[("content-encoding", "Identity")]).is_unencoded);
     for encoded in ["gzip", "br", "identity, gzip", ""] {
-        let headers = headers(&[("content-encoding", encoded)]);
-        assert!(!is_unencoded(&headers), "{encoded}");
+        let is_unencoded = facts(&[("content-encoding", encoded)]).is_unencoded;
+        assert!(!is_unencoded, "{encoded}");
     }
-    let twice = headers(&[
-        ("content-encoding", "identity"),
-        ("content-encoding", "gzip"),
-    ]);
-    assert!(!is_unencoded(&twice));
+    let identity = ("content-encoding", "identity");
+    assert!(!facts(&[identity, ("content-encoding", "gzip")]).is_unencoded);
 }
 
 #[test]
 fn origin_of_a_page_is_read() {
-    let found = origin(&headers(&[("host", "x"), ("origin", "http://localhost")]));
-    assert_eq!(found.unwrap(), "http://localhost");
-    assert_eq!(origin(&headers(&[("host", "x")])), None);
+    let page = headers(&[("host", "x"), ("origin", "http://localhost")]);
+    assert_eq!(Head::read(&page).origin.unwrap(), "http://localhost");
+    assert_eq!(Head::read(&headers(&[("host", "x")])).origin, None);
 }
 
 /// RFC 9110, 12.5.1: names are case-insensitive, items have parameters, and a field may be repeated.
@@ -196,7 +197,7 @@ fn client_accepts_json_or_events_or_both() {
         (&["*/*"], true, false),
     ] {
         let fields: Vec<_> = accept.iter().map(|value| ("accept", *value)).collect();
-        let accepts = Accepts::new(&headers(&fields));
+        let accepts = facts(&fields).accepts;
         assert_eq!((accepts.json, accepts.events), (json, events), "{accept:?}");
     }
 }

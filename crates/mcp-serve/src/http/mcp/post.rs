@@ -18,9 +18,7 @@ use super::super::body::{self, BodyError};
 use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
 };
-use super::super::headers::{
-    Accepts, SESSION, hints, is_json, is_subscription, is_unencoded, params, session_id,
-};
+use super::super::headers::{Accepts, Head, HeaderFacts, SESSION, params, session_id};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
 use super::{Authenticated, McpEndpoint};
@@ -30,8 +28,6 @@ pub(super) struct Post<'a> {
     endpoint: &'a McpEndpoint,
     client: Authenticated,
     headers: HeaderMap,
-    /// The era that the headers indicate.
-    era: Era,
 }
 
 /// The reason why a request is refused.
@@ -65,15 +61,10 @@ impl<'a> Post<'a> {
         client: Authenticated,
         headers: HeaderMap,
     ) -> Self {
-        let era = match client.sends_mcp_headers {
-            true => Era::from_headers(&hints(&headers)),
-            false => Era::Unversioned,
-        };
         Self {
             endpoint,
             client,
             headers,
-            era,
         }
     }
 
@@ -138,10 +129,10 @@ impl<'a> Post<'a> {
         if self.endpoint.in_flight.available_permits() == 0 {
             return Err(Refusal::AtLimit);
         }
-        if !is_json(&self.headers) {
+        if !self.client.headers.is_json {
             return Err(Refusal::NotJson);
         }
-        if !is_unencoded(&self.headers) {
+        if !self.client.headers.is_unencoded {
             return Err(Refusal::Encoded);
         }
         Ok(())
@@ -149,7 +140,8 @@ impl<'a> Post<'a> {
 
     /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
     fn session(&self) -> Result<Option<Session>, Refusal> {
-        if !self.client.sends_mcp_headers || self.era == Era::Modern {
+        let facts = &self.client.headers;
+        if !facts.sends_mcp_headers || facts.era == Era::Modern {
             return Ok(None);
         }
         let Some(id) = session_id(&self.headers) else {
@@ -171,9 +163,14 @@ impl<'a> Post<'a> {
             endpoint,
             client,
             headers,
-            era,
         } = self;
-        let accepts = Accepts::new(&headers);
+        let HeaderFacts {
+            era,
+            accepts,
+            sends_mcp_headers,
+            is_subscription,
+            ..
+        } = client.headers;
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
         let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
         let replay = session
@@ -193,7 +190,7 @@ impl<'a> Post<'a> {
             .with_disconnect(client_gone.clone())
             .with_principal(client.named())
             .with_revocation(revoked);
-        let is_subscription = era == Era::Modern && is_subscription(&headers);
+        let is_subscription = era == Era::Modern && is_subscription;
         let (permit, accepting) = match is_subscription {
             true => (None, Some(permit)),
             false => (Some(permit), None),
@@ -203,15 +200,14 @@ impl<'a> Post<'a> {
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
-            let none = HeaderMap::new();
-            let headers = match client.sends_mcp_headers {
-                true => &headers,
-                false => &none,
+            let (hints, params) = match sends_mcp_headers {
+                true => (Head::read(&headers).hints(), params(&headers)),
+                false => (Hints::default(), Vec::new()),
             };
-            let params = params(headers);
             let hints = Hints {
                 params: &params,
-                ..hints(headers)
+                has_headers: true,
+                ..hints
             };
             let answer = server
                 .handle(IncomingFrame {
@@ -253,7 +249,11 @@ impl<'a> Post<'a> {
             Refusal::Unauthorized => Error::Unauthorized,
             Refusal::SessionNotFound => Error::SessionNotFound,
         };
-        reply::refused(&error, self.era, self.endpoint.server.profile())
+        reply::refused(
+            &error,
+            self.client.headers.era,
+            self.endpoint.server.profile(),
+        )
     }
 }
 
