@@ -12,14 +12,14 @@ use std::time::Duration;
 use anyhow::Context as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
-use hyper_util::rt::{TokioIo, TokioTimer};
+use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{Takeover, WorkerSlot, Workers, WriteTimeout};
+use super::connection::{HeadTimer, Takeover, WorkerSlot, Workers, WriteTimeout};
 use super::limits::Limits;
 use super::router::Router;
 use super::service::HttpService;
@@ -143,7 +143,7 @@ impl Listener {
                 }
             });
             let mut connection = http1::Builder::new()
-                .timer(TokioTimer::new())
+                .timer(HeadTimer::default())
                 .header_read_timeout(match is_reserved {
                     true => limits.head_timeout.min(RESERVED_HEAD_TIMEOUT),
                     false => limits.head_timeout,
@@ -156,10 +156,17 @@ impl Listener {
                 // sends the response to an invalid head.
                 .serve_connection(TokioIo::new(stream), service);
             let mut stopping = std::pin::pin!(stop.cancelled());
-            let mut is_stopping = false;
+            let (mut is_waiting, mut is_stopping) = (false, false);
             let ended = poll_fn(|cx| {
                 let mut ended = Pin::new(&mut connection).poll(cx);
-                if ended.is_pending() && !is_stopping && stopping.as_mut().poll(cx).is_ready() {
+                let mut is_stopped = || {
+                    // Only this task polls, so its waker is registered once.
+                    match std::mem::replace(&mut is_waiting, true) {
+                        true => stop.is_cancelled(),
+                        false => stopping.as_mut().poll(cx).is_ready(),
+                    }
+                };
+                if ended.is_pending() && !is_stopping && is_stopped() {
                     is_stopping = true;
                     Pin::new(&mut connection).graceful_shutdown();
                     ended = Pin::new(&mut connection).poll(cx);

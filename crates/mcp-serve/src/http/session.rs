@@ -9,6 +9,8 @@
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use mcp_core::revision::Revision;
@@ -42,7 +44,7 @@ pub(super) struct Sessions {
 #[derive(Default)]
 struct LiveSessions {
     /// By session id.
-    connections: HashMap<Arc<str>, LiveSession>,
+    connections: HashMap<Arc<str>, Arc<LiveSession>>,
     /// The ids of those that were idle after a request, each once.
     idle: VecDeque<Arc<str>>,
     next_serial: u64,
@@ -65,9 +67,12 @@ struct LiveSession {
     /// The facts that its id was checked for.
     verified: VerifiedId,
     /// True if its id is among the idle ones.
-    was_idle: bool,
+    was_idle: AtomicBool,
     connection: Arc<Connection>,
 }
+
+/// A session with its id. As long as the connection is held, the session is in use.
+type OpenSession = (Arc<str>, Arc<Connection>, Arc<LiveSession>);
 
 /// The content of a session id.
 #[derive(Clone, Debug, PartialEq)]
@@ -82,6 +87,7 @@ struct VerifiedId {
 pub(super) struct Session {
     sessions: Arc<Sessions>,
     id: Arc<str>,
+    live: Arc<LiveSession>,
     pub(super) connection: Arc<Connection>,
 }
 
@@ -135,7 +141,7 @@ impl Sessions {
         client: impl FnOnce() -> String,
     ) -> Option<Session> {
         let known = self.live.lock().find(id, principal);
-        let (id, connection) = match known {
+        let (id, connection, live) = match known {
             Some(known) => known,
             None => {
                 let verified = self.verify(id, principal)?;
@@ -152,6 +158,7 @@ impl Sessions {
             sessions: Arc::clone(self),
             id,
             connection,
+            live,
         })
     }
 
@@ -196,31 +203,27 @@ impl VerifiedId {
 
 impl LiveSessions {
     /// Returns the session with this id if it is in memory and belongs to `principal`.
-    fn find(&self, id: &str, principal: &str) -> Option<(Arc<str>, Arc<Connection>)> {
+    fn find(&self, id: &str, principal: &str) -> Option<OpenSession> {
         let (id, live) = self.connections.get_key_value(id)?;
         let is_open =
             live.verified.principal == principal && live.verified.is_valid_at(unix_time());
-        is_open.then(|| (Arc::clone(id), Arc::clone(&live.connection)))
+        is_open.then(|| live.opened(id))
     }
 
-    fn add(
-        &mut self,
-        id: &str,
-        client: String,
-        verified: VerifiedId,
-    ) -> (Arc<str>, Arc<Connection>) {
+    fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> OpenSession {
         let connection = Connection::from_negotiated(verified.negotiated).of_session(id);
-        let connection = Arc::new(connection);
         let id: Arc<str> = id.into();
         self.next_serial += 1;
-        let session = LiveSession {
+        let session = Arc::new(LiveSession {
             serial: self.next_serial,
             client,
             verified,
-            was_idle: false,
-            connection: Arc::clone(&connection),
-        };
-        self.connections.insert(Arc::clone(&id), session);
+            was_idle: AtomicBool::new(false),
+            connection: Arc::new(connection),
+        });
+        // In use from now on.
+        let opened = session.opened(&id);
+        self.connections.insert(id, session);
         if self.connections.len() > MAX_LIVE_SESSIONS {
             self.remove_unused();
         }
@@ -229,14 +232,14 @@ impl LiveSessions {
         {
             self.end(&oldest);
         }
-        (id, connection)
+        opened
     }
 
     /// Removes a session from memory. Its stream would otherwise stay open after the end of the session.
     fn end(&mut self, id: &str) {
         if let Some(removed) = self.connections.remove(id) {
             removed.connection.end();
-            if removed.was_idle {
+            if removed.was_idle.load(Relaxed) {
                 self.idle.retain(|idle| **idle != *id);
             }
         }
@@ -256,19 +259,19 @@ impl LiveSessions {
     /// Keeps a session whose last request ends for the next one. If there are too many, removes the first
     /// that became idle.
     fn keep_idle(&mut self, id: &Arc<str>) {
-        let live = self.connections.get_mut(id);
+        let live = self.connections.get(id);
         let Some(live) = live.filter(|live| live.is_idle(1)) else {
             return;
         };
-        if std::mem::replace(&mut live.was_idle, true) {
+        if live.was_idle.swap(true, Relaxed) {
             return;
         }
         self.idle.push_back(Arc::clone(id));
         if self.idle.len() > MAX_IDLE_SESSIONS
             && let Some(first) = self.idle.pop_front()
-            && let Some(live) = self.connections.get_mut(&first)
+            && let Some(live) = self.connections.get(&first)
         {
-            live.was_idle = false;
+            live.was_idle.store(false, Relaxed);
             if live.is_idle(0) {
                 self.connections.remove(&first);
             }
@@ -291,6 +294,14 @@ impl LiveSessions {
 }
 
 impl LiveSession {
+    fn opened(self: &Arc<Self>, id: &Arc<str>) -> OpenSession {
+        (
+            Arc::clone(id),
+            Arc::clone(&self.connection),
+            Arc::clone(self),
+        )
+    }
+
     /// True if at most so many requests use it, and its id says everything about it.
     fn is_idle(&self, requests: usize) -> bool {
         Arc::strong_count(&self.connection) <= 1 + requests && self.connection.is_idle()
@@ -335,7 +346,10 @@ impl Session {
 
 impl Drop for Session {
     fn drop(&mut self) {
-        self.sessions.live.lock().keep_idle(&self.id);
+        // Usually it is among the idle ones since its first request: no need to look for it again.
+        if !self.live.was_idle.load(Relaxed) {
+            self.sessions.live.lock().keep_idle(&self.id);
+        }
     }
 }
 

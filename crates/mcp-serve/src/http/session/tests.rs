@@ -154,6 +154,7 @@ fn session_in_memory_expires_as_others_do() {
     let mut live = sessions.live.lock();
     assert!(live.find(&id, "").is_some());
     let session = live.connections.get_mut(&*id).unwrap();
+    let session = Arc::get_mut(session).unwrap();
     session.verified.issued -= SESSION_LIFETIME.as_secs() + 60;
     assert!(live.find(&id, "").is_none());
 }
@@ -206,7 +207,7 @@ fn unused_and_expired_sessions_make_room_first() {
         issued: 0,
         ..verified()
     };
-    let (_, expired) = live.add("expired", client(), expired);
+    let (_, expired, _) = live.add("expired", client(), expired);
     let numbers = 0..MAX_LIVE_SESSIONS;
     let mut used: Vec<_> = numbers
         .map(|number| live.add(&number.to_string(), client(), verified()))
