@@ -13,6 +13,7 @@ pub use self::frames::{FrameDecoder, FramePart};
 pub use self::pattern::Pattern;
 pub use self::query::LogQuery;
 pub use self::tail::TailBuffer;
+use crate::container::ContainerDetails;
 use crate::engine::Engine;
 use crate::error::EngineError;
 use crate::name::ContainerName;
@@ -46,51 +47,53 @@ impl Log {
 /// A filter of lines; it gets the time of each, which is empty unless timestamps are requested, and its text.
 pub type LineFilter<'a> = Box<dyn FnMut(&str, &str) -> bool + Send + 'a>;
 
-/// Reads the last lines of a log, at most `bytes` bytes in all, with the timeout `limit`. Memory use
-/// does not depend on the length of the log. With a `filter`, reads the lines that pass it: among the newest
-/// [`MAX_SEARCHED_RECORDS`], or, before `until`, among as many as the timeout allows.
-pub async fn read(
-    engine: &Engine,
-    container: &ContainerName,
-    mut query: LogQuery,
-    tty: bool,
-    bytes: usize,
-    limit: Duration,
-    filter: Option<LineFilter<'_>>,
-) -> Result<Log, EngineError> {
-    let lines = query.tail as usize;
-    query.tail = if filter.is_some() && query.until > 0 {
-        // The engine counts records from the newest one, even if `until` is long before it.
-        LogQuery::ALL
-    } else if filter.is_some() {
-        MAX_SEARCHED_RECORDS
-    } else if query.stdout && query.stderr {
-        // One more than requested shows whether there are older ones.
-        query.tail + 1
-    } else {
-        // The engine counts the records of both streams before it selects one stream.
-        let records = query.tail.saturating_mul(2);
-        records.max(MIN_RECORDS_FOR_ONE_STREAM)
-    };
-    let mut reply = engine.logs(container, &query);
-    let mut decoder = FrameDecoder::new(tty);
-    let mut tail = TailBuffer::new(lines, bytes, query.timestamps).with_filter(filter);
-    let collect = async {
-        while let Some(chunk) = reply.next().await {
-            decoder.push(&chunk?, |part| tail.push(part))?;
-        }
-        Ok::<(), EngineError>(())
-    };
-    let incomplete = match tokio::time::timeout(limit, collect).await {
-        Ok(done) => {
-            done?;
-            false
-        }
-        Err(_) if tail.is_empty() => return Err(EngineError::Timeout(limit)),
-        Err(_) => true,
-    };
-    Ok(Log {
-        incomplete,
-        ..tail.finish()
-    })
+impl Engine {
+    /// Reads the last lines of a container's log, at most `bytes` bytes in all, with the timeout `limit`.
+    /// Memory use does not depend on the length of the log. With a `filter`, reads the lines that pass it:
+    /// among the newest [`MAX_SEARCHED_RECORDS`], or, before `until`, among as many as the timeout allows.
+    pub async fn read_log(
+        &self,
+        container: &ContainerDetails,
+        mut query: LogQuery,
+        bytes: usize,
+        limit: Duration,
+        filter: Option<LineFilter<'_>>,
+    ) -> Result<Log, EngineError> {
+        let id = ContainerName::new(&container.id).map_err(EngineError::unreadable)?;
+        let lines = query.tail as usize;
+        query.tail = if filter.is_some() && query.until > 0 {
+            // The engine counts records from the newest one, even if `until` is long before it.
+            LogQuery::ALL
+        } else if filter.is_some() {
+            MAX_SEARCHED_RECORDS
+        } else if query.stdout && query.stderr {
+            // One more than requested shows whether there are older ones.
+            query.tail + 1
+        } else {
+            // The engine counts the records of both streams before it selects one stream.
+            let records = query.tail.saturating_mul(2);
+            records.max(MIN_RECORDS_FOR_ONE_STREAM)
+        };
+        let mut reply = self.logs(&id, &query);
+        let mut decoder = FrameDecoder::new(container.config.tty);
+        let mut tail = TailBuffer::new(lines, bytes, query.timestamps).with_filter(filter);
+        let collect = async {
+            while let Some(chunk) = reply.next().await {
+                decoder.push(&chunk?, |part| tail.push(part))?;
+            }
+            Ok::<(), EngineError>(())
+        };
+        let incomplete = match tokio::time::timeout(limit, collect).await {
+            Ok(done) => {
+                done?;
+                false
+            }
+            Err(_) if tail.is_empty() => return Err(EngineError::Timeout(limit)),
+            Err(_) => true,
+        };
+        Ok(Log {
+            incomplete,
+            ..tail.finish()
+        })
+    }
 }

@@ -3,7 +3,7 @@
 use std::path::Path;
 use std::time::Duration;
 
-use docker_engine::log::{self, LogQuery};
+use docker_engine::log::LogQuery;
 use docker_engine::{
     ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, LocalFacts,
     ObjectName, Path as EnginePath,
@@ -86,7 +86,7 @@ impl Facts {
         let (kind, own) = (Some("container"), Some(id.as_str()));
         let (past, log, later, local) = tokio::join!(
             docker.past_events(period, kind, own, REQUEST_TIMEOUT),
-            LogTail::read(docker, id, &details),
+            LogTail::read(docker, &details),
             inspect_again(docker, id, &details, now),
             local_facts(docker, &details),
         );
@@ -211,13 +211,14 @@ impl Facts {
 }
 
 impl LogTail {
-    async fn read(docker: &Docker, id: &ContainerName, details: &ContainerDetails) -> Self {
+    async fn read(docker: &Docker, details: &ContainerDetails) -> Self {
         if details.host_config.log_config.driver == "none" {
             return Self::NotKept;
         }
-        let (engine, limit) = (&docker.engine, REQUEST_TIMEOUT);
-        let (query, tty) = (LogQuery::newest(LOG_LINES), details.config.tty);
-        match log::read(engine, id, query, tty, LOG_BYTES, limit, None).await {
+        let query = LogQuery::newest(LOG_LINES);
+        let engine = &docker.engine;
+        let read = engine.read_log(details, query, LOG_BYTES, REQUEST_TIMEOUT, None);
+        match read.await {
             Ok(log) if !log.text.trim().is_empty() => Self::Text(log.text),
             Ok(_) => Self::Empty,
             Err(failure) if failure.is_unreadable_log() => Self::NotKept,

@@ -118,9 +118,9 @@ impl GetComposeLogs {
         // The list of containers does not contain `tty`.
         let engine = &docker.engine;
         let details = engine.try_inspect(&id).await.ok()?;
-        let (tty, redactor) = (details.config.tty, docker.redactor_of(&details));
+        let redactor = docker.redactor_of(&details);
         let filter = line_filter(redactor.clone(), self.grep.as_ref());
-        let read = log::read(engine, &id, query, tty, MAX_BYTES, engine.timeout(), filter);
+        let read = engine.read_log(&details, query, MAX_BYTES, engine.timeout(), filter);
         let mut log = read.await.ok()?;
         log.text = redactor.text(&log.text);
         Some(log)

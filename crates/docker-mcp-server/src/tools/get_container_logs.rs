@@ -74,15 +74,7 @@ impl Tool for GetContainerLogs {
         }
         let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout());
         let filter = line_filter(docker.redactor_of(&details), self.grep.as_ref());
-        let read = log::read(
-            engine,
-            &self.container,
-            query,
-            tty,
-            MAX_BYTES,
-            limit,
-            filter,
-        );
+        let read = engine.read_log(&details, query, MAX_BYTES, limit, filter);
         let log = match read.await {
             Ok(log) => log,
             Err(failure) => return Err(explain(docker, failure, &self.container).await),

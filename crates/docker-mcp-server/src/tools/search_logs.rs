@@ -222,7 +222,7 @@ impl SearchLogs {
             .await
             .ok()?
             .ok()?;
-        let (tty, redactor) = (details.config.tty, docker.redactor_of(&details));
+        let redactor = docker.redactor_of(&details);
         let limit = deadline.checked_duration_since(Instant::now())?;
         let query = LogQuery {
             since,
@@ -257,9 +257,8 @@ impl SearchLogs {
             }
             false
         });
-        let log = log::read(engine, &id, query, tty, 0, limit, Some(count))
-            .await
-            .ok()?;
+        let read = engine.read_log(&details, query, 0, limit, Some(count));
+        let log = read.await.ok()?;
         found.last_line = redactor.text(&found.last_line);
         found.hidden = redactor.hidden().unwrap_or(0);
         Some((log, found))

@@ -1,8 +1,7 @@
 //! The state of a container before and after a change, and whether a started container stays up.
 
-use docker_engine::Engine;
-use docker_engine::exit_code;
-use docker_engine::log::{self, LogQuery};
+use docker_engine::log::LogQuery;
+use docker_engine::{Engine, exit_code};
 
 use super::prelude::*;
 use crate::docker::redactor_of;
@@ -145,8 +144,7 @@ pub(super) async fn last_lines(
         since: unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),
         ..LogQuery::newest(MAX_LOG_LINES)
     };
-    let (id, tty) = (container.container_id().ok()?, container.config.tty);
-    let read = log::read(engine, &id, query, tty, MAX_LOG_BYTES, LOG_TIMEOUT, None);
+    let read = engine.read_log(container, query, MAX_LOG_BYTES, LOG_TIMEOUT, None);
     let text = redactor_of(redact, container).text(&read.await.ok()?.text);
     (!text.trim().is_empty()).then_some(text)
 }
