@@ -14,12 +14,15 @@
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `summary`: one-line summaries of events;
+//! - `git`: repositories, git hosts with credentials, pull requests; `named_urls`: their options;
 //! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits.
 //!
 //! The crate `openhands-api` calls OpenHands.
 
 mod budget;
 mod ended;
+mod git;
+mod named_urls;
 mod options;
 mod owner;
 mod prompts;

@@ -57,6 +57,25 @@ pub struct Options {
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_mcp_token_files: Vec<String>,
 
+    /// Git hosts whose repositories tasks may fetch and publish with a token, such as
+    /// work=https://github.com/acme, separated by commas. A token is used only for repositories below
+    /// the URL. The API for pull requests is known for github.com, gitlab.com and codeberg.org; others
+    /// name it: gitea+https://…, forgejo+https://…, gitlab+https://… or github+https://…
+    #[arg(long, env = "OPENHANDS_GIT_HOSTS", value_name = "NAME=URL")]
+    #[arg(value_delimiter = ',')]
+    pub(crate) openhands_git_hosts: Vec<String>,
+
+    /// Tokens for these git hosts: NAME=TOKEN or NAME=USER:PASSWORD, separated by commas. They do not
+    /// reach the agent server
+    #[arg(long, env = "OPENHANDS_GIT_TOKENS", value_name = "NAME=TOKEN")]
+    #[arg(hide_env_values = true, value_delimiter = ',')]
+    pub(crate) openhands_git_tokens: Vec<String>,
+
+    /// Files with such tokens: NAME=FILE, separated by commas; they may be created or changed later
+    #[arg(long, env = "OPENHANDS_GIT_TOKEN_FILES", value_name = "NAME=FILE")]
+    #[arg(value_delimiter = ',')]
+    pub(crate) openhands_git_token_files: Vec<String>,
+
     /// Maximum number of tasks that run at once on the agent server; others are queued. One less
     /// than the agent server's own max_concurrent_runs (10), because queueing a task takes a slot
     /// as well

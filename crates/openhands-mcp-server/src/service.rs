@@ -12,6 +12,7 @@ use openhands_api::{AgentServer, ApiResult, Backend, EventListeners, Servers, Ta
 use crate::Options;
 use crate::budget::Budget;
 use crate::ended::EndedTasks;
+use crate::git::GitHosts;
 use crate::owner::{Owner, Owners};
 use crate::scheduler::Scheduler;
 use crate::workspace::Root;
@@ -27,6 +28,8 @@ pub struct OpenHands {
     pub(crate) max_budget: Budget,
     /// The MCP servers that the agents of tasks may call.
     pub(crate) mcp_servers: Vec<McpServer>,
+    /// The git hosts for which there is a credential.
+    pub(crate) git_hosts: GitHosts,
     pub(crate) scheduler: Arc<Scheduler>,
     /// The verify commands of tasks may be run.
     may_check: AtomicBool,
@@ -68,6 +71,11 @@ impl OpenHands {
             &options.openhands_mcp_tokens,
             &options.openhands_mcp_token_files,
         )?;
+        let git_hosts = GitHosts::from_options(
+            &options.openhands_git_hosts,
+            &options.openhands_git_tokens,
+            &options.openhands_git_token_files,
+        )?;
         let profile = options.openhands_agent_profile;
         let url = options.openhands_url;
         ensure!(
@@ -88,6 +96,7 @@ impl OpenHands {
                 cost,
             },
             mcp_servers,
+            git_hosts,
             scheduler: Arc::new(Scheduler::new(servers.clone(), options.max_parallel)),
             may_check: AtomicBool::new(false),
             owners: (!options.share_tasks).then(Owners::default),

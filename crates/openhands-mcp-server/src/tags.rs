@@ -31,6 +31,8 @@ const OWNER_TAG: &str = "mcpowner";
 const BASE_TAG: &str = "mcpbase";
 const VERIFY_TAG: &str = "mcpverify";
 const CHECK_TAG: &str = "mcpcheck";
+const REPOSITORY_TAG: &str = "mcprepository";
+const PUBLISHED_TAG: &str = "mcppublished";
 const DEAD_SERVERS_TAG: &str = "mcpdead";
 
 /// The tags of a conversation: ours, and those of other programs.
@@ -287,6 +289,29 @@ impl ConversationTags {
         self.set(BASE_TAG, base.map(|base| one_line(base, MAX_VALUE_CHARS)));
     }
 
+    /// The URL of the task's repository, and its branch if that is known.
+    pub(crate) fn repository(&self) -> Option<(&str, Option<&str>)> {
+        let value = self.get(REPOSITORY_TAG)?;
+        let (url, branch) = value.split_once(' ').unwrap_or((value, ""));
+        Some((url, Some(branch).filter(|branch| !branch.is_empty())))
+    }
+
+    /// Keeps the repository, if it is short enough.
+    pub(crate) fn set_repository(&mut self, url: &str, branch: Option<&str>) {
+        let value = format!("{url} {}", branch.unwrap_or_default());
+        let is_short = value.chars().count() <= MAX_VALUE_CHARS;
+        self.set(REPOSITORY_TAG, is_short.then_some(value));
+    }
+
+    /// The commit that was published last, and its branch.
+    pub(crate) fn published(&self) -> Option<(&str, &str)> {
+        self.get(PUBLISHED_TAG)?.split_once(' ')
+    }
+
+    pub(crate) fn set_published(&mut self, commit: &str, branch: &str) {
+        self.set(PUBLISHED_TAG, Some(format!("{commit} {branch}")));
+    }
+
     /// The tags for a copy of the conversation, without the state of the last run.
     pub(crate) fn without_run_state(&self) -> Self {
         let mut copy = self.clone();
@@ -298,6 +323,7 @@ impl ConversationTags {
             STEPS_TAG,
             STOP_REASON_TAG,
             CHECK_TAG,
+            PUBLISHED_TAG,
         ] {
             copy.set(name, None);
         }

@@ -15,6 +15,7 @@ mod get_task_status;
 mod list_agent_profiles;
 mod list_tasks;
 mod pause_task;
+mod publish_task;
 mod respond_confirmation;
 mod resume_task;
 mod run_parallel_tasks;
@@ -45,6 +46,10 @@ pub(crate) fn all() -> Toolset<OpenHands> {
         .with::<respond_confirmation::RespondConfirmation>()
         .group("control", control())
         .group("inspect", inspect())
+        .group(
+            "publish",
+            Toolset::new().with::<publish_task::PublishTask>(),
+        )
         .group("original", aliases::all())
 }
 

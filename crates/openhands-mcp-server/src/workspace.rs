@@ -3,17 +3,18 @@
 
 mod archive;
 pub(crate) mod changes;
+mod commit;
 mod directory;
+mod fetch;
 mod file_name;
 pub(crate) mod mcp_servers;
 mod other_tasks;
-mod repository;
 mod setup;
 mod snapshot;
 
 pub(crate) use archive::{ArchivePart, MAX_ARCHIVE_BYTES, archive_part};
+pub(crate) use commit::{Commit, NewCommit};
 pub(crate) use directory::{Directory, Root};
 pub(crate) use file_name::FileName;
-pub(crate) use repository::Repository;
 pub(crate) use setup::{FileContent, WorkspaceSpec, absolute_roots, set_up};
 pub(crate) use snapshot::{is_object_id, printed_id};

@@ -17,5 +17,5 @@ pub use reqwest::{Method, RequestBuilder, StatusCode, Upgraded, Url};
 pub use client::{Client, SetupError};
 pub use failure::{ErrorResponse, FailureTexts, Fault, HttpFailure, JsonError};
 pub use profile::ServiceProfile;
-pub use request::{Request, Response};
+pub use request::{BodyStream, Request, Response};
 pub use url::{display_url, join_path};

@@ -7,7 +7,9 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, call, client_with, env, wait_for_status};
+use super::git_host::GitHost;
+use super::workspaces::git;
+use super::{NAME, call, client_with, env, env_with, wait_for_status};
 use crate::harness::real::openhands;
 use crate::harness::{Server, assert_contains};
 
@@ -115,5 +117,40 @@ async fn model_cannot_accept_without_its_user() {
         let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &accept).await;
         assert!(!failed && text.contains("finished"), "{text}");
         assert_eq!(user.asked.lock().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn user_is_asked_before_changes_are_published() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let hosts = format!("work={}", host.service.url);
+    let files = format!("work={}", host.token_file());
+    let options = [
+        ("OPENHANDS_GIT_HOSTS", &*hosts),
+        ("OPENHANDS_GIT_TOKEN_FILES", &files),
+    ];
+    let server = Server::start(NAME, &env_with(&real, &options)).await;
+    let control = server.client().await;
+    let (yes, no) = (json!({"confirm": true}), json!({"confirm": false}));
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let run = call!(control, "run_task", {"task": "RUN: echo x > new", "wait_seconds": 25,
+            "context": {"repository": host.url()}});
+        let id = &run["task_id"];
+        let answers = [no.clone(), yes.clone()];
+        let answers = answers.map(|content| json!({"action": "accept", "content": content}));
+        let (client, user) = user(&server, era, answers.into()).await;
+        // The model cannot agree for its user.
+        let asks = json!({"task_id": id, "title": "New", "confirm": "000000000000"});
+        let (failed, text) = call_with_user(&client, &user, "publish_task", &asks).await;
+        assert!(failed && text.contains("did not agree"), "{text}");
+        let branch = format!("openhands/{}", &id.as_str().unwrap()[..8]);
+        assert_eq!(git(&host.bare(), &["branch", "--list", &branch]), "");
+        let (failed, text) = call_with_user(&client, &user, "publish_task", &asks).await;
+        assert!(!failed, "{text}");
+        let shown = git(&host.bare(), &["show", "--format=%s", &branch]);
+        assert_contains(&shown, "New");
+        let asked = user.asked.lock().unwrap().clone();
+        assert_contains(&asked[1], &branch);
     }
 }

@@ -46,6 +46,7 @@ async fn principals_do_not_see_each_others_tasks() {
     {
         assert_error!(bob, tool, {"task_id": id}, "There is no task");
     }
+    assert_error!(bob, "publish_task", {"task_id": id, "title": "t"}, "There is no task");
     assert_error!(bob, "send_message", {"task_id": id, "message": "m"}, "There is no task");
     for directory in [id.as_str().unwrap(), ".mcp-principals"] {
         let reads = json!({"task": "RUN: cat s.txt; ls -A; pwd", "workspace": directory});

@@ -35,6 +35,21 @@ impl Call {
         target: &str,
         given: Option<&str>,
     ) -> Result<(), ToolError> {
+        self.confirm_as("confirm", loss, target, given).await
+    }
+
+    /// The same with a `key` for the question. In the modern era an answer counts for the question with
+    /// its key, so a target that may change between two rounds belongs into the key.
+    ///
+    /// # Errors
+    /// As [`Call::confirm`].
+    pub async fn confirm_as(
+        &self,
+        key: &str,
+        loss: &str,
+        target: &str,
+        given: Option<&str>,
+    ) -> Result<(), ToolError> {
         if self.capabilities().elicitation {
             let schema = json!({
                 "type": "object",
@@ -46,7 +61,7 @@ impl Call {
                 "required": ["confirm"],
             });
             let question = InputRequest::elicit(loss, schema);
-            return check(&self.ask("confirm", question).await?);
+            return check(&self.ask(key, question).await?);
         }
         match given {
             Some(given) if given == target => Ok(()),

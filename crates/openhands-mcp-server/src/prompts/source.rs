@@ -3,7 +3,7 @@
 use mcp_core::tool::ToolError;
 use serde_json::json;
 
-use crate::workspace::Repository;
+use crate::git::Repository;
 
 /// The fence around quoted text. It is unlikely to occur in the text, unlike the usual one.
 pub(super) const FENCE: &str = "~~~~~~~~";

@@ -122,10 +122,20 @@ async fn create_new(
     let budget = service.max_budget.apply(&spec.budget)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let agent_profile = server.agent_profile(profile).await?;
-    let workspace = set_up(server, &places.roots, id, &spec.workspace).await?;
+    let workspace = set_up(
+        server,
+        &places.roots,
+        id,
+        &spec.workspace,
+        &service.git_hosts,
+    );
+    let workspace = workspace.await?;
     let plugin = install_plugin(server, &places.shared_root, &service.mcp_servers).await?;
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
+    if let Some(repository) = &spec.workspace.repository {
+        tags.set_repository(&repository.url, workspace.branch.as_deref());
+    }
     tags.set_budget(&budget);
     tags.set_verify(spec.verify.as_deref());
     tags.set_dead_servers(&dead_servers(server, &service.mcp_servers).await);

@@ -237,8 +237,8 @@ impl TaskOutcome {
             StopReason::NoRepository => Self::failed(
                 S::Failed,
                 "The repository or branch could not be fetched, so the agent was not started.",
-                "Check context.repository and branch; a private one needs credentials on the \
-                 agent server.",
+                "Check context.repository and branch; a private one needs credentials: on the agent \
+                 server, or in OPENHANDS_GIT_TOKENS.",
             ),
             StopReason::Cancelled => Self::cancelled(),
         }

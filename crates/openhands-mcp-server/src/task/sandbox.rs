@@ -8,14 +8,13 @@ use openhands_api::{
     TaskId,
 };
 use tokio::time::{Instant, sleep};
-use upstream::http::Url;
 use uuid::Uuid;
 
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
 use crate::budget::BudgetRequest;
-use crate::workspace::Repository;
+use crate::git::Repository;
 
 /// The time for a sandbox to resume, and the poll interval.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -152,7 +151,7 @@ fn request(
 
 /// The git provider of a repository as the app server calls it, and the repository's name there.
 fn hosted(repository: &Repository) -> Option<(&'static str, String)> {
-    let url = Url::parse(&repository.url).ok()?;
+    let url = repository.parsed()?;
     let provider = match url.host_str()? {
         "github.com" => "github",
         "gitlab.com" => "gitlab",
@@ -182,6 +181,7 @@ mod tests {
         let name = |url| hosted(&Repository::new(url, None).unwrap());
         let github = name("https://github.com/owner/name.git");
         assert_eq!(github, Some(("github", "owner/name".into())));
+        assert_eq!(name("git@github.com:owner/name.git"), github);
         let gitlab = name("ssh://git@gitlab.com/group/sub/name");
         assert_eq!(gitlab, Some(("gitlab", "group/sub/name".into())));
         for other in ["https://git.example.test/a/b", "https://github.com/a"] {

@@ -8,7 +8,8 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::budget::BudgetRequest;
-use crate::workspace::{FileContent, FileName, Repository, WorkspaceSpec};
+use crate::git::Repository;
+use crate::workspace::{FileContent, FileName, WorkspaceSpec};
 
 /// Bytes of a task's text.
 const MAX_TASK_BYTES: usize = 200_000;

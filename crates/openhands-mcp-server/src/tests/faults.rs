@@ -19,6 +19,7 @@ async fn errors_of_all_tools(url: &str) -> Vec<ToolError> {
             "run_task" => json!({"task": "t"}),
             "list_tasks" | "list_agent_profiles" => json!({}),
             "send_message" => json!({"task_id": ID, "message": "m"}),
+            "publish_task" => json!({"task_id": ID, "title": "t"}),
             "respond_confirmation" => json!({"task_id": ID, "accept": true}),
             "get_task_file" => json!({"task_id": ID, "file": "a"}),
             "wait_task" | "resume_task" => json!({"task_id": ID, "wait_seconds": 0}),

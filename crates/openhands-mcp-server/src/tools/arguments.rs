@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::budget::BudgetRequest;
+use crate::git::Repository;
 use crate::task::{Confirm, TaskSpec};
-use crate::workspace::{Directory, FileContent, FileName, Repository};
+use crate::workspace::{Directory, FileContent, FileName};
 
 use super::wait::WaitFor;
 

@@ -4,7 +4,6 @@
 //! plugin is a file on the machine of the agent server. Tokens are not in the file but in the secrets
 //! of the conversation, which the agent server encrypts and masks in the output of commands.
 
-use anyhow::{Context as _, anyhow, ensure};
 use futures_util::future::join_all;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
@@ -13,11 +12,16 @@ use serde_json::{Map, Value, json};
 use upstream::http::Url;
 use uuid::Uuid;
 
+use crate::named_urls::{NamedUrl, OptionNames};
+
 /// The directory of the plugins, below the root of tasks.
 const PLUGIN_DIRECTORY: &str = ".mcp-servers";
 
-/// The option that names the servers.
-const SERVERS_OPTION: &str = "OPENHANDS_MCP_SERVERS";
+const OPTIONS: OptionNames = OptionNames {
+    urls: "OPENHANDS_MCP_SERVERS",
+    tokens: "OPENHANDS_MCP_TOKENS",
+    files: "OPENHANDS_MCP_TOKEN_FILES",
+};
 
 /// An MCP server that the agents of tasks may call.
 pub(crate) struct McpServer {
@@ -35,60 +39,12 @@ pub(crate) fn parse_options(
     tokens: &[String],
     files: &[String],
 ) -> anyhow::Result<Vec<McpServer>> {
-    let tokens = parse_pairs(tokens, "OPENHANDS_MCP_TOKENS must be NAME=TOKEN")?;
-    let files = parse_pairs(files, "OPENHANDS_MCP_TOKEN_FILES must be NAME=FILE")?;
-    let mut read: Vec<McpServer> = Vec::new();
-    for (name, url) in parse_pairs(servers, "OPENHANDS_MCP_SERVERS must be NAME=URL")? {
-        let is_plain = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
-        let starts = name.starts_with(|c: char| c.is_ascii_lowercase());
-        ensure!(
-            starts && name.len() <= 20 && name.chars().all(is_plain),
-            "{SERVERS_OPTION}: a name is 1 to 20 of a-z, 0-9 and -, and begins with a letter"
-        );
-        ensure!(
-            read.iter().all(|server| server.name != name),
-            "{SERVERS_OPTION} names {name} twice"
-        );
-        let url = Url::parse(url).map_err(|reason| {
-            anyhow!("{SERVERS_OPTION}: the URL of {name} is not valid: {reason}")
-        })?;
-        ensure!(
-            matches!(url.scheme(), "http" | "https")
-                && url.username().is_empty()
-                && url.password().is_none(),
-            "{SERVERS_OPTION}: the URL of {name} must be http or https and must not contain a \
-             password"
-        );
-        let find = |pairs: &[(&str, &str)]| {
-            let mut found = pairs.iter().filter(|(other, _)| *other == name);
-            found.next().map(|(_, value)| (*value).to_owned())
-        };
-        read.push(McpServer {
-            token: Secret::new(find(&tokens), find(&files).map(Into::into)),
-            name: name.to_owned(),
-            url,
-        });
-    }
-    for (name, _) in tokens.iter().chain(&files) {
-        let is_known = read.iter().any(|server| server.name == *name);
-        ensure!(
-            is_known,
-            "there is a token for {name:?}, but {SERVERS_OPTION} does not name it"
-        );
-    }
-    Ok(read)
-}
-
-/// Parses `NAME=VALUE` texts. Ignores blank ones: compose files forward unset variables as empty.
-fn parse_pairs<'a>(texts: &'a [String], rule: &str) -> anyhow::Result<Vec<(&'a str, &'a str)>> {
-    let texts = texts.iter().map(|text| text.trim());
-    let pairs = texts.filter(|text| !text.is_empty()).map(|text| {
-        let pair = text.split_once('=').context("there is no '='");
-        let (name, value) =
-            pair.with_context(|| format!("{rule}; separate several with commas"))?;
-        Ok((name.trim(), value.trim()))
+    let servers = OPTIONS.parse(servers, tokens, files)?.into_iter();
+    let servers = servers.map(|NamedUrl { name, url, token }| {
+        let url = OPTIONS.parse_url(&name, &url)?;
+        Ok(McpServer { name, url, token })
     });
-    pairs.collect()
+    servers.collect()
 }
 
 /// Uploads the plugin with the MCP servers of a task to a directory below `root`. Returns `None` if

@@ -8,16 +8,13 @@ use openhands_api::{AgentServer, ApiResult, TaskId, shell_quoted};
 use uuid::Uuid;
 
 use super::directory::{Directory, Root};
+use super::fetch::{EXIT_NO_DIRECTORY, start_fetch};
 use super::file_name::FileName;
-use super::repository::Repository;
 use super::snapshot::{printed_id, snapshot_script};
-
-/// The timeout for fetching a repository.
-const FETCH_SECONDS: u64 = 900;
+use crate::git::{GitHosts, Repository};
 
 /// Exit codes of the scripts below.
 const EXIT_SYMLINK: i32 = 73;
-const EXIT_NO_DIRECTORY: i32 = 74;
 
 /// The requested workspace of a task.
 #[derive(Clone, Debug, Default)]
@@ -51,6 +48,8 @@ pub(crate) struct Workspace {
     pub(crate) base: Option<String>,
     /// The id of the script that fetches its repository.
     pub(crate) fetch: Option<Uuid>,
+    /// The branch of that repository, if it is known.
+    pub(crate) branch: Option<String>,
 }
 
 /// The absolute paths of the roots below which tasks may work.
@@ -72,6 +71,7 @@ pub(crate) async fn set_up(
     roots: &[String],
     id: TaskId,
     spec: &WorkspaceSpec,
+    hosts: &GitHosts,
 ) -> Result<Workspace, ToolError> {
     if let Some(named) = &spec.directory {
         let (root, rest) = named.below(roots).ok_or_else(|| {
@@ -88,10 +88,16 @@ pub(crate) async fn set_up(
     let root = roots.first().map_or("", String::as_str);
     let directory = format!("{root}/{id}");
     upload(server, &directory, &spec.files).await?;
-    match &spec.repository {
-        Some(repository) => start_fetch(server, directory, repository).await,
-        None => new_directory(server, directory).await,
-    }
+    let Some(repository) = &spec.repository else {
+        return new_directory(server, directory).await;
+    };
+    let fetch = start_fetch(server, root, id, repository, hosts).await?;
+    Ok(Workspace {
+        directory,
+        base: None,
+        fetch: Some(fetch.script),
+        branch: fetch.branch,
+    })
 }
 
 async fn upload(
@@ -129,6 +135,7 @@ async fn new_directory(server: &AgentServer, directory: String) -> Result<Worksp
         directory,
         base: printed_id(&printed),
         fetch: None,
+        branch: None,
     })
 }
 
@@ -169,6 +176,7 @@ async fn named_directory(
         directory: directory.to_owned(),
         base: printed_id(rest),
         fetch: None,
+        branch: None,
     })
 }
 
@@ -183,40 +191,6 @@ async fn run(server: &AgentServer, script: &str) -> Result<String, ToolError> {
         Some(EXIT_NO_DIRECTORY) => Err(no_directory()),
         _ => Ok(printed.text().to_owned()),
     }
-}
-
-/// Starts fetching the repository into a new directory. Uploaded files replace those of the
-/// repository. Fetches with depth 1 if the git server supports it.
-async fn start_fetch(
-    server: &AgentServer,
-    directory: String,
-    from: &Repository,
-) -> Result<Workspace, ToolError> {
-    let reference = from.branch.as_deref().unwrap_or("HEAD");
-    let script = format!(
-        "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
-         export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git\n\
-         export GIT_SSH_COMMAND='ssh -oBatchMode=yes'\n\
-         set -e\n\
-         [ -e .git ] || git init -q\n\
-         git remote add origin {url} 2>/dev/null || git remote set-url origin {url}\n\
-         git fetch -q --depth 1 origin {reference} 2>/dev/null || git fetch -q origin {reference}\n\
-         git update-ref refs/heads/{branch} FETCH_HEAD\n\
-         git symbolic-ref HEAD refs/heads/{branch}\n\
-         git read-tree HEAD\n\
-         git checkout-index -a -q || true\n\
-         git rev-parse 'HEAD^{{tree}}'\n",
-        dir = shell_quoted(&directory),
-        url = shell_quoted(&from.url),
-        reference = shell_quoted(reference),
-        branch = shell_quoted(from.branch.as_deref().unwrap_or("main")),
-    );
-    let fetch = server.start_script(&script, FETCH_SECONDS).await?;
-    Ok(Workspace {
-        directory,
-        base: None,
-        fetch: Some(fetch),
-    })
 }
 
 fn no_directory() -> ToolError {

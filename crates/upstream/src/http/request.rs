@@ -155,6 +155,43 @@ impl Request {
         }
     }
 
+    /// Sends the request and returns a response whose body is read in chunks. The timeout is for the
+    /// head, and again for each chunk.
+    ///
+    /// # Errors
+    /// When there is no response, or one outside 2xx.
+    pub async fn stream(self) -> Result<BodyStream, HttpFailure> {
+        let (peer, limit) = (self.peer, self.timeout);
+        let exchange = async {
+            if let Some(fault) = self.fault {
+                return Err(fault);
+            }
+            let mut response = self.builder.send().await?;
+            let status = response.status();
+            if status.is_success() {
+                return Ok(response);
+            }
+            let body = read(&mut response, self.max_body).await?;
+            let headers = std::mem::take(response.headers_mut());
+            Err(refused(
+                self.target,
+                self.has_credential,
+                status,
+                headers,
+                body,
+            ))
+        };
+        let started = timeout(limit, exchange).await;
+        match started.unwrap_or(Err(Fault::Timeout(limit))) {
+            Ok(response) => Ok(BodyStream {
+                response,
+                peer,
+                timeout: limit,
+            }),
+            Err(fault) => Err(peer.failure(fault)),
+        }
+    }
+
     /// Sends the request and switches to another protocol. Returns the headers and the connection. The
     /// timeout ends with the response.
     ///
@@ -211,6 +248,28 @@ async fn read(response: &mut reqwest::Response, max: usize) -> Result<Vec<u8>, F
         body.extend_from_slice(&chunk);
     }
     Ok(body)
+}
+
+/// A response whose body is read in chunks.
+pub struct BodyStream {
+    response: reqwest::Response,
+    peer: Peer,
+    timeout: Duration,
+}
+
+impl BodyStream {
+    /// The next bytes of the body; `None` at its end.
+    ///
+    /// # Errors
+    /// When the connection ends in the middle, or no bytes come within the timeout.
+    pub async fn chunk(&mut self) -> Result<Option<Vec<u8>>, HttpFailure> {
+        let read = match timeout(self.timeout, self.response.chunk()).await {
+            Ok(read) => read.map_err(Fault::from),
+            Err(_) => Err(Fault::Timeout(self.timeout)),
+        };
+        let read = read.map_err(|fault| self.peer.failure(fault))?;
+        Ok(read.map(|bytes| bytes.to_vec()))
+    }
 }
 
 /// A complete response.

@@ -1,0 +1,313 @@
+//! `publish_task`
+
+use std::sync::Arc;
+
+use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use openhands_api::{AgentServer, Conversation, TaskId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+use upstream::redact::redacted_code;
+use upstream::text::one_line;
+
+use crate::OpenHands;
+use crate::git::{HostedRepository, PullRequest, Refs, Repository, Service, is_ref_name};
+use crate::scheduler::Scheduler;
+use crate::tags::ConversationTags;
+use crate::workspace::changes::{Changes, ChangesQuery};
+use crate::workspace::{Commit, NewCommit};
+
+const MAX_TITLE_CHARS: usize = 200;
+const MAX_BODY_BYTES: usize = 20_000;
+/// Bytes of the changes that are searched for secrets.
+const SEARCHED_BYTES: usize = 200_000;
+/// Characters of a commit's id by which the user confirms it.
+const SHORT_ID_CHARS: usize = 12;
+
+/// Publishes a task's changes as one commit: pushes it to a branch and opens a pull or merge request. The
+/// user must agree. Again after more work, it adds a commit to the branch.
+#[derive(Debug, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct PublishTask {
+    /// From run_task.
+    task_id: TaskId,
+    /// Of the commit and the pull request.
+    title: String,
+    /// Description.
+    body: Option<String>,
+    /// New branch; default openhands/ and part of the task_id.
+    branch: Option<String>,
+    /// Branch to merge into; default the one of the task.
+    base: Option<String>,
+    /// Git URL; default the one of the task.
+    repository: Option<String>,
+    /// Default true.
+    pull_request: Option<bool>,
+    /// Commit id from the refusal, if the user agrees.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct Publication {
+    task_id: TaskId,
+    repository: String,
+    branch: String,
+    commit: String,
+    /// Its address.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pull_request: Option<String>,
+    /// Failure of a part.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    warning: Option<String>,
+}
+
+/// The part of a publication that has to be done once the user has agreed.
+struct Plan {
+    server: AgentServer,
+    scheduler: Arc<Scheduler>,
+    id: TaskId,
+    task: Conversation,
+    hosted: HostedRepository,
+    branch: String,
+    base: String,
+    /// The present commit of the branch.
+    tip: Option<String>,
+    /// `None` if the branch has it already.
+    commit: Option<Commit>,
+    title: String,
+    body: String,
+    has_pull_request: bool,
+}
+
+impl Tool for PublishTask {
+    const NAME: &'static str = "publish_task";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = OpenHands;
+    type Output = Publication;
+
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<Publication, ToolError> {
+        let confirm = self.confirm.clone();
+        let (plan, question) = self.plan(service, call).await?;
+        let commit = plan.commit_id().to_owned();
+        // The answer is about this content: the key names it.
+        let key = format!("publish-{commit}");
+        let target = commit.get(..SHORT_ID_CHARS).unwrap_or(&commit);
+        call.confirm_as(&key, &question, target, confirm.as_deref())
+            .await?;
+        // Goes on if the call ends: a push is not undone.
+        let carried_out = tokio::spawn(plan.carry_out()).await;
+        carried_out.unwrap_or_else(|_| Err(ToolError::upstream("The publication failed.")))
+    }
+}
+
+impl PublishTask {
+    /// The publication, and the question for the user.
+    async fn plan(self, service: &OpenHands, call: &Call) -> Result<(Plan, String), ToolError> {
+        let id = self.task_id;
+        let (title, body) = self.texts()?;
+        let server = service.servers.shared_agent().await?;
+        service.check_owner(id, call).await?;
+        let task = server.conversation(id).await?;
+        if !task.execution_status.is_stopped() {
+            return Err(ToolError::conflict(
+                "The task is still at work: call wait_task or cancel_task first.",
+            ));
+        }
+        let tags = ConversationTags::new(task.tags.clone());
+        let (repository, own_branch) = self.repository(&tags)?;
+        let hosted = service.git_hosts.find(&repository).ok_or_else(|| {
+            ToolError::forbidden(
+                "The operator has configured no credential for this repository \
+                 (OPENHANDS_GIT_HOSTS, OPENHANDS_GIT_TOKENS). get_task_patch gives the changes.",
+            )
+        })?;
+        let refs = hosted.refs(Service::ReceivePack).await?;
+        let base = self.base(&hosted, &refs, own_branch).await?;
+        let published = tags.published();
+        let branch = match (self.branch, published) {
+            (Some(branch), _) => branch,
+            (None, Some((_, branch))) => branch.to_owned(),
+            (None, None) => format!("openhands/{}", id.to_string().get(..8).unwrap_or_default()),
+        };
+        if !is_ref_name(&branch) || branch == base {
+            return Err(ToolError::invalid_field(
+                "branch",
+                "must be the name of a new branch",
+            ));
+        }
+        let tip = refs.branch(&branch);
+        if tip.is_some_and(|tip| published != Some((tip, &branch))) {
+            return Err(ToolError::conflict(format!(
+                "branch: {branch} exists at the git host with other commits. Choose another name."
+            )));
+        }
+        let new = NewCommit {
+            message: &match body.is_empty() {
+                true => title.clone(),
+                false => format!("{title}\n\n{body}"),
+            },
+            time: task.last_event_at().as_second(),
+            parent: tip,
+            base: refs.branch(&base),
+        };
+        let commit = Commit::try_new(&server, &task, &new).await?;
+        let has_pull_request = self
+            .pull_request
+            .unwrap_or_else(|| hosted.has_pull_requests());
+        if commit.is_none() && (tip.is_none() || !has_pull_request) {
+            return Err(ToolError::conflict(
+                "There is nothing to publish: the files are those of the repository.",
+            ));
+        }
+        let plan = Plan {
+            tip: tip.map(str::to_owned),
+            scheduler: Arc::clone(&service.scheduler),
+            server,
+            id,
+            task,
+            hosted,
+            branch,
+            base,
+            commit,
+            title,
+            body,
+            has_pull_request,
+        };
+        let question = plan.question().await?;
+        Ok((plan, question))
+    }
+
+    fn texts(&self) -> Result<(String, String), ToolError> {
+        let title = one_line(&self.title, MAX_TITLE_CHARS);
+        let body = self.body.clone().unwrap_or_default();
+        if title.trim().is_empty() || body.len() > MAX_BODY_BYTES || body.contains('\0') {
+            return Err(ToolError::invalid_argument(format!(
+                "title must not be empty, and body must have at most {MAX_BODY_BYTES} bytes of text."
+            )));
+        }
+        Ok((title, body))
+    }
+
+    fn repository<'a>(
+        &self,
+        tags: &'a ConversationTags,
+    ) -> Result<(Repository, Option<&'a str>), ToolError> {
+        let (url, branch) = match (&self.repository, tags.repository()) {
+            (Some(url), _) => (url.as_str(), None),
+            (None, Some(own)) => own,
+            (None, None) => {
+                return Err(ToolError::conflict(
+                    "The task was started without context.repository: say repository.",
+                ));
+            }
+        };
+        let repository = Repository::new(url, None);
+        let repository = repository.map_err(|reason| {
+            ToolError::invalid_argument(reason.replace("context.repository", "repository"))
+        })?;
+        Ok((repository, branch))
+    }
+
+    /// The branch to merge into.
+    async fn base(
+        &self,
+        hosted: &HostedRepository,
+        refs: &Refs,
+        own_branch: Option<&str>,
+    ) -> Result<String, ToolError> {
+        if let Some(base) = &self.base {
+            return match refs.branch(base) {
+                Some(_) => Ok(base.clone()),
+                None => Err(ToolError::not_found(
+                    "base: the repository has no such branch.",
+                )),
+            };
+        }
+        // The task may have begun at a tag.
+        if let Some(own) = own_branch.filter(|own| refs.branch(own).is_some()) {
+            return Ok(own.to_owned());
+        }
+        let refs = hosted.refs(Service::UploadPack).await?;
+        let default = refs.default_branch().filter(|name| is_ref_name(name));
+        let none = || ToolError::conflict("The repository has no default branch: say base.");
+        default.map(str::to_owned).ok_or_else(none)
+    }
+}
+
+impl Plan {
+    fn commit_id(&self) -> &str {
+        let commit = self.commit.as_ref().map(|commit| commit.id.as_str());
+        commit.or(self.tip.as_deref()).unwrap_or_default()
+    }
+
+    async fn question(&self) -> Result<String, ToolError> {
+        let (repository, branch) = (self.hosted.url(), &self.branch);
+        let mut text = match &self.commit {
+            Some(commit) => format!(
+                "Pushes the changes of the task ({}) to the branch {branch} of {repository}",
+                commit.summary
+            ),
+            None => format!("Uses the branch {branch} of {repository}, which has all changes"),
+        };
+        if self.has_pull_request {
+            text += &format!(" and opens a pull request into {}", self.base);
+        }
+        text += &format!(", titled {:?}.", self.title);
+        let query = ChangesQuery {
+            length: SEARCHED_BYTES,
+            ..ChangesQuery::default()
+        };
+        let changes = Changes::read(&self.server, self.id, &self.task, &query).await?;
+        let diff = String::from_utf8_lossy(&changes.diff);
+        if redacted_code(&diff) != diff {
+            text += " Attention: the changes contain what looks like a secret.";
+        }
+        Ok(text)
+    }
+
+    async fn carry_out(self) -> Result<Publication, ToolError> {
+        let Self {
+            server, id, hosted, ..
+        } = &self;
+        let _lock = self.scheduler.starts.lock(*id).await;
+        if let Some(commit) = &self.commit {
+            let pack = commit.pack(server, *id, &self.task).await?;
+            let old = self.tip.as_deref();
+            hosted.push(&self.branch, old, &commit.id, &pack).await?;
+            tracing::info!(task = %id, branch = self.branch, "task published");
+            let mut tags = ConversationTags::new(server.conversation(*id).await?.tags);
+            tags.set_published(&commit.id, &self.branch);
+            server.set_tags(*id, tags.as_tags()).await?;
+        }
+        let opened = match self.has_pull_request {
+            true => {
+                let new = PullRequest {
+                    branch: &self.branch,
+                    base: &self.base,
+                    title: &self.title,
+                    body: &self.body,
+                };
+                hosted.open_pull_request(&new).await.map(Some)
+            }
+            false => Ok(None),
+        };
+        let (pull_request, warning) = match opened {
+            Ok(pull_request) => (pull_request, None),
+            Err(error) => {
+                let reason = error.message();
+                let warning = format!(
+                    "The branch was pushed, but there is no pull request: {reason} Call publish_task \
+                     again, or open it by hand."
+                );
+                (None, Some(warning))
+            }
+        };
+        Ok(Publication {
+            task_id: *id,
+            repository: hosted.url(),
+            commit: self.commit_id().to_owned(),
+            branch: self.branch,
+            pull_request,
+            warning,
+        })
+    }
+}
