@@ -6,7 +6,7 @@ use regex::Regex;
 use serde_json::Value;
 use upstream::redact::Redactor;
 
-use super::data::{NodeRun, Trace};
+use super::data::{InputSource, NodeRun, Trace};
 use super::failure::{NodeFailure, input};
 use crate::node_type::last_part;
 use crate::workflow::{Node, Workflow};
@@ -31,24 +31,20 @@ pub struct Loss {
 /// without gaps.
 pub fn find_loss(trace: &Trace, workflow: &Workflow, redactor: &Redactor) -> Option<Loss> {
     let last = trace.last.as_deref()?;
-    let run = trace.runs(last)?.last()?;
     let search = Search { trace, workflow };
+    let run = search.run(last)?;
     // A filter puts out what it leaves out, too.
     let is_filter = search.kind(last) == "filter";
-    let items = run.items().next();
-    let found = match items.filter(|_| !is_filter || !run.output(0).is_empty()) {
-        None => search.no_items(last),
-        Some(item) => {
-            let item: Value = serde_json::from_str(item.json.get()).ok()?;
-            match gap(&item) {
-                Some(member) => search.no_value(last, &member),
-                None => search.unconnected(last, run),
-            }
-        }
+    let is_empty = run.items().next().is_none() || (is_filter && run.output(0).is_empty());
+    let found = match is_empty {
+        true => search.no_items(last),
+        false => match gap(&first_item(run)?) {
+            Some(member) => search.no_value(last, &member),
+            None => search.unconnected(last, run),
+        },
     };
     let (node, message, cause, advice) = found?;
-    let run = trace.runs(&node).and_then(<[_]>::last);
-    let (input_from, input_items, input) = input(trace, run, None, redactor);
+    let (input_from, input_items, input) = input(trace, search.run(&node), None, redactor);
     Some(Loss {
         failed: NodeFailure {
             node: Some(node),
@@ -74,16 +70,8 @@ struct Search<'a> {
 impl<'a> Search<'a> {
     /// The first node that received items and put out none.
     fn no_items(&self, last: &str) -> Option<Found> {
-        let mut node = last.to_owned();
-        for _ in 0..MAX_NODES {
-            let run = self.trace.runs(&node)?.last()?;
-            let before = self.before(run);
-            match before {
-                Some((before, items)) if items.is_empty() => node = before,
-                _ => break,
-            }
-        }
-        let run = self.trace.runs(&node)?.last()?;
+        let node = self.origin(last, |_, items| !items.is_empty());
+        let run = self.run(&node)?;
         let count = self.before(run).map_or(0, |(_, items)| items.len());
         let (cause, advice) = match self.kind(&node) {
             "filter" | "if" | "switch" => (
@@ -107,30 +95,19 @@ impl<'a> Search<'a> {
 
     /// The first node without the value that the expression of `last` for `member` uses.
     fn no_value(&self, last: &str, member: &str) -> Option<Found> {
-        let mut node = last.to_owned();
         // The node that has set it: the ones behind it only pass it on.
-        for _ in 0..MAX_NODES {
-            let run = self.trace.runs(&node)?.last()?;
-            if self.expression(&node, member).is_some() {
-                break;
-            }
-            match self.before(run) {
-                Some((before, items))
-                    if items.first().is_some_and(|item| is_null(item, member)) =>
-                {
-                    node = before;
-                }
-                _ => break,
-            }
-        }
+        let node = self.origin(last, |node, items| {
+            let is_passed_on = items.first().is_some_and(|item| is_null(item, member));
+            self.expression(node, member).is_some() || !is_passed_on
+        });
         let message = format!("The output has no value for `{member}`.");
         let plain = format!("{node:?} put out null for `{member}`.");
         let look = "Compare its parameters with the input shown here.";
         let Some(expression) = self.expression(&node, member) else {
             return Some((node, message, plain, look));
         };
-        let run = self.trace.runs(&node)?.last()?;
-        let reference = LazyLock::force(&REFERENCES).as_ref()?;
+        let run = self.run(&node)?;
+        let reference = REFERENCES.as_ref()?;
         for found in reference.0.captures_iter(&expression) {
             let names = ["double", "single", "old"]
                 .iter()
@@ -139,9 +116,7 @@ impl<'a> Search<'a> {
             let text = &found[0];
             let (source, item) = match names {
                 Some(name) => {
-                    let run = self.trace.runs(name.as_str()).and_then(<[_]>::last);
-                    let item = run.and_then(|run| run.items().next());
-                    let item = item.and_then(|item| serde_json::from_str(item.json.get()).ok());
+                    let item = self.run(name.as_str()).and_then(first_item);
                     (name.as_str().to_owned(), item.unwrap_or_default())
                 }
                 None => {
@@ -167,32 +142,29 @@ impl<'a> Search<'a> {
                 "`{text}` in {node:?} is null: {place} has no `{}`; {has}.",
                 path[missing]
             );
-            if let Some((dropped_by, had)) = self.dropped(&source, &path) {
-                let cause = format!("{cause} {had:?} still had it; {dropped_by:?} left it out.");
-                return Some((
-                    dropped_by,
-                    message,
-                    cause,
+            let (node, cause, advice) = if let Some((by, had)) = self.dropped(&source, &path) {
+                (
+                    by.clone(),
+                    format!("{cause} {had:?} still had it; {by:?} left it out."),
                     "Let that node pass on its other input fields (Set: includeOtherFields), or refer \
                      to the earlier node: $('Node').item.json.",
-                ));
-            }
-            if let Some(off) = self.disabled(&source) {
+                )
+            } else if let Some(off) = self.disabled(&source) {
                 let cause =
                     format!("{cause} {off:?} is disabled: it passes its input on unchanged.");
-                return Some((
+                (
                     off,
-                    message,
                     cause,
                     "Enable that node, or take the value from another one.",
-                ));
-            }
-            return Some((
-                node,
-                message,
-                cause,
-                "Correct the path in the expression, or pass the value when the workflow is run.",
-            ));
+                )
+            } else {
+                (
+                    node,
+                    cause,
+                    "Correct the path in the expression, or pass the value when the workflow is run.",
+                )
+            };
+            return Some((node, message, cause, advice));
         }
         let cause = format!("`{expression}` in {node:?} gave null.");
         Some((node, message, cause, look))
@@ -208,16 +180,11 @@ impl<'a> Search<'a> {
             .get("main")?
             .as_array()?;
         let is_connected = |output: &Value| output.as_array().is_some_and(|to| !to.is_empty());
-        let (index, _) = outputs
-            .iter()
-            .enumerate()
-            .find(|(index, output)| is_connected(output) && run.output(*index).is_empty())?;
+        let outputs = outputs.iter().enumerate();
+        let mut connected = outputs.filter_map(|(at, output)| is_connected(output).then_some(at));
+        let index = connected.clone().next()?;
         let count = run.items().count();
-        let used = outputs
-            .iter()
-            .enumerate()
-            .any(|(index, output)| is_connected(output) && !run.output(index).is_empty());
-        (!used).then(|| {
+        connected.all(|at| run.output(at).is_empty()).then(|| {
             (
                 last.to_owned(),
                 format!("The nodes behind output {index} of {last:?} did not run."),
@@ -227,9 +194,24 @@ impl<'a> Search<'a> {
         })
     }
 
+    /// The last run of a node.
+    fn run(&self, node: &str) -> Option<&'a NodeRun> {
+        self.trace.runs(node)?.last()
+    }
+
+    /// The first node from `last` backwards for which `is_it`, with its input; else the farthest.
+    fn origin(&self, last: &str, is_it: impl Fn(&str, &[Value]) -> bool) -> String {
+        let all = self.ancestors(last);
+        let found = all.iter().find(|node| {
+            let before = self.run(node).and_then(|run| self.before(run));
+            before.is_none_or(|(_, items)| is_it(node, &items))
+        });
+        found.or(all.last()).cloned().unwrap_or_default()
+    }
+
     /// The node before `run`, with the items that it passed on.
     fn before(&self, run: &NodeRun) -> Option<(String, Vec<Value>)> {
-        let source = run.source.iter().flatten().next()?;
+        let source = source(run)?;
         let runs = self.trace.runs(&source.previous_node)?;
         let before = runs.get(source.previous_node_run.unwrap_or_default());
         let output = source.previous_node_output.unwrap_or_default();
@@ -242,9 +224,12 @@ impl<'a> Search<'a> {
     fn ancestors(&self, node: &str) -> Vec<String> {
         let mut all = vec![node.to_owned()];
         for _ in 0..MAX_NODES {
-            let run = all.last().and_then(|node| self.trace.runs(node)?.last());
-            match run.and_then(|run| self.before(run)) {
-                Some((before, _)) if !all.contains(&before) => all.push(before),
+            let run = all.last().and_then(|node| self.run(node));
+            let before = run.and_then(source).map(|source| &source.previous_node);
+            match before {
+                Some(before) if self.trace.has(before) && !all.contains(before) => {
+                    all.push(before.clone());
+                }
                 _ => break,
             }
         }
@@ -255,12 +240,10 @@ impl<'a> Search<'a> {
     fn dropped(&self, source: &str, path: &[String]) -> Option<(String, String)> {
         let all = self.ancestors(source);
         let has = |node: &String| {
-            let item = self.trace.runs(node)?.last()?.items().next()?;
-            let item: Value = serde_json::from_str(item.json.get()).ok()?;
-            Some(first_missing(&item, path).is_none())
+            let item = self.run(node).and_then(first_item);
+            item.is_some_and(|item| first_missing(&item, path).is_none())
         };
-        let mut pairs = all.windows(2);
-        let found = pairs.find(|pair| has(&pair[1]) == Some(true))?;
+        let found = all.windows(2).find(|pair| has(&pair[1]))?;
         Some((found[0].clone(), found[1].clone()))
     }
 
@@ -288,6 +271,15 @@ impl<'a> Search<'a> {
 
 static REFERENCES: LazyLock<Option<(Regex, Regex)>> =
     LazyLock::new(|| Some((Regex::new(REFERENCE).ok()?, Regex::new(STEP).ok()?)));
+
+/// The run that the input of another came from, the first if there are several.
+fn source(run: &NodeRun) -> Option<&InputSource> {
+    run.source.iter().flatten().next()
+}
+
+fn first_item(run: &NodeRun) -> Option<Value> {
+    serde_json::from_str(run.items().next()?.json.get()).ok()
+}
 
 /// The names and values that a node assigns, at any depth of its parameters.
 fn assignments(parameters: &Value) -> Vec<(String, String)> {
