@@ -20,6 +20,8 @@ use crate::self_container;
 const MAX_LIST_BYTES: u64 = 32 << 20;
 /// Most bytes of one container's details.
 pub(crate) const MAX_OBJECT_BYTES: u64 = 4 << 20;
+/// The time for which Podman 5 waits for a container to end before it removes it by force.
+const REMOVAL_GRACE: Duration = Duration::from_secs(10);
 
 /// A client of one Docker Engine. Keeps no connection open.
 #[derive(Clone)]
@@ -109,7 +111,7 @@ impl Engine {
 
     /// Deletes the object at `path`.
     pub async fn try_delete(&self, path: Path) -> Result<(), EngineError> {
-        let change = self.try_change(Method::DELETE, path, Bytes::new(), Duration::ZERO);
+        let change = self.try_change(Method::DELETE, path, Bytes::new(), REMOVAL_GRACE);
         change.await.map(drop)
     }
 

@@ -66,6 +66,8 @@ pub(super) fn command(
     Ok(in_namespaces("podman")?
         .words("system service --time 0")
         .args([host(instance)])
+        // Its monitor writes a file `oom` there.
+        .dir(&instance.dir)
         .envs([
             ("CONTAINERS_CONF", file("containers.conf")),
             ("CONTAINERS_STORAGE_CONF", file("storage.conf")),
