@@ -49,6 +49,8 @@ pub struct ImageConfig {
     pub volumes: BTreeMap<String, Value>,
     pub labels: BTreeMap<String, String>,
     pub healthcheck: Option<Value>,
+    /// Instructions that a build from it runs.
+    pub on_build: Vec<String>,
 }
 
 /// A network (`GET /networks`, `GET /networks/{id}`).

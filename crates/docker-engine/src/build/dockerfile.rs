@@ -15,6 +15,8 @@ pub struct BuildImages<'a> {
     /// Of `FROM`, `COPY --from`, `RUN --mount=from=` and `# syntax=`, without those of earlier stages. A
     /// variable that is not known stays in the name, which makes it invalid.
     pub names: Vec<String>,
+    /// Images of `FROM`, each with the number of its stage.
+    pub bases: Vec<(String, usize)>,
     /// Something by which a builder may use others.
     pub unclear: Option<&'static str>,
     build_args: &'a BTreeMap<String, String>,
@@ -27,6 +29,7 @@ pub fn images<'a>(dockerfile: &str, build_args: &'a BTreeMap<String, String>) ->
     let syntax = build_args.get("BUILDKIT_SYNTAX");
     let mut found = BuildImages {
         names: Vec::new(),
+        bases: Vec::new(),
         unclear: syntax.map(|_| "the build argument BUILDKIT_SYNTAX"),
         build_args,
         args: BTreeMap::new(),
@@ -82,6 +85,17 @@ impl BuildImages<'_> {
         }
     }
 
+    /// Reads an instruction that the base image of a stage has for this build.
+    pub fn trigger(&mut self, line: &str, stage: usize) {
+        let (verb, rest) = split_verb(line.trim());
+        match &*verb {
+            "ADD" | "COPY" | "RUN" if rest.contains("<<") => {
+                self.refuse("a base image whose ONBUILD is a heredoc");
+            }
+            _ => self.options(rest, stage),
+        }
+    }
+
     /// Reads an instruction, or a line that continues one and may be one itself.
     fn instruction(&mut self, line: &str, is_continuation: bool) {
         let (verb, rest) = split_verb(line);
@@ -126,6 +140,7 @@ impl BuildImages<'_> {
             self.refuse("a FROM that is not `FROM image AS stage`");
         }
         if name != "scratch" && !self.stages.contains(&name.to_ascii_lowercase()) {
+            self.bases.push((name.clone(), self.stages.len()));
             self.names.push(name);
         }
         self.stages.push(stage.to_ascii_lowercase());
@@ -221,6 +236,29 @@ mod tests {
             assert_eq!(found(dockerfile), (expected.to_owned(), true), "{row}");
         }
         assert_eq!(found("\u{feff}FROM a\r;RUN x\r;"), ("a".to_owned(), true));
+    }
+
+    /// `COPY --from` of a base image may mean an earlier stage of the build.
+    #[test]
+    fn instructions_of_base_images_are_read() {
+        let args = BTreeMap::new();
+        for (trigger, expected) in [
+            ("COPY --from=s / /", Some("")),
+            ("COPY --from=t / /", Some("t")),
+            ("COPY --chown=1 --from=prod:1 / /", Some("prod:1")),
+            ("run --mount=type=bind,from=m,target=/x y", Some("m")),
+            ("ADD . /", Some("")),
+            ("RUN <<EOF\nx\nEOF", None),
+            ("COPY \"--from=x\" / /", Some("")),
+            ("COPY --fr\"o\"m=x / /", None),
+            ("COPY --fr\\om=x / /", None),
+        ] {
+            let mut found = images("FROM a AS s\nFROM b AS t", &args);
+            assert_eq!(found.bases, [("a".to_owned(), 0), ("b".to_owned(), 1)]);
+            found.trigger(trigger, 1);
+            let names = found.unclear.is_none().then(|| found.names[2..].join(" "));
+            assert_eq!(names.as_deref(), expected, "{trigger}");
+        }
     }
 
     #[test]

@@ -195,7 +195,7 @@ impl ComposeModel {
         if build.is_null() {
             return Ok(taken);
         }
-        self.check_build(docker, build).await?;
+        self.check_build(docker, build, options.pull).await?;
         let names = build["tags"].as_array().into_iter().flatten();
         for tag in names.filter_map(Value::as_str).chain([image]) {
             let tag = ImageName::new(tag).map_err(invalid)?;
@@ -255,7 +255,12 @@ impl ComposeModel {
         serde_json::from_value(body).map_err(invalid)
     }
 
-    async fn check_build(&self, docker: &Docker, build: &Value) -> Result<(), ToolError> {
+    async fn check_build(
+        &self,
+        docker: &Docker,
+        build: &Value,
+        pulls: bool,
+    ) -> Result<(), ToolError> {
         refuse_unknown(docker, build, BUILD)?;
         let context = docker.policy.directory(text(&build["context"]))?;
         for (_, context) in members(&build["additional_contexts"]) {
@@ -275,7 +280,10 @@ impl ComposeModel {
         let args = members(&build["args"]).into_iter();
         let args = args.filter(|(_, value)| !value.is_null());
         let args = args.map(|(name, value)| (name, text(value).to_owned()));
-        docker.permit_build(&dockerfile, &args.collect()).await
+        let pulls = pulls || build["pull"] == true;
+        docker
+            .permit_build(&dockerfile, &args.collect(), pulls)
+            .await
     }
 
     /// Marks all that is created as this server's.

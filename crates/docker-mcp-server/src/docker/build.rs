@@ -10,12 +10,14 @@ use super::Docker;
 use crate::policy::forbidden;
 
 impl Docker {
-    /// Refuses a build that uses an image which the policy hides.
-    /// Errors also when the images depend on what only the builder knows.
+    /// Refuses a build that uses an image which the policy hides, also by an `ONBUILD` of a base image.
+    /// Errors also when the images depend on what only the builder knows; one that `pulls` gets base images
+    /// which are not known yet.
     pub(crate) async fn permit_build(
         &self,
         dockerfile: &str,
         build_args: &BTreeMap<String, String>,
+        pulls: bool,
     ) -> Result<(), ToolError> {
         if !self.policy.has_image_rules() {
             return Ok(());
@@ -27,7 +29,25 @@ impl Docker {
                  the first FROM may be in a name."
             ))
         };
-        let found = images(dockerfile, build_args);
+        let mut found = images(dockerfile, build_args);
+        if let Some(what) = found.unclear {
+            return Err(refused(what));
+        }
+        for (base, stage) in std::mem::take(&mut found.bases) {
+            let Ok(image) = ImageName::new(&base) else {
+                continue;
+            };
+            let local = self.try_image(&image).await?.filter(|_| !pulls);
+            let local = local.ok_or_else(|| {
+                forbidden(format!(
+                    "The rules about images (--allow, --deny) cannot judge a build from `{base}` as \
+                     it will be pulled: it may have ONBUILD instructions. Call pull_image first, and \
+                     build without pulling."
+                ))
+            })?;
+            let triggers = local.config.on_build.iter();
+            triggers.for_each(|line| found.trigger(line, stage));
+        }
         if let Some(what) = found.unclear {
             return Err(refused(what));
         }

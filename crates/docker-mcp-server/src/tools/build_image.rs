@@ -64,7 +64,9 @@ impl Tool for BuildImage {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
         docker.permit_image(&self.tag)?;
         let (context, dockerfile) = self.context(docker).await?;
-        docker.permit_build(&dockerfile, &self.build_args).await?;
+        docker
+            .permit_build(&dockerfile, &self.build_args, false)
+            .await?;
         docker
             .confirm_name(call, &self.tag, None, &self.confirm)
             .await?;

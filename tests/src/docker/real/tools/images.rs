@@ -2,6 +2,7 @@
 
 use std::fs;
 
+use bollard::query_parameters::ListContainersOptions;
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab};
@@ -55,6 +56,55 @@ async fn failed_build_returns_its_last_output() {
     let dockerfile = "FROM busybox:test\nRUN echo no luck; exit 7";
     fails_with!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile}, "no luck", "code: 7");
     fails_with!(lab, "build_image", {"tag": tag}, "Give dockerfile or directory");
+}
+
+/// Instructions that a base image adds to a build are judged as those of the Dockerfile.
+#[tokio::test]
+async fn base_images_bring_no_images_past_the_rules() {
+    for host in real::docker_engines() {
+        let free = Lab::at(host.clone(), &[("MCP_TOOLSETS", "all")]).await;
+        let (prod, base) = (free.name("prod"), free.name("base"));
+        let rule = format!("image={prod}");
+        let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_DENY", &*rule)];
+        let bounded = Lab::at(host, &env).await;
+        let theirs = format!("{prod}:1");
+        succeed!(free, "build_image", {"tag": theirs, "dockerfile": "FROM busybox:test\nLABEL a=b"});
+        let tag = format!("{}:1", free.name("app"));
+        let mut made = vec![theirs.clone()];
+        for (number, trigger, reason) in [
+            (
+                1,
+                format!("COPY --from={theirs} /bin/busybox /x"),
+                "not accessible",
+            ),
+            (
+                2,
+                "COPY --fr'o'm=x /bin/busybox /x".to_owned(),
+                "a quoted option",
+            ),
+            (3, "RUN true".to_owned(), ""),
+            // An earlier stage.
+            (4, "COPY --from=first /bin/busybox /x".to_owned(), ""),
+        ] {
+            let base = format!("{base}:{number}");
+            let dockerfile = format!("FROM busybox:test\nONBUILD {trigger}");
+            succeed!(free, "build_image", {"tag": base, "dockerfile": dockerfile});
+            made.push(base.clone());
+            let dockerfile = format!("FROM busybox:test AS first\nFROM {base}\nLABEL a=b");
+            let build = json!({"tag": tag, "dockerfile": dockerfile});
+            match reason {
+                "" => _ = succeed(&bounded, "build_image", build).await,
+                reason => fails_with!(bounded, "build_image", build, reason),
+            }
+        }
+        let missing = format!("FROM {}:9", free.name("missing"));
+        let build = json!({"tag": tag, "dockerfile": missing});
+        fails_with!(bounded, "build_image", build, "Call pull_image", "ONBUILD");
+        made.push(tag);
+        for image in made.into_iter().rev() {
+            succeed!(free, "remove_image", {"image": image, "confirm": image});
+        }
+    }
 }
 
 #[tokio::test]
@@ -173,11 +223,10 @@ async fn build_reports_steps_and_can_be_cancelled() {
     while session.until("notifications/progress").await["params"]["progress"] != 3.0 {}
     session.cancel(id).await;
     let running = async || {
-        let rows = succeed(&lab, "list_containers", json!({"limit": 500})).await;
-        let rows = rows["containers"].as_array().unwrap().clone();
+        let rows = lab.docker.list_containers(None::<ListContainersOptions>);
         let mut count = 0;
-        for row in rows {
-            let arguments = json!({"container": row["id"], "sections": ["command", "labels"]});
+        for row in rows.await.unwrap() {
+            let arguments = json!({"container": row.id, "sections": ["command", "labels"]});
             let result = super::call(&lab, "get_container", arguments).await;
             count += usize::from(result.to_string().contains(&tag));
         }
