@@ -2,6 +2,7 @@
 
 mod files;
 mod model;
+mod order;
 
 use std::collections::BTreeMap;
 
@@ -13,6 +14,7 @@ use crate::policy::CREATED;
 
 pub(crate) use files::project_files;
 pub(crate) use model::{ComposeModel, UpOptions};
+pub(crate) use order::{in_order, is_of, needs};
 
 /// The label with the project of a container.
 pub(crate) const PROJECT: &str = "com.docker.compose.project";

@@ -11,9 +11,11 @@ mod objects;
 mod past_events;
 
 pub(crate) use action::Action;
+pub(crate) use new_container::permit_start;
 pub(crate) use not_found::explain;
 pub(crate) use objects::HIDDEN;
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use docker_engine::command::RunningGroups;
@@ -37,7 +39,7 @@ type Result<T, E = ToolError> = std::result::Result<T, E>;
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 pub struct Docker {
     pub(crate) engine: Engine,
-    pub(crate) policy: Policy,
+    pub(crate) policy: Arc<Policy>,
     pub(crate) registries: Registries,
     pub(crate) changes: ChangeNotifier,
     pub(crate) history: History,
@@ -54,7 +56,7 @@ impl Docker {
         let address = Address::find(&options.address())?;
         Ok(Self {
             engine: Engine::new(address, options.timeout())?,
-            policy: Policy::new(options.policy())?,
+            policy: Arc::new(Policy::new(options.policy())?),
             registries: Registries::new(options.config_dir()),
             changes: ChangeNotifier::new(),
             history: History::default(),

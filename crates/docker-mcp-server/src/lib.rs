@@ -65,6 +65,9 @@ fn tools(options: &DockerOptions) -> Toolset<Docker> {
 }
 
 impl mcp_serve::Service for Docker {
+    /// 4,000 tokens, with the frame around it.
+    const MAX_RESULT_BYTES: usize = 15_800;
+
     async fn probe(&self) -> Result<(), ToolError> {
         let version = self.engine.version(Duration::from_secs(3)).await?;
         tracing::debug!("Docker Engine {version}");
@@ -73,7 +76,8 @@ impl mcp_serve::Service for Docker {
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         if server.has_tool("recreate_container") {
-            tokio::spawn(tools::recover(self.engine.clone(), self.redact));
+            let (engine, policy) = (self.engine.clone(), Arc::clone(&self.policy));
+            tokio::spawn(tools::recover(engine, policy, self.redact));
         }
         events::EventFollower::new(self, server).run().await;
     }

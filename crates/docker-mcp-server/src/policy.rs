@@ -183,6 +183,17 @@ impl Policy {
         self.settings.create.check(request)
     }
 
+    /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here.
+    pub(crate) fn permit_start(&self, path: &str, is_own: bool) -> Result<(), ToolError> {
+        allow_if(self.settings.create.may_start(path, is_own), || {
+            format!(
+                "This server does not start a container that mounts `{path}`: it is not in the \
+                 directories that the policy file allows (`binds`), or leads through a symbolic link. \
+                 Put a directory in the place of the link, or start it from outside."
+            )
+        })
+    }
+
     /// Errors when commands in containers are not allowed.
     pub(crate) fn permit_exec(&self) -> Result<(), ToolError> {
         allow_if(self.settings.exec, || {

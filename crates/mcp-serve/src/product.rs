@@ -159,6 +159,9 @@ pub trait Service: Send + Sync + 'static {
     /// True if calls send log messages to the client.
     const LOGS: bool = false;
 
+    /// Most bytes of a result, which holds its JSON as a structure and as text.
+    const MAX_RESULT_BYTES: usize = usize::MAX;
+
     /// Asks the service whether it would serve a call now, within a few seconds.
     ///
     /// # Errors

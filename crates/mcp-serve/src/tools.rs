@@ -3,9 +3,11 @@
 use std::sync::Arc;
 
 use mcp_core::registry::BoundItems;
-use mcp_core::tool::{ALL_TOOLSETS, DEFAULT_TOOLSET, Effect, ToolDefinition, ToolKind, Toolset};
+use mcp_core::tool::{
+    ALL_TOOLSETS, DEFAULT_TOOLSET, Effect, ToolDefinition, ToolKind, Toolset, limited,
+};
 
-use crate::Options;
+use crate::{Options, Service};
 
 pub(crate) struct ProductTools<S> {
     pub(crate) toolset: Toolset<S>,
@@ -58,10 +60,18 @@ impl<S: Send + Sync + 'static> ProductTools<S> {
             .collect()
     }
 
-    /// Gives the tools their service.
-    pub(crate) fn bind(self, service: &Arc<S>) -> BoundItems<ToolKind> {
-        let mut tools = self.toolset.bind(service);
-        tools.extend(self.functions);
-        tools
+    /// Gives the tools their service, and a bound of their results.
+    pub(crate) fn bind(self, service: &Arc<S>) -> BoundItems<ToolKind>
+    where
+        S: Service,
+    {
+        let tools = self.toolset.bind(service).into_iter();
+        let tools = tools.chain(self.functions);
+        match S::MAX_RESULT_BYTES {
+            usize::MAX => tools.collect(),
+            max => tools
+                .map(|(definition, tool)| (definition, limited(tool, max)))
+                .collect(),
+        }
     }
 }

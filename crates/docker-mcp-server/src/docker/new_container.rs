@@ -4,12 +4,12 @@
 use std::collections::BTreeMap;
 
 use docker_engine::api::{ContainerCreateBody, HostConfig, Mount, MountType};
-use docker_engine::{ContainerName, ImageName, ObjectKind, ObjectName, Path};
+use docker_engine::{ContainerName, Engine, ImageName, ObjectKind, ObjectName, Path};
 use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
 
 use super::{Action, Docker};
-use crate::policy::{CREATED, PrivilegeRequest, Subject};
+use crate::policy::{CREATED, Policy, PrivilegeRequest, Subject};
 
 /// Members of `HostConfig` that stay inside of the container.
 const CONTAINED: &str = "AutoRemove BlkioWeight CapDrop ConsoleSize CpuPeriod CpuQuota CpuShares \
@@ -166,6 +166,34 @@ impl Docker {
         let path = Path::to("/volumes/create");
         self.post_json(action, path, &request).await.map(drop)
     }
+}
+
+/// The paths of the host that a container mounts, once they may be mounted now: links are resolved by the
+/// engine at each start, so one may have been put there since it was created. None if they are not visible.
+/// Errors when one must not be mounted.
+pub(crate) async fn permit_start(
+    engine: &Engine,
+    policy: &Policy,
+    id: &ContainerName,
+) -> Result<Vec<String>, ToolError> {
+    if !engine.is_beside_us() {
+        return Ok(Vec::new());
+    }
+    let details: Value = engine.get(Path::container(id, "/json")).await?;
+    let host = &details["HostConfig"];
+    let mounts = host["Mounts"].as_array().into_iter().flatten();
+    let mounts: Vec<_> = mounts.filter(|mount| mount["Type"] == "bind").collect();
+    let host = json!({"Binds": host["Binds"], "Mounts": mounts});
+    let host: HostConfig = serde_json::from_value(host).map_err(|error| {
+        ToolError::upstream("The mounts of the container cannot be read.").caused_by(error)
+    })?;
+    let body = ContainerCreateBody::default();
+    let binds = Uses::new(&body, &host).binds;
+    let is_own = !details["Config"]["Labels"][CREATED].is_null();
+    for path in &binds {
+        policy.permit_start(path, is_own)?;
+    }
+    Ok(binds.into_iter().map(str::to_owned).collect())
 }
 
 impl<'a> Uses<'a> {

@@ -86,6 +86,19 @@ impl CreateExceptions {
     }
 }
 
+impl CreateExceptions {
+    /// Whether a container may be started that mounts `path`, which was checked when it was created if that
+    /// `is_own`. A part of it may have become a link since.
+    pub(super) fn may_start(&self, path: &str, is_own: bool) -> bool {
+        let mut roots = self.binds.iter().filter(|root| covers(root, path));
+        let mut roots = roots.by_ref().peekable();
+        match roots.peek() {
+            None => !is_own,
+            Some(_) => roots.any(|root| !has_link(root, path)),
+        }
+    }
+}
+
 /// The name of a capability without its optional prefix.
 fn capability(name: &str) -> String {
     let name = name.to_ascii_uppercase();
@@ -249,6 +262,27 @@ mod tests {
                     assert_eq!(is_refused, has_link && sees_host, "{path}");
                 }
             }
+        }
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    /// Only a container that this server has created was checked before.
+    #[cfg(unix)]
+    #[test]
+    fn paths_are_checked_again_at_a_start() {
+        let dir = std::env::temp_dir().join(format!("docker-mcp-start-{}", std::process::id()));
+        std::fs::create_dir_all(dir.join("data")).unwrap();
+        std::os::unix::fs::symlink("/etc", dir.join("link")).unwrap();
+        let text = dir.to_str().unwrap();
+        let allowed = exceptions(&format!(r#"{{"binds":["{text}"]}}"#));
+        for (path, theirs, ours) in [
+            (&*format!("{text}/data"), true, true),
+            (&format!("{text}/link"), false, false),
+            (&format!("{text}/link/x"), false, false),
+            ("/etc", true, false),
+        ] {
+            let started = [false, true].map(|is_own| allowed.may_start(path, is_own));
+            assert_eq!(started, [theirs, ours], "{path}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
     }

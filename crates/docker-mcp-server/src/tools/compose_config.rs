@@ -59,7 +59,7 @@ impl Tool for ComposeConfig {
             services: &self.services,
             profiles: &self.profiles,
         };
-        let mut project = ComposeProject::resolve(docker, call, &deadline, &request).await?;
+        let project = ComposeProject::resolve(docker, call, &deadline, &request).await?;
         let redactor = docker.redactor();
         let mut config = match project.model.shown(&redactor) {
             Value::Object(config) => config,

@@ -60,7 +60,7 @@ impl Tool for ComposeDown {
         docker.confirm(call, &loss, target, &self.confirm).await?;
 
         let graces = containers.iter().map(|at| grace::<0, 0>(None, at));
-        call.extend_timeout(Duration::from_secs(graces.max().unwrap_or_default().into()));
+        let longest = Duration::from_secs(graces.max().unwrap_or_default().into());
         let mut failed = BTreeMap::new();
         let mut removed = |name: &str, result: Result<(), ToolError>| match result {
             Ok(()) => Some(name.to_owned()),
@@ -73,13 +73,17 @@ impl Tool for ComposeDown {
             project: self.project.to_string(),
             ..DownReport::default()
         };
-        let total = containers.len() as f64;
-        let results = join_all(containers.iter().map(|container| end(docker, container))).await;
-        call.progress(1.0, Some(total + 1.0), "containers are removed");
-        let names = containers.iter().map(ContainerDetails::display_name);
-        let results = names.zip(results);
-        let names = results.filter_map(|(name, result)| removed(name, result));
-        report.removed_containers = names.collect();
+        let groups = compose::in_order(containers);
+        call.extend_timeout(longest * u32::try_from(groups.len()).unwrap_or(1));
+        let total = groups.len() as f64;
+        for (done, group) in groups.iter().rev().enumerate() {
+            let results = join_all(group.iter().map(|container| end(docker, container))).await;
+            let progress = "containers are removed";
+            call.progress(done as f64 + 1.0, Some(total + 1.0), progress);
+            let results = group.iter().zip(results);
+            let names = results.filter_map(|(at, result)| removed(at.display_name(), result));
+            report.removed_containers.extend(names);
+        }
         let networks = docker.networks().await?;
         for name in self.own(networks.iter().map(|at| (&at.name, &at.labels))) {
             let removed = removed(name.as_str(), remove_network(docker, &name).await);

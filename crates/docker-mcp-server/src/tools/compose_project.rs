@@ -76,21 +76,16 @@ impl ComposeProject {
         })
     }
 
-    /// Checks all that the project would create or change, and marks it as this server's. Returns the
+    /// Checks all that the project would create or change. Returns whether this server created it, and the
     /// names that its builds take from images.
     /// Errors when the policy does not allow it.
     pub(super) async fn permit(
-        &mut self,
+        &self,
         docker: &Docker,
         options: UpOptions,
-    ) -> Result<Vec<String>, ToolError> {
+    ) -> Result<(bool, Vec<String>), ToolError> {
         let is_own = compose::is_own(docker, &self.name).await?;
-        let taken = self.model.check(docker, options).await?;
-        // A label would recreate the containers of others.
-        if is_own {
-            self.model.mark();
-        }
-        Ok(taken)
+        Ok((is_own, self.model.check(docker, options).await?))
     }
 
     /// Runs `up` with what was checked; returns the end of its output.

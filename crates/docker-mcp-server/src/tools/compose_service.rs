@@ -10,11 +10,12 @@ use super::state_change::{self, StateChange};
 use super::stop_container::{grace, stop};
 use crate::compose;
 
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 6_500;
+/// The time for a service to meet the condition of those that need it, and the interval of looking.
+const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Start, stop or restart the containers of a compose project or service, or pull its images. Does
-/// not need the compose program.
+/// Start, stop or restart the containers of a compose project or service, in the order of `depends_on`,
+/// or pull its images. Does not need the compose program.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeService {
@@ -90,20 +91,58 @@ impl Tool for ComposeService {
             }
         } else {
             let graces = containers.iter().map(|at| grace::<0, 0>(None, at));
-            call.extend_timeout(Duration::from_secs(graces.max().unwrap_or_default().into()));
-            let all = containers.iter().map(|at| self.action.run(docker, at));
-            let results = join_all(all).await;
-            for (container, result) in containers.iter().zip(results) {
-                match result {
-                    Ok(change) => changes.push(change),
-                    Err(error) => {
-                        let name = container.display_name().to_owned();
-                        failed.insert(name, error.message().to_owned());
+            let longest = Duration::from_secs(graces.max().unwrap_or_default().into());
+            let groups = compose::in_order(containers);
+            let steps = u32::try_from(groups.len()).unwrap_or(1);
+            call.extend_timeout((longest + CONDITION_TIMEOUT) * steps);
+            let mut fail = |container: &ContainerDetails, error: &ToolError| {
+                let name = container.display_name().to_owned();
+                failed.insert(name, error.message().to_owned());
+            };
+            // The services that must not, or cannot, be used any more.
+            let mut broken: Vec<&ContainerDetails> = Vec::new();
+            if self.action != ServiceAction::Start {
+                for group in groups.iter().rev() {
+                    let results = join_all(group.iter().map(|at| stop_one(docker, at))).await;
+                    for (container, result) in group.iter().zip(results) {
+                        match result {
+                            Ok(change) if self.action == ServiceAction::Stop => {
+                                changes.push(change)
+                            }
+                            Ok(_) => {}
+                            Err(error) => {
+                                fail(container, &error);
+                                broken.push(container);
+                            }
+                        }
+                    }
+                }
+            }
+            let started: Vec<&ContainerDetails> = groups.iter().flatten().collect();
+            let to_start = match self.action {
+                ServiceAction::Stop => &[],
+                _ => &*groups,
+            };
+            for group in to_start {
+                let group = group.iter();
+                let group = group.filter(|at| !broken.iter().any(|broken| broken.id == at.id));
+                let group: Vec<_> = group.collect();
+                let starts = group
+                    .iter()
+                    .map(|at| start_one(docker, at, &started, &broken));
+                let results = join_all(starts).await;
+                for (container, result) in group.into_iter().zip(results) {
+                    match result {
+                        Ok(change) => changes.push(change),
+                        Err(error) => {
+                            fail(container, &error);
+                            broken.push(container);
+                        }
                     }
                 }
             }
         }
-        let (containers, omitted) = fit(changes, MAX_BYTES);
+        let (containers, omitted) = fit(changes);
         Ok(ServiceReport {
             project: self.project.to_string(),
             containers,
@@ -114,28 +153,72 @@ impl Tool for ComposeService {
     }
 }
 
-impl ServiceAction {
-    async fn run(
-        self,
-        docker: &Docker,
-        before: &ContainerDetails,
-    ) -> Result<StateChange, ToolError> {
-        let id = before.container_id()?;
-        let name = before.display_name();
-        if self != Self::Start && before.state.is_alive() {
-            if before.host_config.auto_remove {
-                let text = "Stopping it removes it (`--rm`): call stop_container.";
-                return Err(conflict(text));
-            }
-            stop(docker, name, &id, grace::<0, 0>(None, before)).await?;
+async fn stop_one(docker: &Docker, before: &ContainerDetails) -> Result<StateChange, ToolError> {
+    if before.state.is_alive() {
+        if before.host_config.auto_remove {
+            let text = "Stopping it removes it (`--rm`): call stop_container.";
+            return Err(conflict(text));
         }
-        if self == Self::Stop {
-            return state_change::since(docker, before).await;
+        let (name, grace) = (before.display_name(), grace::<0, 0>(None, before));
+        stop(docker, name, &before.container_id()?, grace).await?;
+    }
+    state_change::since(docker, before).await
+}
+
+/// Starts a container once the services that it needs are as they should be.
+async fn start_one(
+    docker: &Docker,
+    before: &ContainerDetails,
+    started: &[&ContainerDetails],
+    broken: &[&ContainerDetails],
+) -> Result<StateChange, ToolError> {
+    for (service, condition) in compose::needs(before) {
+        let mut broken = broken.iter();
+        if broken.any(|at| compose::is_of(at, service)) {
+            let text = format!("It was not started: it needs `{service}`, which failed.");
+            return Err(conflict(text));
         }
-        if self == Self::Start && before.state.status == "running" {
-            return Ok(StateChange::none(before));
+        for other in started.iter().filter(|at| compose::is_of(at, service)) {
+            await_condition(docker, other, condition).await?;
         }
-        start(docker, &id, &id).await?;
-        state_change::watch_early_exit(docker, before).await
+    }
+    let id = before.container_id()?;
+    let now = docker.container_now(&id).await?;
+    if now.is_some_and(|now| now.state.status == "running") {
+        return Ok(StateChange::none(before));
+    }
+    start(docker, &id, &id).await?;
+    state_change::watch_early_exit(docker, before).await
+}
+
+/// Waits until a container meets a condition of `depends_on`.
+async fn await_condition(
+    docker: &Docker,
+    container: &ContainerDetails,
+    condition: &str,
+) -> Result<(), ToolError> {
+    let id = container.container_id()?;
+    let began = tokio::time::Instant::now();
+    loop {
+        let Some(now) = docker.container_now(&id).await? else {
+            return Ok(());
+        };
+        let (state, has_ended) = (&now.state, !now.state.is_alive());
+        let health = state.health.as_ref().map_or("", |health| &*health.status);
+        let is_met = match condition {
+            "service_healthy" => !has_ended && matches!(health, "healthy" | "" | "none"),
+            "service_completed_successfully" => has_ended && state.exit_code == 0,
+            _ => true,
+        };
+        if is_met {
+            return Ok(());
+        }
+        if has_ended || health == "unhealthy" || began.elapsed() > CONDITION_TIMEOUT {
+            let name = container.display_name();
+            return Err(conflict(format!(
+                "It was not started: it needs `{name}` ({condition}). diagnose_container shows more."
+            )));
+        }
+        tokio::time::sleep(POLL_INTERVAL).await;
     }
 }

@@ -96,8 +96,15 @@ impl ComposeUp {
             project.model.scale(service, copies.get())?;
         }
         let (build, pull) = (self.build, self.pull);
-        let taken = project.permit(docker, UpOptions { build, pull }).await?;
+        let options = UpOptions { build, pull };
+        let (_, taken) = project.permit(docker, options).await?;
         self.confirm_losses(docker, call, &project, &taken).await?;
+        // The user may have taken minutes.
+        let (is_own, _) = project.permit(docker, options).await?;
+        // A label would recreate the containers of others.
+        if is_own {
+            project.model.mark();
+        }
         if let Some(text) = &self.yaml {
             write(&project.file, text).map_err(|error| {
                 ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)

@@ -16,8 +16,6 @@ const MUCH_DISK: i64 = 100_000_000;
 const LOW_MEMORY_PERCENT: u64 = 10;
 /// Containers that are named for each problem.
 const MAX_NAMED: usize = 5;
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 6_500;
 
 const WHY: &str = "diagnose_container";
 const GET: &str = "get_container";
@@ -157,7 +155,7 @@ impl Tool for DiagnoseHost {
             }
         }
         problems.sort_by_key(|problem| problem.severity);
-        let (problems, omitted) = fit(problems, MAX_BYTES);
+        let (problems, omitted) = fit(problems);
         let running = seen.iter().filter(|one| one.summary.state == "running");
         Ok(HostDiagnosis {
             containers: seen.len(),

@@ -3,6 +3,7 @@
 use docker_engine::ContainerSummary;
 use docker_engine::log::{self, LogQuery, Pattern};
 use futures_util::stream;
+use upstream::text::truncate_list;
 use upstream::time::Since;
 
 use super::get_container_logs::line_filter;
@@ -14,6 +15,8 @@ use crate::unix_time;
 const DEFAULT_TAIL: u32 = 50;
 /// Bytes of log in an answer, which contains it twice.
 const MAX_BYTES: usize = 14_500;
+/// Containers that are named because their log cannot be read.
+const MAX_NAMED: usize = 10;
 /// Logs that are read concurrently.
 const MAX_CONCURRENT_READS: usize = 8;
 
@@ -100,7 +103,7 @@ impl Tool for GetComposeLogs {
             lines: shown.lines().count(),
             truncated: truncated || shown.len() < text.len(),
             log: shown.to_owned(),
-            unreadable,
+            unreadable: truncate_list(unreadable, MAX_NAMED),
             redacted: redactor.hidden(),
         })
     }

@@ -12,7 +12,7 @@ const DEFAULT_TAIL: u32 = 100;
 /// Most lines of a private key.
 const MAX_KEY_LINES: usize = 120;
 /// Most bytes of log in an answer, which contains it as structure and as text.
-const MAX_BYTES: usize = 15_000;
+const MAX_BYTES: usize = 14_500;
 
 /// Read the newest lines of a container's log.
 #[derive(Deserialize, JsonSchema)]

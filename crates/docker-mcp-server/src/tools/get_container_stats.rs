@@ -11,8 +11,6 @@ use super::prelude::*;
 const MAX_CONCURRENT_SAMPLES: usize = 16;
 /// Most samples of a window.
 const MAX_SAMPLES: u32 = 10;
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 6_500;
 
 /// CPU, memory, network and disk use of one container, or of all that run.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -136,7 +134,7 @@ impl Tool for GetContainerStats {
         rows.sort_by(|a, b| key(b).total_cmp(&key(a)));
         let top = self.top.map_or(rows.len(), |top| top.get() as usize);
         rows.truncate(top);
-        let (containers, omitted) = fit(rows, MAX_BYTES);
+        let (containers, omitted) = fit(rows);
         let note = match omitted {
             None => containers
                 .is_empty()

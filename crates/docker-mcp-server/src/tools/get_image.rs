@@ -4,8 +4,6 @@ use serde_json::Value;
 
 use super::prelude::*;
 
-/// Bytes of history in an answer, which contains it twice.
-const MAX_HISTORY_BYTES: usize = 4_000;
 /// Longest text, in characters.
 const MAX_TEXT: usize = 300;
 /// Values of a list that are shown.
@@ -80,7 +78,7 @@ impl Tool for GetImage {
             size_bytes: past.size,
             command: short(redactor.text(instruction(&past.created_by))),
         });
-        let (history, omitted_layers) = fit(layers.collect(), MAX_HISTORY_BYTES);
+        let (history, omitted_layers) = fit(layers.collect());
         let labels = redacted_labels(&config.labels, MAX_ITEMS, &redactor).into_iter();
         let env = config.env.iter().take(MAX_ITEMS);
         let line = |words: &[String]| short(redactor.command(words.iter().map(String::as_str)));

@@ -6,8 +6,8 @@ use super::list_containers::health;
 use super::prelude::*;
 use crate::compose;
 
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 6_500;
+/// Services of a project that are shown beside other projects.
+const MAX_SERVICES: usize = 20;
 
 /// List compose projects with state and health of their services.
 #[derive(Deserialize, JsonSchema)]
@@ -15,6 +15,8 @@ const MAX_BYTES: usize = 6_500;
 pub(crate) struct ListComposeProjects {
     /// Only this one, with images and ports.
     project: Option<ObjectName>,
+    /// Rows to skip; of one project: services.
+    offset: Option<u32>,
 }
 
 #[skip_serializing_none]
@@ -22,7 +24,7 @@ pub(crate) struct ListComposeProjects {
 pub(crate) struct Projects {
     projects: Vec<ProjectRow>,
     omitted: Option<usize>,
-    note: Option<&'static str>,
+    note: Option<String>,
 }
 
 #[skip_serializing_none]
@@ -36,6 +38,7 @@ struct ProjectRow {
     directory: Option<String>,
     config_files: Option<String>,
     services: Vec<ServiceRow>,
+    omitted_services: Option<usize>,
 }
 
 #[skip_serializing_none]
@@ -60,24 +63,29 @@ impl Tool for ListComposeProjects {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Projects, ToolError> {
         let redactor = docker.redactor();
-        let rows = match &self.project {
+        let (projects, omitted, note) = match &self.project {
             Some(name) => {
                 let containers = compose::project(docker, name).await?;
-                vec![ProjectRow::new(name.as_str(), &containers, true, &redactor)]
+                let mut row = ProjectRow::new(name.as_str(), &containers, true, &redactor);
+                let (services, omitted, note) = page(row.services, self.offset, usize::MAX);
+                row.services = services;
+                row.omitted_services = omitted;
+                (vec![row], None, note)
             }
             None => {
                 let projects = compose::projects(docker).await?;
-                let row = |(name, list): (&String, &Vec<_>)| {
-                    ProjectRow::new(name, list, false, &redactor)
-                };
-                projects.iter().map(row).collect()
+                let rows = projects.iter().map(|(name, containers)| {
+                    let mut row = ProjectRow::new(name, containers, false, &redactor);
+                    row.omitted_services =
+                        positive(row.services.len().saturating_sub(MAX_SERVICES));
+                    row.services.truncate(MAX_SERVICES);
+                    row
+                });
+                let (rows, omitted, next) = page(rows, self.offset, usize::MAX);
+                let none = "No container has the labels of compose.".to_owned();
+                (rows, omitted, next.or(projects.is_empty().then_some(none)))
             }
         };
-        let no_project = rows
-            .is_empty()
-            .then_some("No container has the labels of compose.");
-        let (projects, omitted) = fit(rows, MAX_BYTES);
-        let note = no_project.or(omitted.map(|_| "Pass `project` to see one."));
         Ok(Projects {
             projects,
             omitted,
@@ -89,7 +97,10 @@ impl Tool for ListComposeProjects {
 impl ListComposeProjects {
     /// All projects, or one of them.
     pub(crate) fn new(project: Option<ObjectName>) -> Self {
-        Self { project }
+        Self {
+            project,
+            offset: None,
+        }
     }
 }
 
@@ -119,6 +130,7 @@ impl ProjectRow {
             directory: label(compose::DIRECTORY),
             config_files: label(compose::FILES),
             services,
+            omitted_services: None,
         }
     }
 }

@@ -27,8 +27,10 @@ pub(crate) struct ListContainers {
     image: Option<String>,
     /// Only of this compose project.
     project: Option<String>,
-    /// Row limit (default 50).
+    /// Row limit (default 50; fewer if they are long).
     limit: Option<Bounded<1, 500>>,
+    /// Rows to skip.
+    offset: Option<u32>,
 }
 
 /// States of the engine, and two of health.
@@ -52,7 +54,7 @@ pub(crate) struct Containers {
     /// All that match, if not all are listed.
     total: Option<usize>,
     omitted: Option<usize>,
-    note: Option<&'static str>,
+    note: Option<String>,
 }
 
 #[skip_serializing_none]
@@ -102,14 +104,15 @@ impl ListContainers {
         // The engine's order is nearly the same, but not stable for equal times.
         listed.sort_by(|a, b| b.created.cmp(&a.created).then_with(|| a.id.cmp(&b.id)));
         let rows = listed.iter().map(|at| ContainerRow::new(at, redactor));
-        let (containers, omitted) = first_rows(rows, self.limit, DEFAULT_ROWS);
-        let note = if omitted.is_some() {
-            Some("Not all are listed: give `limit` for more rows, or `name` to narrow it down.")
-        } else if containers.is_empty() && !self.all && self.state.is_none() {
-            Some("None is running; all: true lists stopped ones too.")
-        } else {
-            None
-        };
+        let limit = self
+            .limit
+            .map_or(DEFAULT_ROWS, |limit| limit.get() as usize);
+        let (containers, omitted, next) = page(rows, self.offset, limit);
+        let is_empty = listed.is_empty() && !self.all && self.state.is_none();
+        let empty = is_empty.then(|| "None is running; all: true lists stopped ones too.".into());
+        let note = next
+            .map(|next| format!("{next} `name` narrows it down."))
+            .or(empty);
         Containers {
             total: omitted.map(|_| listed.len()),
             omitted,
@@ -188,24 +191,38 @@ mod tests {
     }
 
     #[test]
-    fn default_answer_is_small_and_explains_limit() {
-        let listed = list("{}", containers(200));
-        let json = serde_json::to_string(&listed).unwrap();
-        let bytes = json.len() + serde_json::to_string(&json).unwrap().len();
-        assert!(bytes < 16_000, "{bytes}");
-        assert_eq!(listed.total, Some(200));
-        assert_eq!(listed.omitted, Some(200 - listed.containers.len()));
-        assert!(listed.containers.len() > 20 && listed.note.unwrap().contains("limit"));
+    fn pages_are_small_and_together_all() {
+        for limit in ["", r#""limit":500,"#] {
+            let (mut names, mut offset) = (Vec::new(), 0);
+            loop {
+                let arguments = format!(r#"{{{limit}"offset":{offset}}}"#);
+                let listed = list(&arguments, containers(200));
+                let json = serde_json::to_string(&listed).unwrap();
+                let bytes = json.len() + serde_json::to_string(&json).unwrap().len();
+                assert!(bytes < 16_000, "{bytes}");
+                assert!(listed.containers.len() > 20 || listed.omitted.is_none());
+                names.extend(listed.containers.into_iter().map(|row| row.name));
+                offset = names.len();
+                match listed.omitted {
+                    None => break,
+                    Some(omitted) => assert_eq!((listed.total, omitted), (Some(200), 200 - offset)),
+                }
+                let next = format!("offset: {offset} ");
+                assert!(listed.note.unwrap().contains(&next));
+            }
+            names.sort();
+            names.dedup();
+            assert_eq!(names.len(), 200);
+        }
         assert!(list("{}", Vec::new()).note.unwrap().contains("all: true"));
     }
 
     #[test]
     fn filters_select() {
         for (arguments, expected) in [
-            (r#"{"limit":500}"#, 200),
             (r#"{"name":"/SERVICE-19"}"#, 11),
             (r#"{"state":"running","image":"team/","limit":9}"#, 9),
-            (r#"{"state":"healthy","limit":500}"#, 200),
+            (r#"{"state":"healthy","limit":20}"#, 20),
             (r#"{"state":"exited"}"#, 0),
             (r#"{"label":"a"}"#, 0),
             (r#"{"label":"a=b"}"#, 0),

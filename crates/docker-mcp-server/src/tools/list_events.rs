@@ -8,9 +8,8 @@ use crate::unix_time;
 
 /// The period before now without `since`.
 const DEFAULT_AGE: Duration = Duration::from_secs(3_600);
-/// Rows without `limit`, and bytes of rows in an answer, which contains them twice.
+/// Rows without `limit`.
 const DEFAULT_ROWS: u32 = 100;
-const MAX_BYTES: usize = 6_500;
 
 /// List events of containers, images, networks and volumes, oldest first: those of the last 7 days since
 /// this server started, at most 500 of each object, and older ones that the engine remembers.
@@ -25,7 +24,7 @@ pub(super) struct ListEvents {
     kind: Option<EventKind>,
     /// Only of objects whose name contains this.
     name: Option<String>,
-    /// Newest rows (default 100).
+    /// Newest rows (default 100; fewer if they are long).
     limit: Option<Bounded<1, 1000>>,
 }
 
@@ -45,6 +44,7 @@ pub(super) struct Events {
     events: Vec<EventRow>,
     /// Older rows that do not fit.
     omitted: Option<usize>,
+    note: Option<String>,
     /// All events since then are known; of older ones, some may be missing.
     complete_since: Option<String>,
 }
@@ -97,10 +97,12 @@ impl Tool for ListEvents {
                 details: details.collect(),
             }
         });
-        let (mut events, omitted) = fit(rows.collect(), MAX_BYTES);
+        let (mut events, omitted) = fit(rows.collect());
         events.reverse();
         let omitted = positive(dropped + omitted.unwrap_or(0));
+        let oldest = events.first().filter(|_| omitted.is_some());
         Ok(Events {
+            note: oldest.map(|at| format!("Pass until: {} for older ones.", at.time)),
             events,
             omitted,
             complete_since: past.complete_since,

@@ -1,6 +1,11 @@
 //! `list_images`.
 
+use upstream::text::truncate_list;
+
 use super::prelude::*;
+
+/// Tags of an image that are shown.
+const MAX_TAGS: usize = 20;
 
 /// List images, newest first, each with its container count.
 #[derive(Default, Deserialize, JsonSchema)]
@@ -13,6 +18,8 @@ pub(crate) struct ListImages {
     dangling: bool,
     /// Row limit.
     limit: Option<Bounded<1, 500>>,
+    /// Rows to skip.
+    offset: Option<u32>,
 }
 
 #[skip_serializing_none]
@@ -21,7 +28,7 @@ pub(crate) struct Images {
     images: Vec<ImageRow>,
     /// Rows that do not fit.
     omitted: Option<usize>,
-    note: Option<&'static str>,
+    note: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -55,16 +62,17 @@ impl Tool for ListImages {
         let redactor = docker.redactor();
         let rows = images.iter().map(|image| ImageRow {
             id: short_id(&image.id).to_owned(),
-            tags: image.tags().map(|tag| redactor.text(tag)).collect(),
+            tags: truncate_list(image.tags().map(|tag| redactor.text(tag)), MAX_TAGS),
             size_bytes: image.size,
             created: rfc3339(image.created),
             containers: users.get(&image.id).copied().unwrap_or_default(),
         });
-        let (images, omitted) = first_rows(rows, self.limit, usize::MAX);
+        let limit = self.limit.map_or(usize::MAX, |limit| limit.get() as usize);
+        let (images, omitted, note) = page(rows, self.offset, limit);
         Ok(Images {
             images,
             omitted,
-            note: omitted.map(|_| "Give `limit` for more rows, or `name`."),
+            note,
         })
     }
 }

@@ -1,5 +1,7 @@
 //! `list_networks`.
 
+use docker_engine::Network;
+
 use super::prelude::*;
 
 /// Labels of a network that are shown.
@@ -11,6 +13,8 @@ const MAX_LABELS: usize = 20;
 pub(super) struct ListNetworks {
     /// Name or id of the one to inspect.
     network: Option<ObjectName>,
+    /// Rows to skip; of one network: containers.
+    offset: Option<u32>,
 }
 
 #[skip_serializing_none]
@@ -18,6 +22,7 @@ pub(super) struct ListNetworks {
 pub(super) struct Networks {
     networks: Vec<NetworkRow>,
     omitted: Option<usize>,
+    note: Option<String>,
 }
 
 #[skip_serializing_none]
@@ -46,21 +51,7 @@ impl Tool for ListNetworks {
 
     async fn call(self, docker: &Docker, _: &Call) -> Result<Networks, ToolError> {
         let redactor = docker.redactor();
-        let (listed, users, max_bytes) = match &self.network {
-            Some(name) => {
-                let network = docker.network(name).await?;
-                let users = docker.network_users(&network).await?;
-                (vec![network], Some(users), usize::MAX)
-            }
-            None => (docker.networks().await?, None, DEFAULT_ROW_BYTES),
-        };
-        let users = users.map(|users| {
-            let users = users.into_iter();
-            users
-                .map(|(name, address)| (redactor.text(&name), address))
-                .collect()
-        });
-        let rows = listed.into_iter().map(|network| {
+        let row = |network: Network| {
             let ranges = network.ipam.config.into_iter();
             NetworkRow {
                 id: short_id(&network.id).to_owned(),
@@ -71,10 +62,30 @@ impl Tool for ListNetworks {
                 internal: network.internal,
                 created: network.created,
                 labels: redacted_labels(&network.labels, MAX_LABELS, &redactor),
-                containers: users.clone(),
+                containers: None,
             }
-        });
-        let (networks, omitted) = fit(rows.collect(), max_bytes);
-        Ok(Networks { networks, omitted })
+        };
+        let (networks, omitted, note) = match &self.network {
+            Some(name) => {
+                let network = docker.network(name).await?;
+                let mut users = docker.network_users(&network).await?;
+                users.sort();
+                let users = users.iter();
+                let users = users.map(|(name, address)| (redactor.text(name), address.clone()));
+                let (users, omitted, note) = page(users, self.offset, usize::MAX);
+                let mut row = row(network);
+                row.containers = Some(users.into_iter().collect());
+                (vec![row], omitted, note)
+            }
+            None => {
+                let listed = docker.networks().await?;
+                page(listed.into_iter().map(row), self.offset, usize::MAX)
+            }
+        };
+        Ok(Networks {
+            networks,
+            omitted,
+            note,
+        })
     }
 }

@@ -16,6 +16,8 @@ pub(super) struct ListVolumes {
     /// Only those that no container uses.
     #[serde(default)]
     unused: bool,
+    /// Rows to skip.
+    offset: Option<u32>,
 }
 
 #[skip_serializing_none]
@@ -23,6 +25,7 @@ pub(super) struct ListVolumes {
 pub(super) struct Volumes {
     volumes: Vec<VolumeRow>,
     omitted: Option<usize>,
+    note: Option<String>,
 }
 
 #[skip_serializing_none]
@@ -71,7 +74,11 @@ impl Tool for ListVolumes {
                 name: volume.name,
             })
         });
-        let (volumes, omitted) = fit(rows.collect(), DEFAULT_ROW_BYTES);
-        Ok(Volumes { volumes, omitted })
+        let (volumes, omitted, note) = page(rows, self.offset, usize::MAX);
+        Ok(Volumes {
+            volumes,
+            omitted,
+            note,
+        })
     }
 }

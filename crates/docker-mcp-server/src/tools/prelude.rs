@@ -26,30 +26,32 @@ pub(super) fn short_id(id: &str) -> &str {
     id.get(..12).unwrap_or(id)
 }
 
-/// The first rows that fit into `max` bytes of JSON, and the number of the others if there are any.
-pub(super) fn fit<T: Serialize>(rows: Vec<T>, max: usize) -> (Vec<T>, Option<usize>) {
-    let fitting = fitting(rows, max);
-    (fitting.rows, positive(fitting.omitted))
+/// Bytes of rows in an answer, which contains them twice.
+const MAX_ROW_BYTES: usize = 6_500;
+
+/// The first rows that fit into an answer, at least one, and the number of the others if there are any.
+pub(super) fn fit<T: Serialize>(mut rows: Vec<T>) -> (Vec<T>, Option<usize>) {
+    let count = rows.len();
+    let shown = fitting(rows.iter().collect(), MAX_ROW_BYTES).rows.len();
+    rows.truncate(shown.max(1));
+    let omitted = positive(count - rows.len());
+    (rows, omitted)
 }
 
-/// Bytes of rows in an answer, which contains them twice, without and with a limit of the caller.
-pub(super) const DEFAULT_ROW_BYTES: usize = 6_500;
-const MAX_ROW_BYTES: usize = 128 << 10;
-
-/// The first rows, at most `limit` of the caller or `default`, and the number of the others.
-pub(super) fn first_rows<T: Serialize>(
-    rows: impl ExactSizeIterator<Item = T>,
-    limit: Option<Bounded<1, 500>>,
-    default: usize,
-) -> (Vec<T>, Option<usize>) {
-    let count = rows.len();
-    let (most, bytes) = match limit {
-        Some(limit) => (limit.get() as usize, MAX_ROW_BYTES),
-        None => (default, DEFAULT_ROW_BYTES),
-    };
-    let shown = fitting(rows.take(most).collect(), bytes).rows;
-    let omitted = positive(count - shown.len());
-    (shown, omitted)
+/// The rows from `offset` on that fit into an answer, the number of those after them, and how to get these.
+pub(super) fn page<T: Serialize>(
+    rows: impl IntoIterator<Item = T>,
+    offset: Option<u32>,
+    limit: usize,
+) -> (Vec<T>, Option<usize>, Option<String>) {
+    let offset = offset.unwrap_or(0) as usize;
+    let mut rows = rows.into_iter().skip(offset);
+    let (shown, omitted) = fit(rows.by_ref().take(limit).collect());
+    let omitted = omitted.unwrap_or(0) + rows.count();
+    let next = offset + shown.len();
+    let note = format!("Pass offset: {next} for the next ones.");
+    let omitted = positive(omitted);
+    (shown, omitted, omitted.map(|_| note))
 }
 
 /// `None` for zero: the member is left out of the answer.
@@ -67,6 +69,9 @@ pub(super) fn cancelled() -> ToolError {
     ToolError::new(ToolErrorKind::Cancelled, "Cancelled by the caller.")
 }
 
+/// Longest value of a label, in characters.
+const MAX_LABEL: usize = 200;
+
 /// The labels with their values redacted, at most `max`.
 pub(super) fn redacted_labels(
     labels: &BTreeMap<String, String>,
@@ -74,7 +79,8 @@ pub(super) fn redacted_labels(
     redactor: &Redactor,
 ) -> BTreeMap<String, String> {
     let labels = labels.iter().take(max);
-    let labels = labels.map(|(key, value)| (key.clone(), redactor.named(key, value)));
+    let value = |key, value| truncate(&redactor.named(key, value), MAX_LABEL);
+    let labels = labels.map(|(key, label)| (key.clone(), value(key, label)));
     labels.collect()
 }
 

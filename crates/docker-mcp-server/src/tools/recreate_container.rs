@@ -7,6 +7,8 @@ mod request;
 pub(crate) use recovery::recover;
 pub(super) use replacement::is_kept;
 
+use std::sync::Arc;
+
 use serde_json::{Map, Value};
 
 use self::replacement::Replacement;
@@ -76,7 +78,7 @@ impl Tool for RecreateContainer {
         let image = ImageName::new(&new_image);
         let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
         docker.image(&image).await?;
-        let missing = docker.permit_container(name, &request.body).await?;
+        docker.permit_container(name, &request.body).await?;
         for (network, _) in &request.networks {
             docker.permit_network(network.as_str()).await?;
         }
@@ -85,6 +87,8 @@ impl Tool for RecreateContainer {
              its log and the files that it wrote outside of volumes."
         );
         docker.confirm(call, &loss, name, &self.confirm).await?;
+        // The user may have taken minutes.
+        let missing = docker.permit_container(name, &request.body).await?;
         for volume in missing {
             docker.create_volume(&volume, BTreeMap::new()).await?;
         }
@@ -92,6 +96,7 @@ impl Tool for RecreateContainer {
         let was_running = before.state.is_alive();
         let replacement = Replacement {
             engine: docker.engine.clone(),
+            policy: Arc::clone(&docker.policy),
             redact: docker.redact,
             old: id,
             name: ContainerName::new(name).unwrap_or(self.container),

@@ -1,8 +1,10 @@
 //! `restart_container`.
 
 use super::prelude::*;
+use super::start_container::start;
 use super::state_change::{self, StateChange};
-use super::stop_container::grace;
+use super::stop_container::{grace, stop};
+use crate::docker::permit_start;
 
 /// Stop and start a container, and check that it stays up.
 #[derive(Deserialize, JsonSchema)]
@@ -27,9 +29,22 @@ impl Tool for RestartContainer {
         let id = before.container_id()?;
         let grace = grace(self.timeout_seconds, &before);
         call.extend_timeout(Duration::from_secs(grace.into()));
-        let path = Path::container(&id, "/restart").query("t", grace);
-        let action = Action::on_container("restart", self.container.as_str());
-        docker.post_slow(action, path, grace).await?;
+        let name = &self.container;
+        let binds = permit_start(&docker.engine, &docker.policy, &id).await?;
+        if binds.is_empty() || !before.state.is_alive() {
+            let path = Path::container(&id, "/restart").query("t", grace);
+            let action = Action::on_container("restart", name.as_str());
+            docker.post_slow(action, path, grace).await?;
+        } else if before.host_config.auto_remove {
+            return Err(conflict(
+                "It mounts paths of the host, which have to be checked after it was stopped; that removes \
+                 it (`--rm`). Stop it, and create it again.",
+            ));
+        } else {
+            // What it mounts may change until it has ended.
+            stop(docker, name.as_str(), &id, grace).await?;
+            start(docker, name, &id).await?;
+        }
         state_change::watch_early_exit(docker, &before).await
     }
 }

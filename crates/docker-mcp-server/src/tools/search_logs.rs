@@ -21,8 +21,6 @@ const MAX_PATTERNS: usize = 5;
 const BUCKETS: i64 = 12;
 /// Longest line that is shown, in characters.
 const MAX_SAMPLE: usize = 200;
-/// Bytes of rows in an answer, which contains them twice.
-const MAX_BYTES: usize = 5_000;
 /// Containers that are named because they were not searched.
 const MAX_NAMED: usize = 10;
 
@@ -52,7 +50,7 @@ pub(super) struct LogMatches {
     totals: Vec<u64>,
     /// Most matches first.
     containers: Vec<ContainerMatches>,
-    /// Containers with matches that do not fit.
+    /// Containers with matches that do not fit; `name` narrows it down.
     omitted: Option<usize>,
     /// Parts of the period with matches.
     times: Vec<TimeMatches>,
@@ -164,7 +162,7 @@ impl Tool for SearchLogs {
             }
         }
         rows.sort_by_key(|row| std::cmp::Reverse(row.matches.iter().sum::<u64>()));
-        let (containers, omitted) = fit(rows, MAX_BYTES);
+        let (containers, omitted) = fit(rows);
         let times = times.into_iter().map(|(number, matches)| TimeMatches {
             from: rfc3339(since + number * part),
             matches,

@@ -4,6 +4,7 @@ use docker_engine::EngineError;
 
 use super::prelude::*;
 use super::state_change::{self, StateChange};
+use crate::docker::permit_start;
 
 /// Start a container and check that it stays up.
 #[derive(Deserialize, JsonSchema)]
@@ -30,13 +31,14 @@ impl Tool for StartContainer {
     }
 }
 
-/// Starts the container that the caller calls `name`.
+/// Starts the container that the caller calls `name`, if what it mounts is still allowed.
 /// Errors with advice if its configuration is the cause.
 pub(super) async fn start(
     docker: &Docker,
     name: &ContainerName,
     id: &ContainerName,
 ) -> Result<(), ToolError> {
+    permit_start(&docker.engine, &docker.policy, id).await?;
     let path = Path::container(id, "/start");
     let Err(failure) = docker.engine.try_post(path, None, Duration::ZERO).await else {
         return Ok(());

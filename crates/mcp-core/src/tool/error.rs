@@ -191,6 +191,11 @@ impl ToolError {
         Self::upstream("The result could not be written as JSON.").caused_by(error)
     }
 
+    /// The same error with another message.
+    pub(super) fn with_message(self, message: String) -> Self {
+        Self { message, ..self }
+    }
+
     /// Adds the cause, for the operator's log only.
     #[must_use]
     pub fn caused_by(mut self, source: impl Into<Box<dyn Error + Send + Sync>>) -> Self {

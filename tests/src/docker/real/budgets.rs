@@ -32,6 +32,18 @@ impl Lab {
         panic!("{params}: {took:?}");
     }
 
+    /// The result of a tool that takes its time.
+    async fn answer(&self, tool: &str, arguments: Value) -> Value {
+        let params = json!({"name": tool, "arguments": arguments});
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        let reply = self.server.post(body.to_string()).await;
+        let bytes = reply.body.len();
+        assert!(bytes <= MAX_ANSWER_BYTES, "{tool}: {bytes} bytes");
+        let reply: Value = reply.json();
+        let text = reply["result"]["content"][0]["text"].as_str().unwrap();
+        serde_json::from_str(text).unwrap()
+    }
+
     async fn weigh_tool(&self, tool: &str, arguments: Value) -> Value {
         let params = json!({"name": tool, "arguments": arguments});
         let reply = self.weigh("tools/call", params).await;
@@ -56,23 +68,68 @@ async fn answers_with_200_containers_are_small() {
     let shown = listed["containers"].as_array().unwrap().len();
     assert!(shown >= 15, "{listed}");
     assert!(listed["omitted"].as_u64() >= Some(100), "{listed}");
-    assert_contains(&listed["note"], "limit");
+    assert_contains(&listed["note"], "offset");
+    let project = lab.name("shop");
     for (tool, arguments) in [
+        ("list_containers", json!({"all": true, "limit": 500})),
+        ("list_images", json!({"limit": 500})),
+        ("list_networks", json!({})),
+        ("list_volumes", json!({})),
+        ("list_compose_projects", json!({})),
+        ("list_compose_projects", json!({"project": project})),
+        (
+            "get_compose_logs",
+            json!({"project": project, "tail": 2000}),
+        ),
+        ("prune", json!({"what": "containers"})),
+        ("get_system_info", json!({"disk_usage": true})),
         ("diagnose_host", json!({})),
         (
             "search_logs",
             json!({"patterns": ["x"], "name": lab.name("")}),
         ),
         ("list_events", json!({"limit": 1000})),
-        ("get_container_stats", json!({})),
+        ("get_container_stats", json!({"top": 100})),
     ] {
         lab.weigh_tool(tool, arguments).await;
     }
+    lab.assert_pages_are_all(
+        "list_containers",
+        "/containers",
+        json!({"all": true, "name": lab.prefix}),
+    )
+    .await;
+    let arguments = json!({"project": project});
+    lab.assert_pages_are_all("list_compose_projects", "/projects/0/services", arguments)
+        .await;
     lab.weigh("resources/list", json!({})).await;
     lab.weigh("resources/read", json!({"uri": "docker://containers"}))
         .await;
     lab.weigh("prompts/get", json!({"name": "clean_up_safely"}))
         .await;
+    // The names of all: no list of rows, so the bound of all results holds.
+    let down = json!({"project": project, "confirm": project});
+    let down = lab.answer("compose_down", down).await;
+    assert_contains(&down["left_out"], "items of removed_containers");
+}
+
+impl Lab {
+    /// Reads all pages of a list that begins with 200 rows.
+    async fn assert_pages_are_all(&self, tool: &str, rows: &str, mut arguments: Value) {
+        let mut seen = Vec::new();
+        while seen.len() < 200 {
+            arguments["offset"] = seen.len().into();
+            let page = self.weigh_tool(tool, arguments.clone()).await;
+            let rows = page.pointer(rows).unwrap().as_array().unwrap();
+            assert!(!rows.is_empty(), "{page}");
+            seen.extend(rows.iter().map(Value::to_string));
+            let is_last = page["note"].is_null();
+            assert_eq!(is_last, seen.len() == 200, "{tool}: {page}");
+        }
+        seen.sort();
+        seen.dedup();
+        assert_eq!(seen.len(), 200, "{tool}");
+    }
 }
 
 #[tokio::test]
@@ -99,7 +156,16 @@ async fn answers_with_a_long_log_are_small() {
 impl Lab {
     async fn create_many(&mut self, count: usize) {
         let bodies: Vec<_> = (0..count)
-            .map(|number| self.prepare(&format!("many-{number}")))
+            .map(|number| {
+                let (options, mut body) = self.prepare(&format!("many-with-a-long-name-{number}"));
+                let labels = [
+                    ("com.docker.compose.project", self.name("shop")),
+                    ("com.docker.compose.service", format!("service-{number}")),
+                ];
+                let labels = labels.map(|(name, value)| (name.to_owned(), value));
+                body.labels = Some(labels.into_iter().collect());
+                (options, body)
+            })
             .collect();
         let creating = bodies.into_iter().map(|(options, body)| {
             let docker = self.docker.clone();

@@ -1,10 +1,12 @@
 //! The end of replacements that a server which was killed has begun.
 
+use std::sync::Arc;
+
 use docker_engine::{ContainerSummary, Engine};
 
 use super::super::prelude::*;
-use super::replacement::{EngineClock, Replacement, STEPS_TIMEOUT, is_kept};
-use crate::policy::{KEPT, REPLACES};
+use super::replacement::{EngineClock, Replacement, STEPS_TIMEOUT, is_kept, ran};
+use crate::policy::{KEPT, Policy, REPLACES};
 
 /// The delay between two attempts to reach an engine that is down.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
@@ -18,7 +20,7 @@ struct Begun {
 }
 
 /// Finishes replacements that a server which was killed has begun, once the engine is up.
-pub(crate) async fn recover(engine: Engine, redact: bool) {
+pub(crate) async fn recover(engine: Engine, policy: Arc<Policy>, redact: bool) {
     let filter = format!(r#"{{"name":["{KEPT}"]}}"#);
     let kept: Vec<ContainerSummary> = loop {
         let path = Path::to("/containers/json").query("filters", &filter);
@@ -28,29 +30,32 @@ pub(crate) async fn recover(engine: Engine, redact: bool) {
         }
     };
     for container in kept.iter().filter(|container| is_kept(container)) {
-        finish(&engine, redact, container).await;
+        finish(&engine, &policy, redact, container).await;
     }
 }
 
-async fn finish(engine: &Engine, redact: bool, kept: &ContainerSummary) {
+async fn finish(engine: &Engine, policy: &Arc<Policy>, redact: bool, kept: &ContainerSummary) {
     let name = kept
         .display_name()
         .rsplit_once(KEPT)
         .map_or("", |(name, _)| name);
     let names = (ContainerName::new(name), ContainerName::new(&kept.id));
     let (Ok(name), Ok(old)) = names else { return };
-    let Some(Begun { left, .. }) = begun(engine, &name, &old).await else {
+    let ran = ran(kept.display_name());
+    let Some(Begun { left, .. }) = begun(engine, &name, &old, ran).await else {
         return;
     };
     tokio::time::sleep(left).await;
     let is_left = engine.try_inspect(&old).await;
     let is_left = is_left.is_ok_and(|old| old.display_name() == kept.display_name());
-    let Some(Begun { timeout, .. }) = begun(engine, &name, &old).await.filter(|_| is_left) else {
+    let Some(Begun { timeout, .. }) = begun(engine, &name, &old, ran).await.filter(|_| is_left)
+    else {
         tracing::info!("a replacement of {name} was ended by another server");
         return;
     };
     let replacement = Replacement {
         engine: engine.clone(),
+        policy: Arc::clone(policy),
         redact,
         timeout,
         name: name.clone(),
@@ -66,15 +71,20 @@ async fn finish(engine: &Engine, redact: bool, kept: &ContainerSummary) {
     }
 }
 
-/// The replacement of `old`, which had `name`; `None` if another container has the name now.
-async fn begun(engine: &Engine, name: &ContainerName, old: &ContainerName) -> Option<Begun> {
+/// The replacement of `old`, which had `name`, and `ran`; `None` if another container has the name now.
+async fn begun(
+    engine: &Engine,
+    name: &ContainerName,
+    old: &ContainerName,
+    ran: bool,
+) -> Option<Begun> {
     let new = loop {
         match engine.try_inspect(name).await {
             Ok(new) => break new,
-            // It was not created yet, so the old one was not stopped yet.
+            // It was not created yet, or removed again: the old one comes back.
             Err(failure) if failure.is_no_such_container() => {
                 return Some(Begun {
-                    timeout: None,
+                    timeout: ran.then_some(Duration::ZERO),
                     left: STEPS_TIMEOUT,
                 });
             }

@@ -3,6 +3,8 @@
 //! The old one first gets another name, `NAME.before-ID`, which marks it. If this server is killed in
 //! between, the next start of one finds the mark and finishes what was begun (`recovery`).
 
+use std::sync::Arc;
+
 use docker_engine::{ContainerSummary, Engine, EngineError, exit_code};
 use serde_json::{Value, json};
 
@@ -10,8 +12,8 @@ use super::super::prelude::*;
 use super::super::start_container::configuration_error;
 use super::super::state_change::last_lines;
 use super::request::Request;
-use crate::docker::{explain, redactor_of};
-use crate::policy::{CREATED, KEPT, REPLACES};
+use crate::docker::{explain, permit_start, redactor_of};
+use crate::policy::{CREATED, KEPT, Policy, REPLACES};
 use crate::unix_time;
 
 /// The time for which a container without health check has to run.
@@ -25,6 +27,7 @@ type Result<T, E = ToolError> = std::result::Result<T, E>;
 /// A replacement that is under way.
 pub(super) struct Replacement {
     pub(super) engine: Engine,
+    pub(super) policy: Arc<Policy>,
     /// Hide secrets in errors.
     pub(super) redact: bool,
     /// The id of the old container.
@@ -62,16 +65,25 @@ impl Failure {
     }
 }
 
+/// After the name of an old container that has to run if it comes back.
+const RAN: &str = ".up";
+
 /// The name of the container with this id while its replacement is not known to be healthy.
-pub(super) fn kept_name(name: &str, id: &str) -> String {
-    format!("{name}{KEPT}{}", short_id(id))
+fn kept_name(name: &str, id: &str, ran: bool) -> String {
+    let ran = if ran { RAN } else { "" };
+    format!("{name}{KEPT}{}{ran}", short_id(id))
+}
+
+/// Whether the old container with this name ran when its replacement began.
+pub(super) fn ran(name: &str) -> bool {
+    name.ends_with(RAN)
 }
 
 /// Whether it is the old container of a replacement.
 pub(crate) fn is_kept(container: &ContainerSummary) -> bool {
     let name = container.display_name();
     let kept = name.rsplit_once(KEPT);
-    kept.is_some_and(|(replaced, _)| name == kept_name(replaced, &container.id))
+    kept.is_some_and(|(replaced, _)| name == kept_name(replaced, &container.id, ran(name)))
 }
 
 impl Replacement {
@@ -102,7 +114,8 @@ impl Replacement {
     }
 
     async fn start(&self, request: Request, grace: u32) -> Result<()> {
-        let kept = kept_name(self.name.as_str(), self.old.as_str());
+        let ran = self.timeout.is_some();
+        let kept = kept_name(self.name.as_str(), self.old.as_str(), ran);
         self.rename(&self.old, &kept).await?;
         let seconds = self.timeout.map_or(0, |timeout| timeout.as_secs());
         let longest = seconds + 2 * u64::from(grace) + STEPS_TIMEOUT.as_secs();
@@ -195,11 +208,12 @@ impl Replacement {
                 log = last_lines(&self.engine, self.redact, &new).await;
                 self.remove(&new.container_id()?).await?;
             }
-            if old.display_name() != self.name.as_str() {
-                self.rename(&self.old, self.name.as_str()).await?;
-            }
+            // Its name last: by that the next server knows what is left to do.
             if self.timeout.is_some() && !old.state.is_alive() {
                 self.start_again(&self.old).await?;
+            }
+            if old.display_name() != self.name.as_str() {
+                self.rename(&self.old, self.name.as_str()).await?;
             }
             Ok(())
         };
@@ -227,6 +241,7 @@ impl Replacement {
     }
 
     async fn start_again(&self, id: &ContainerName) -> Result<()> {
+        permit_start(&self.engine, &self.policy, id).await?;
         let path = Path::container(id, "/start");
         let started = self.engine.try_post(path, None, Duration::ZERO).await;
         started.map(drop).map_err(|failure| {
@@ -308,6 +323,7 @@ mod tests {
     fn state_of_the_new_container_decides() {
         let replacement = Replacement {
             engine: Engine::new("tcp://127.0.0.1:1".parse().unwrap(), Duration::ZERO).unwrap(),
+            policy: Arc::default(),
             redact: true,
             old: ContainerName::new("old").unwrap(),
             name: ContainerName::new("web").unwrap(),
@@ -351,6 +367,8 @@ mod tests {
         let id = "0123456789abcdef";
         for (name, expected) in [
             ("/web.before-0123456789ab", true),
+            ("/web.before-0123456789ab.up", true),
+            ("/web.before-0123456789ab.down", false),
             ("/web.before-x.before-0123456789ab", true),
             ("/web.before-ba9876543210", false),
             ("/web", false),

@@ -1,0 +1,218 @@
+//! Bounds the results of tools, whatever their arguments: every byte costs the user tokens.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::{ArgumentError, BoundTool, Call, ToolError, ToolFuture, ToolResult};
+use crate::jsonrpc::Json;
+
+/// Objects with more members are maps, from which members may be left out.
+const MAX_FIELDS: usize = 30;
+/// Bytes of a text that is not shortened any more.
+const MIN_TEXT: usize = 100;
+
+/// A tool with a bound of its results and errors.
+struct Limited {
+    tool: Arc<dyn BoundTool>,
+    max: usize,
+}
+
+/// The tool, with at most `max` bytes of result: of JSON that is sent as a structure and as text. A tool
+/// knows best what to leave out; this holds for what it did not foresee.
+pub fn limited(tool: Arc<dyn BoundTool>, max: usize) -> Arc<dyn BoundTool> {
+    Arc::new(Limited { tool, max })
+}
+
+impl BoundTool for Limited {
+    fn start<'a>(
+        &'a self,
+        arguments: &RawValue,
+        call: &'a Call,
+    ) -> Result<ToolFuture<'a>, ArgumentError> {
+        let running = self.tool.start(arguments, call)?;
+        Ok(Box::pin(async move {
+            match running.await {
+                Ok(ToolResult::Structured(json)) => shortened(json, self.max)
+                    .map(ToolResult::Structured)
+                    .map_err(ToolError::unwritable),
+                Err(error) if error.message().len() > self.max => {
+                    let text = without_middle(error.message(), self.max);
+                    Err(error.with_message(text))
+                }
+                other => other,
+            }
+        }))
+    }
+}
+
+/// The JSON, without the ends of its longest lists and the middles of its longest texts if it is too long.
+fn shortened(json: Json, max: usize) -> serde_json::Result<Json> {
+    let mut bytes = weight(json.as_str());
+    if bytes <= max {
+        return Ok(json);
+    }
+    let mut value: Value = serde_json::from_str(json.as_str())?;
+    let mut cuts = BTreeMap::new();
+    while bytes > max && cut(&mut value, "the result", (max, bytes), &mut cuts) {
+        let parts = cuts.iter().map(|(name, count)| format!("{count} {name}"));
+        let parts: Vec<_> = parts.collect();
+        let parts = parts.join(", ");
+        if let Value::Object(members) = &mut value {
+            let note = format!("Left out, since it is too long: {parts}. Ask for less at once.");
+            members.insert("left_out".to_owned(), note.into());
+        }
+        bytes = weight(&value.to_string());
+    }
+    Ok(value.into())
+}
+
+/// The bytes of JSON, and of the same as a text in JSON.
+fn weight(json: &str) -> usize {
+    let escaped = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\'));
+    2 * json.len() + escaped.count() + 2
+}
+
+/// Shortens the largest part of `value`, which is the member `name`, by about the share that is too much.
+/// Returns false if nothing can be left out.
+fn cut(
+    value: &mut Value,
+    name: &str,
+    (max, bytes): (usize, usize),
+    cuts: &mut BTreeMap<String, usize>,
+) -> bool {
+    let share = |length: usize| (length * max / bytes).min(length - length.div_ceil(8));
+    let (kind, count) = match value {
+        Value::String(text) if text.len() > MIN_TEXT => {
+            let shorter = without_middle(text, share(text.len()).max(MIN_TEXT / 2));
+            let count = text.len().saturating_sub(shorter.len());
+            *text = shorter;
+            ("bytes", count)
+        }
+        Value::Array(items) => {
+            let sizes = items.iter().map(|item| item.to_string().len());
+            let sizes: Vec<usize> = sizes.collect();
+            let largest = (0..sizes.len()).max_by_key(|&at| sizes[at]);
+            let Some(largest) = largest else { return false };
+            // The item is most of the list.
+            if 2 * sizes[largest] > sizes.iter().sum()
+                && cut(&mut items[largest], name, (max, bytes), cuts)
+            {
+                return true;
+            }
+            let left = share(items.len()).max(1);
+            let count = items.len() - left;
+            items.truncate(left);
+            ("items", count)
+        }
+        Value::Object(members) => {
+            let sizes = members
+                .iter()
+                .filter(|(name, _)| *name != "left_out")
+                .map(|(name, member)| (member.to_string().len(), name.clone()));
+            let mut sizes: Vec<_> = sizes.collect();
+            sizes.sort_unstable();
+            for (_, part) in sizes.iter().rev() {
+                let member = members.get_mut(part);
+                let parent = if sizes.len() > MAX_FIELDS { name } else { part };
+                if member.is_some_and(|member| cut(member, parent, (max, bytes), cuts)) {
+                    return true;
+                }
+            }
+            if sizes.len() <= MAX_FIELDS {
+                return false;
+            }
+            let left = share(sizes.len());
+            let last = members.keys().skip(left).cloned().collect::<Vec<_>>();
+            last.iter().for_each(|name| _ = members.remove(name));
+            ("members", last.len())
+        }
+        _ => return false,
+    };
+    if count > 0 {
+        *cuts.entry(format!("{kind} of {name}")).or_default() += count;
+    }
+    count > 0
+}
+
+/// The beginning and the end of a text, of about `max` bytes together.
+fn without_middle(text: &str, max: usize) -> String {
+    let head = text.floor_char_boundary(max / 2);
+    let tail = text.ceil_char_boundary(text.len() - max / 2);
+    format!("{} […] {}", &text[..head], &text[tail..])
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn shorten(value: &Value, max: usize) -> Value {
+        let json = shortened(value.clone().into(), max).unwrap();
+        assert!(weight(json.as_str()) <= max, "{value}");
+        serde_json::from_str(json.as_str()).unwrap()
+    }
+
+    #[test]
+    fn results_that_fit_are_unchanged() {
+        let small = json!({"rows": vec!["a"; 50], "text": "x".repeat(300)});
+        assert_eq!(shorten(&small, 2_000), small);
+    }
+
+    #[test]
+    fn every_shape_of_result_is_shortened_and_says_so() {
+        let map = |count: usize| -> Value {
+            let names = (0..count).map(|at| (format!("name-{at:04}"), json!("short")));
+            names.collect::<serde_json::Map<_, _>>().into()
+        };
+        for (value, expected) in [
+            (
+                json!({"rows": vec!["a row of a list"; 900]}),
+                "items of rows",
+            ),
+            // One row that holds a long list, and one that holds a long text.
+            (
+                json!({"rows": [{"id": 1, "names": vec!["a name"; 900]}]}),
+                "items of names",
+            ),
+            (
+                json!({"rows": [{"id": 1, "text": "ä\"\n".repeat(9_000)}]}),
+                "bytes of text",
+            ),
+            (json!({"failed": map(900), "count": 1}), "members of failed"),
+            (
+                json!({"a": vec!["item"; 400], "b": vec![9; 400], "c": "y".repeat(4_000)}),
+                "bytes of c",
+            ),
+            (
+                json!({"fields": (0..14).map(|at| (at.to_string(), "z".repeat(400).into())).collect::<serde_json::Map<_, _>>()}),
+                "bytes of",
+            ),
+        ] {
+            let short = shorten(&value, 4_000);
+            let note = short["left_out"].as_str().unwrap();
+            assert!(note.contains(expected), "{note}");
+            let bytes = weight(&short.to_string());
+            assert!(bytes > 2_000, "{bytes}: {short}");
+        }
+    }
+
+    #[test]
+    fn first_rows_stay_and_are_counted() {
+        let rows: Vec<Value> = (0..500)
+            .map(|at| json!({"id": at, "name": "web"}))
+            .collect();
+        let short = shorten(&json!({"rows": rows, "total": 500}), 3_000);
+        let shown = short["rows"].as_array().unwrap();
+        assert_eq!(shown[..], rows[..shown.len()]);
+        let note = format!("{} items of rows", 500 - shown.len());
+        assert!(
+            short["left_out"].as_str().unwrap().contains(&note),
+            "{short}"
+        );
+        assert_eq!(short["total"], 500);
+    }
+}
