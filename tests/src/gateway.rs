@@ -19,6 +19,7 @@ mod questions;
 mod real;
 mod reload;
 mod restarts;
+mod roles;
 mod secrets;
 mod seed_000;
 mod seed_003;

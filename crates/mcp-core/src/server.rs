@@ -1,8 +1,10 @@
 //! Dispatch: one frame in, one reply out, for every era and transport.
 
+mod access;
 mod audit;
 mod caller;
 mod catalog;
+mod catalog_view;
 mod change_notifier;
 mod change_stream;
 mod completion;
@@ -45,6 +47,7 @@ use crate::error::ErrorCodes;
 use crate::health::Health;
 use crate::sign::Signer;
 
+pub use access::{Access, AccessItem};
 pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};
 pub use caller::{Caller, Peer};
 use catalog::Catalog;

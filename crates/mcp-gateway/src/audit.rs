@@ -60,17 +60,21 @@ impl RequestAudit {
 impl Audit for RequestAudit {
     fn ended(&self, request: &AuditedRequest<'_>) {
         let trace = request.traceparent.and_then(TraceId::from_traceparent);
-        let (outcome, error_code) = match request.end {
+        let (mut outcome, error_code) = match request.end {
             RequestEnd::Done => (Outcome::Ok, None),
             RequestEnd::Failed(code) => (Outcome::Failed, code.map(i64::from)),
             RequestEnd::Cancelled => (Outcome::Cancelled, None),
         };
+        if request.denial.is_some() {
+            outcome = Outcome::Denied;
+        }
         // It may name nothing, and then be anything.
         let item = redacted(request.item.as_deref().unwrap_or_default());
         let finished = FinishedRequest {
             method: Some(request.method.into()),
             item: item.into(),
             outcome,
+            denial: request.denial.map(Into::into),
             principal: request.caller.cloned(),
             backend: request.target.cloned(),
             duration: request.took,

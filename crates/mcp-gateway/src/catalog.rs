@@ -1,6 +1,6 @@
 //! The catalog: the lists of all backends, merged under published names.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use mcp_core::server::ServerItems;
@@ -21,6 +21,8 @@ pub(crate) struct Catalog {
     pub(crate) lists: ServerItems,
     /// Items that are not published although no rule denies them, for `gateway_status`.
     pub(crate) refused: Vec<RefusedItem>,
+    /// The backend of each tool, by its published name.
+    backends: HashMap<String, BackendKey>,
     /// Made by the first search.
     index: OnceLock<ToolIndex>,
 }
@@ -68,17 +70,33 @@ impl Catalog {
         tools.filter(|tool| tool.is_listed)
     }
 
+    /// The backends of the listed tools that `is_allowed`.
+    pub(crate) fn backends_of(
+        &self,
+        is_allowed: impl Fn(&ToolDefinition) -> bool,
+    ) -> BTreeSet<&BackendKey> {
+        let allowed = self.listed_tools().filter(|tool| is_allowed(tool));
+        allowed
+            .filter_map(|tool| self.backends.get(&tool.name))
+            .collect()
+    }
+
     /// Returns the tool with this name or alias.
-    pub(crate) fn tool(&self, name: &str) -> Option<&Arc<dyn BoundTool>> {
+    pub(crate) fn tool(&self, name: &str) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
         let mut tools = self.lists.tools.iter();
         let has_name = |tool: &ToolDefinition| {
             tool.name == name || tool.aliases.iter().any(|alias| alias == name)
         };
-        tools.find(|(tool, _)| has_name(tool)).map(|(_, tool)| tool)
+        tools.find(|(tool, _)| has_name(tool))
     }
 
-    /// Returns the listed tools that match `query`, the best match first.
-    pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<&ToolDefinition>> {
+    /// Returns the listed tools that match `query` and `is_allowed`, the best match first.
+    pub(crate) fn search(
+        &self,
+        query: &str,
+        limit: u32,
+        is_allowed: impl Fn(&ToolDefinition) -> bool,
+    ) -> rusqlite::Result<Vec<&ToolDefinition>> {
         let index = match self.index.get() {
             Some(index) => index,
             None => {
@@ -87,8 +105,10 @@ impl Catalog {
             }
         };
         let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
-        let found = index.search(query, limit)?.into_iter();
-        Ok(found.filter_map(|at| tools.get(at).copied()).collect())
+        let found = index.search(query)?.into_iter();
+        let found = found.filter_map(|at| tools.get(at).copied());
+        let allowed = found.filter(|tool| is_allowed(tool));
+        Ok(allowed.take(limit as usize).collect())
     }
 
     fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot], blocks_changes: bool) {
@@ -132,6 +152,8 @@ impl Catalog {
                 effect: definition.effect,
                 is_denied,
             });
+            let name = definition.name.clone();
+            self.backends.insert(name, published.backend.clone());
             self.lists.tools.push((definition, tool));
         }
     }

@@ -17,21 +17,24 @@ mod mcp_json;
 mod options;
 mod protocol;
 mod reader;
+mod roles;
 mod secret;
 mod source;
 
 use std::collections::BTreeMap;
 use std::path::Path;
+use std::sync::Arc;
 use std::time::Duration;
 
 use serde::Deserialize;
 
 use crate::events;
+use crate::roles::Roles;
 
 pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
-pub(crate) use self::filter::Filter;
+pub(crate) use self::filter::{Filter, uri_spellings};
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::options::Options;
 pub(crate) use self::secret::Secret;
@@ -56,6 +59,8 @@ pub(crate) struct Config {
     pub(crate) tool_changes: ToolChanges,
     pub(crate) events: events::StoreLocation,
     pub(crate) retention: events::Retention,
+    /// `None` if every caller may use everything.
+    pub(crate) roles: Option<Arc<Roles>>,
 }
 
 impl Config {
@@ -108,6 +113,7 @@ impl Default for Config {
                 rows: 1_000_000,
                 bytes: 512 << 20,
             },
+            roles: None,
         }
     }
 }

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use mcp_core::server::ChangeNotifier;
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -17,6 +17,7 @@ use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::events::{Event, EventLog, EventStatus, kind};
 use crate::relay::Relay;
+use crate::viewer::Viewer;
 
 /// The service behind the gateway's server.
 pub struct Gateway {
@@ -68,6 +69,11 @@ impl Gateway {
         Arc::clone(&self.config.lock())
     }
 
+    /// The caller of one of the gateway's own tools.
+    pub(crate) fn viewer(&self, call: &Call) -> Viewer {
+        Viewer::new(self.config().roles.clone(), call)
+    }
+
     /// Records an event of the gateway itself.
     fn record(&self, event: &'static str, status: EventStatus, facts: Value) {
         self.signals.log.record(Event::new(event, status, facts));
@@ -75,7 +81,12 @@ impl Gateway {
 
     /// Starts and stops backends so that they match `config`. A backend whose configuration is
     /// unchanged is not touched.
-    fn apply(&self, config: Config) {
+    fn apply(&self, mut config: Config) {
+        // Roles that are the same stay the same, so that no client is told of changed lists.
+        let roles = self.config().roles.clone();
+        if roles == config.roles {
+            config.roles = roles;
+        }
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);

@@ -5,9 +5,11 @@
 //!   [`tools`]: the gateway's own tools.
 //! * [`config`]: the backends and settings, read from one file that is watched for changes.
 //! * [`instructions`]: the instructions of the backends for the model.
+//! * [`roles`]: who may list and use what.
 //! * [`names`]: the public names of the backends' tools.
 //! * [`argument_types`]: the types and sizes of arguments, without their values.
 //! * [`audit`]: records requests that are not relayed.
+//! * [`explain`]: the command that says who may use what.
 //! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
 mod argument_types;
@@ -16,6 +18,7 @@ mod backend;
 mod catalog;
 mod config;
 mod events;
+pub mod explain;
 mod gateway;
 mod instructions;
 mod metrics;
@@ -23,9 +26,11 @@ mod names;
 mod product;
 mod random;
 mod relay;
+mod roles;
 mod sanitise;
 mod search;
 mod tools;
+mod viewer;
 
 /// Forwarding a call makes many small and short-lived allocations.
 #[global_allocator]

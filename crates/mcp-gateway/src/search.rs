@@ -14,7 +14,7 @@ const TABLE: &str =
 /// A word in the name counts four times as much as one in the description; equal matches stay in the
 /// order of the names.
 const SEARCH: &str =
-    "select rowid from tools where tools match ?1 order by bm25(tools, 4.0, 1.0), rowid limit ?2";
+    "select rowid from tools where tools match ?1 order by bm25(tools, 4.0, 1.0), rowid";
 
 /// An index of tools, in memory.
 pub(crate) struct ToolIndex(Mutex<Connection>);
@@ -40,7 +40,7 @@ impl ToolIndex {
 
     /// Returns the positions of the tools that have a word of `query`, or a word that starts with
     /// one; the best match first. A position counts the tools in the order of [`Self::new`].
-    pub(crate) fn search(&self, query: &str, limit: u32) -> rusqlite::Result<Vec<usize>> {
+    pub(crate) fn search(&self, query: &str) -> rusqlite::Result<Vec<usize>> {
         let words = query.split(|letter: char| !letter.is_alphanumeric());
         let words: Vec<String> = words
             .filter(|word| !word.is_empty())
@@ -51,9 +51,7 @@ impl ToolIndex {
         }
         let connection = self.0.lock();
         let mut search = connection.prepare_cached(SEARCH)?;
-        let found = search.query_map(params![words.join(" OR "), limit], |row| {
-            row.get::<_, i64>(0)
-        })?;
+        let found = search.query_map([words.join(" OR ")], |row| row.get::<_, i64>(0))?;
         found
             .map(|at| Ok(usize::try_from(at?).unwrap_or(usize::MAX)))
             .collect()
@@ -84,7 +82,7 @@ mod tests {
         ]
         .map(tool);
         let index = ToolIndex::new(tools.iter()).unwrap();
-        let search = |query: &str| index.search(query, 8).unwrap();
+        let search = |query: &str| index.search(query).unwrap();
         assert_eq!(search("list containers")[0], 1);
         assert_eq!(search("web search"), [3]);
         assert_eq!(search("imag"), [2], "the start of a word");

@@ -98,7 +98,7 @@ impl<S: Service, O: Args> Product<S, O> {
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
                 instructions: self.instructions,
-                why_missing: None,
+                ..ServerItems::default()
             },
             audit: service.audit(),
             methods: self.methods.bind(&service),

@@ -66,7 +66,21 @@ impl Server {
         name: &str,
         members: &str,
     ) -> Reply {
+        self.request_with(&[], dialect, method, name, members).await
+    }
+
+    /// As `request_as`, with more headers.
+    pub(crate) async fn request_with(
+        &self,
+        more: &[(&str, &str)],
+        dialect: Dialect,
+        method: &str,
+        name: &str,
+        members: &str,
+    ) -> Reply {
         let mut headers = dialect.headers();
+        let mut headers: Vec<(&str, &str)> =
+            headers.drain(..).chain(more.iter().copied()).collect();
         if dialect == Dialect::Modern {
             headers.push(("mcp-method", method));
             if !name.is_empty() {

@@ -35,6 +35,8 @@ pub struct AuditedRequest<'a> {
     pub traceparent: Option<&'a str>,
     /// The part of the service that it concerned, as [`AuditNotes::set_target`] has set it.
     pub target: Option<&'a Arc<str>>,
+    /// Why the caller may not use the item, as [`AuditNotes::set_denial`] has set it.
+    pub denial: Option<&'a str>,
     /// From the request to its end.
     pub took: Duration,
     /// Bytes of its parameters.
@@ -62,12 +64,18 @@ pub enum RequestEnd {
 pub struct AuditNotes {
     is_recorded: AtomicBool,
     target: OnceLock<Arc<str>>,
+    denial: OnceLock<String>,
 }
 
 impl AuditNotes {
     /// Takes over the record: the handler writes its own, with more details.
     pub fn take_over(&self) {
         self.is_recorded.store(true, Ordering::Relaxed);
+    }
+
+    /// Sets the reason why the caller may not use what it asked for, for the operator.
+    pub fn set_denial(&self, reason: String) {
+        let _ = self.denial.set(reason);
     }
 
     /// Sets the part of the service that the request concerns, such as a backend.
@@ -152,12 +160,21 @@ impl Drop for AuditRecord<'_> {
         if self.notes.is_recorded.load(Ordering::Relaxed) {
             return;
         }
+        let item = self.item();
+        if let (RequestEnd::Failed(Some(_)), Some(item)) = (self.end, &item) {
+            let catalog = self.server.catalog_of(self.caller);
+            let denial = catalog.denial(self.method, item);
+            denial
+                .into_iter()
+                .for_each(|denial| self.notes.set_denial(denial));
+        }
         self.audit.ended(&AuditedRequest {
             method: &self.request.method,
-            item: self.item(),
+            item,
             caller: self.caller.principal(),
             traceparent: self.traceparent,
             target: self.notes.target.get(),
+            denial: self.notes.denial.get().map(String::as_str),
             took: self.server.uptime().saturating_sub(self.started),
             request_bytes: self.request.params.map_or(0, |params| params.get().len()),
             response_bytes: self.response_bytes,

@@ -1,49 +1,73 @@
-//! The current items of a server, with their encoded lists.
+//! The current items of a server.
 
+use std::collections::hash_map::DefaultHasher;
+use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
+use super::access::Access;
+use super::catalog_view::{CatalogView, View};
 use super::tool_catalog::ToolCatalog;
-use super::{Server, ServerChange, ServerFeatures, ServerItems, WhyMissing};
-use crate::jsonrpc::Json;
+use super::{Caller, Server, ServerChange, ServerFeatures, ServerItems, WhyMissing};
 use crate::prompt::PromptKind;
 use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::tool::{Effect, ToolError, ToolKind};
+use crate::tool::{Detail, Effect, ToolError, ToolKind};
 
-/// A snapshot of the items and lists. A request uses the same snapshot to its end.
+/// A snapshot of the items. A request uses the same snapshot to its end.
 pub(super) struct Catalog {
     pub(super) tools: ToolCatalog,
     pub(super) resources: BoundItems<ResourceKind>,
     pub(super) prompts: BoundItems<PromptKind>,
-    /// Instructions for the model; empty for none.
-    pub(super) instructions: String,
+    /// Instructions for the model: one for all callers, or one for each group.
+    pub(super) instructions: Vec<String>,
+    /// `None` if every caller may use everything.
+    pub(super) access: Option<Arc<dyn Access>>,
+    /// One for each group of callers.
+    pub(super) views: Vec<View>,
     why_missing: Option<WhyMissing>,
-    /// The results of `resources/list`, `resources/templates/list` and `prompts/list`.
-    pub(super) resource_list: Json,
-    pub(super) template_list: Json,
-    pub(super) prompt_list: Json,
+    fingerprints: Fingerprints,
+}
+
+/// Hashes of the lists of all items, which tell whether a list has changed.
+#[derive(Clone, Copy, PartialEq, Eq)]
+struct Fingerprints {
+    tools: u64,
+    resources: u64,
+    prompts: u64,
 }
 
 impl Catalog {
     pub(super) fn new(items: ServerItems) -> Self {
-        let (resources, prompts) = (items.resources, items.prompts);
-        let resource_list = |name: &str, templates: bool| {
-            let definitions = resources.iter().map(|(definition, _)| definition);
-            let listed = definitions.filter(|definition| definition.is_template() == templates);
-            list(name, listed.map(ResourceDefinition::encode))
+        let fingerprints = Fingerprints {
+            tools: fingerprint(
+                items.tools.iter().filter(|(tool, _)| tool.is_listed),
+                |(tool, _)| tool.encode(Detail::Full),
+            ),
+            resources: fingerprint(&items.resources, |(resource, _)| resource.encode()),
+            prompts: fingerprint(&items.prompts, |(prompt, _)| prompt.encode()),
         };
-        let encoded_prompts = prompts.iter().map(|(prompt, _)| prompt.encode());
+        let instructions = match items.group_instructions.is_empty() {
+            true => vec![items.instructions],
+            false => items.group_instructions,
+        };
+        let access = items.access;
+        let views = match &access {
+            None => vec![View::default()],
+            Some(access) => (0..access.groups())
+                .map(|group| View::of_group(group, &**access, &items.tools))
+                .collect(),
+        };
         Self {
-            resource_list: resource_list("resources", false),
-            template_list: resource_list("resourceTemplates", true),
-            prompt_list: list("prompts", encoded_prompts),
             tools: ToolCatalog::new(items.tools),
-            instructions: items.instructions,
+            resources: items.resources,
+            prompts: items.prompts,
+            instructions,
+            access,
+            views,
             why_missing: items.why_missing,
-            resources,
-            prompts,
+            fingerprints,
         }
     }
 
@@ -52,26 +76,31 @@ impl Catalog {
         self.why_missing.as_ref()?(name)
     }
 
-    /// The lists that differ from `before`.
+    /// The lists that may differ from `before`, for some group of callers.
     fn changes_since(&self, before: &Self) -> impl Iterator<Item = ServerChange> {
-        let differs = |one: &Json, other: &Json| one.as_str() != other.as_str();
-        let tools = differs(&self.tools.full, &before.tools.full);
-        let resources = differs(&self.resource_list, &before.resource_list)
-            || differs(&self.template_list, &before.template_list);
-        let prompts = differs(&self.prompt_list, &before.prompt_list);
+        let is_same_access = match (&self.access, &before.access) {
+            (None, None) => true,
+            // Without the tables of their functions, of which there may be several.
+            (Some(one), Some(other)) => std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other)),
+            _ => false,
+        };
+        let (now, then) = (self.fingerprints, before.fingerprints);
+        let changed = |differs: bool| differs || !is_same_access;
         let changes = [
-            tools.then_some(ServerChange::Tools),
-            resources.then_some(ServerChange::Resources),
-            prompts.then_some(ServerChange::Prompts),
+            changed(now.tools != then.tools).then_some(ServerChange::Tools),
+            changed(now.resources != then.resources).then_some(ServerChange::Resources),
+            changed(now.prompts != then.prompts).then_some(ServerChange::Prompts),
         ];
         changes.into_iter().flatten()
     }
 }
 
-/// A result with one member: an array of encoded items.
-fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
-    let items: Vec<String> = items.collect();
-    Json::Owned(format!(r#"{{"{name}":[{}]}}"#, items.join(","))).shared()
+fn fingerprint<T>(items: impl IntoIterator<Item = T>, encode: impl Fn(T) -> String) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    for item in items {
+        encode(item).hash(&mut hasher);
+    }
+    hasher.finish()
 }
 
 /// Adds the items of `more` whose names are not taken in `own`.
@@ -95,10 +124,14 @@ impl Server {
         add::<ResourceKind>(&mut items.resources, more.resources);
         add::<PromptKind>(&mut items.prompts, more.prompts);
         items.why_missing = more.why_missing;
-        if !items.instructions.is_empty() && !more.instructions.is_empty() {
-            items.instructions.push('\n');
-        }
-        items.instructions.push_str(&more.instructions);
+        items.access = more.access;
+        let own = std::mem::take(&mut items.instructions);
+        let merged = |more: String| match own.is_empty() || more.is_empty() {
+            true => own.clone() + &more,
+            false => format!("{own}\n{more}"),
+        };
+        items.instructions = merged(more.instructions);
+        items.group_instructions = more.group_instructions.into_iter().map(merged).collect();
         let catalog = Arc::new(Catalog::new(items));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
@@ -117,11 +150,17 @@ impl Server {
 
     /// True if there is a tool of this name now; toolsets and `--read-only` leave some out.
     pub fn has_tool(&self, name: &str) -> bool {
-        self.catalog().tools.get(name).is_some()
+        self.catalog().tools.position(name).is_some()
     }
 
+    /// The current catalog with all items.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// The current catalog as this caller sees it.
+    pub(super) fn catalog_of(&self, caller: &Caller) -> CatalogView {
+        CatalogView::new(self.catalog(), caller)
     }
 
     pub(super) fn has_resources(&self) -> bool {

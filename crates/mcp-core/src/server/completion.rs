@@ -39,17 +39,14 @@ struct Argument {
 impl Server {
     pub(super) async fn complete(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let params: Params = context.parse("params")?;
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(context.caller);
         let item: &dyn Completes = match params.reference {
             Reference::Prompt { name } => {
-                let found = catalog
-                    .prompts
-                    .iter()
-                    .find(|(prompt, _)| prompt.name == name);
+                let found = catalog.prompt(&name);
                 &*found.ok_or(Error::PromptNotFound(name))?.1
             }
             Reference::Resource { uri } => {
-                let mut resources = catalog.resources.iter();
+                let mut resources = catalog.resources_for(&uri).iter();
                 let found = resources.find(|(resource, _)| resource.uri == uri);
                 &*found.ok_or(Error::ResourceNotFound(uri))?.1
             }

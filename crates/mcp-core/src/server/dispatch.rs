@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditNotes, AuditRecord};
-use super::catalog::Catalog;
+use super::catalog_view::CatalogView;
 use super::context::Context;
 use super::legacy_client::LegacyClient;
 use super::mcp_method::McpMethod;
@@ -259,15 +259,15 @@ impl Server {
         match method {
             McpMethod::Initialize => self.initialize(context),
             McpMethod::Ping => Ok(json!({}).into()),
-            McpMethod::Discover => Ok(self.discover().into()),
-            McpMethod::ListTools => self.page(context, |catalog| catalog.tools.list(context.era)),
+            McpMethod::Discover => Ok(self.discover(context.caller).into()),
+            McpMethod::ListTools => self.page(context, |catalog| catalog.tool_list(context.era)),
             McpMethod::CallTool => self.call_tool(context).await,
-            McpMethod::ListResources => self.page(context, |catalog| &catalog.resource_list),
-            McpMethod::ListTemplates => self.page(context, |catalog| &catalog.template_list),
+            McpMethod::ListResources => self.page(context, CatalogView::resource_list),
+            McpMethod::ListTemplates => self.page(context, CatalogView::template_list),
             McpMethod::ReadResource => self.read_resource(context).await,
             McpMethod::Subscribe => self.subscribe(context).await,
             McpMethod::Unsubscribe => self.unsubscribe(context),
-            McpMethod::ListPrompts => self.page(context, |catalog| &catalog.prompt_list),
+            McpMethod::ListPrompts => self.page(context, CatalogView::prompt_list),
             McpMethod::GetPrompt => self.get_prompt(context).await,
             McpMethod::Complete => self.complete(context).await,
             McpMethod::SetLogLevel => self.set_log_level(context),
@@ -278,9 +278,12 @@ impl Server {
             McpMethod::ListTasks => self.list_tasks(context),
             McpMethod::UpdateTask => self.update_task(context),
             McpMethod::CancelTask => self.cancel_task(context),
-            McpMethod::Seed001ListTools => Ok(self.catalog().tools.seed_001_list().clone().into()),
+            McpMethod::Seed001ListTools => {
+                let catalog = self.catalog_of(context.caller);
+                Ok(catalog.seed_001_list().clone().into())
+            }
             McpMethod::Seed001CallTool => self.seed_001_call_tool(context).await,
-            McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info().into()),
+            McpMethod::Seed001ServerInfo => Ok(self.seed_001_server_info(context.caller).into()),
             McpMethod::Custom => self.custom(name, context).await,
         }
     }
@@ -289,10 +292,10 @@ impl Server {
     fn page(
         &self,
         context: &Context<'_>,
-        list: impl FnOnce(&Catalog) -> &Json,
+        list: impl FnOnce(&CatalogView) -> &Json,
     ) -> Result<Outcome, Error> {
         context.params.check_cursor()?;
-        Ok(list(&self.catalog()).clone().into())
+        Ok(list(&self.catalog_of(context.caller)).clone().into())
     }
 
     fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Audit, ChangeNotifier};
+use super::{Access, Audit, ChangeNotifier};
 use crate::method::MethodKind;
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
@@ -44,6 +44,11 @@ pub struct ServerItems {
     pub prompts: BoundItems<PromptKind>,
     /// Instructions for the model; empty for none.
     pub instructions: String,
+    /// Instructions for each group of [`Access`] in place of `instructions`; empty for none.
+    pub group_instructions: Vec<String>,
+    /// Decides which of the items a caller may list and use, the server's own ones too; `None` if every caller
+    /// may use all.
+    pub access: Option<Arc<dyn Access>>,
     /// Explains unknown tools; `None` if there is nothing to explain.
     pub why_missing: Option<WhyMissing>,
 }

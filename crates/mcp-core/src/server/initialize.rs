@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::outcome::{MethodResult, Outcome};
 use super::params::wrong;
-use super::{Negotiated, Server};
+use super::{Caller, Negotiated, Server};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Json;
@@ -46,7 +46,7 @@ impl Server {
             "capabilities": capabilities,
             "serverInfo": self.server_info(revision),
         });
-        self.add_instructions(&mut result);
+        self.add_instructions(context.caller, &mut result);
         let negotiated = Negotiated {
             revision,
             capabilities: ClientCapabilities::read(&params.capabilities),
@@ -58,10 +58,11 @@ impl Server {
     }
 
     /// Adds the `instructions` to the result of a handshake, if there are any.
-    pub(super) fn add_instructions(&self, result: &mut Value) {
-        let catalog = self.catalog();
-        if !catalog.instructions.is_empty() {
-            result["instructions"] = json!(catalog.instructions);
+    pub(super) fn add_instructions(&self, caller: &Caller, result: &mut Value) {
+        let catalog = self.catalog_of(caller);
+        let instructions = catalog.instructions();
+        if !instructions.is_empty() {
+            result["instructions"] = json!(instructions);
         }
     }
 

@@ -15,7 +15,7 @@ use super::mcp_method::McpMethod;
 use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome, ResultKind};
 use super::params::Params;
-use super::{Server, tasks};
+use super::{Caller, Server, tasks};
 use crate::era::Era;
 use crate::error::{Error, supported_versions};
 use crate::jsonrpc::{Json, Request, string};
@@ -43,9 +43,9 @@ impl Server {
         let mut info = envelope::client_info(&meta, source.caller.info())?;
         headers::check(&request.method, params, source.hints)?;
         if method == McpMethod::CallTool && source.hints.has_headers {
-            let catalog = self.catalog();
+            let catalog = self.catalog_of(source.caller);
             let name = params.name.and_then(|name| string(name.get()));
-            let declared = name.map(|name| catalog.tools.header_params(&name));
+            let declared = name.map(|name| catalog.header_params(&name));
             headers::check_arguments(declared.unwrap_or_default(), params, source.hints)?;
         }
         let round = match method.has_rounds() {
@@ -102,14 +102,14 @@ impl Server {
     }
 
     /// `server/discover` (2026-07-28, "Discovery").
-    pub(super) fn discover(&self) -> Json {
+    pub(super) fn discover(&self, caller: &Caller) -> Json {
         let mut capabilities = self.capabilities();
         if self.has_tasks(Era::Modern) {
             capabilities["extensions"] = json!({tasks::EXTENSION: {}});
         }
         let versions = supported_versions();
         let mut result = json!({"supportedVersions": versions, "capabilities": capabilities});
-        self.add_instructions(&mut result);
+        self.add_instructions(caller, &mut result);
         result.into()
     }
 

@@ -11,9 +11,8 @@ use crate::prompt::PromptOutput;
 impl Server {
     pub(super) async fn get_prompt(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let catalog = self.catalog();
-        let mut prompts = catalog.prompts.iter();
-        let found = prompts.find(|(prompt, _)| prompt.name == name);
+        let catalog = self.catalog_of(context.caller);
+        let found = catalog.prompt(&name);
         let (definition, prompt) = found.ok_or_else(|| Error::PromptNotFound(name.to_string()))?;
         let writing = prompt.write(arguments, &context.call)?;
         let end = self.within_limits(&definition.name, context, writing);

@@ -23,8 +23,9 @@ impl Server {
     pub(super) async fn read_resource(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let uri = context.params.uri()?;
         let unknown = || Error::ResourceNotFound(uri.to_string());
-        let catalog = self.catalog();
-        let reading = catalog.resources.iter().find_map(|(definition, resource)| {
+        let catalog = self.catalog_of(context.caller);
+        let mut resources = catalog.resources_for(&uri).iter();
+        let reading = resources.find_map(|(definition, resource)| {
             let reading = resource.read(&uri, &context.call)?;
             Some((definition, reading))
         });
@@ -84,7 +85,7 @@ impl Server {
         uris: impl IntoIterator<Item = &str>,
         context: &Context<'_>,
     ) -> Result<(), Error> {
-        let catalog = self.catalog();
+        let catalog = self.catalog_of(context.caller);
         let method = match context.era {
             Era::Modern => "subscriptions/listen",
             Era::Legacy(_) | Era::Unversioned => "resources/subscribe",
@@ -93,7 +94,8 @@ impl Server {
         let call = call.with_extension(Arc::new(ExistenceCheck { method }));
         let mut of_templates = Vec::new();
         for uri in uris {
-            let reading = catalog.resources.iter().find_map(|(definition, resource)| {
+            let mut resources = catalog.resources_for(uri).iter();
+            let reading = resources.find_map(|(definition, resource)| {
                 let reading = resource.read(uri, &call)?;
                 Some((definition.is_template(), reading))
             });

@@ -2,9 +2,9 @@
 
 use serde_json::{Value, json};
 
-use super::Server;
 use super::context::Context;
 use super::outcome::{CallEnd, Outcome};
+use super::{Caller, Server};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::{Json, Members};
@@ -15,8 +15,8 @@ impl Server {
     /// tool becomes a JSON-RPC error.
     pub(super) async fn seed_001_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let catalog = self.catalog();
-        let Some(tool) = catalog.tools.get(&name) else {
+        let catalog = self.catalog_of(context.caller);
+        let Some(tool) = catalog.tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
             return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound(name.into_owned())));
         };
@@ -34,7 +34,7 @@ impl Server {
 
     /// `mcp.getServerInfo`. `uptime` is in seconds, `average_response_time` in seconds per request;
     /// the counters do not include the current request.
-    pub(super) fn seed_001_server_info(&self) -> Value {
+    pub(super) fn seed_001_server_info(&self, caller: &Caller) -> Value {
         let metrics = self.health.metrics();
         let degraded = self.degraded();
         let mut info = json!({
@@ -44,7 +44,7 @@ impl Server {
             "status": if degraded.is_none() { "online" } else { "degraded" },
             "uptime": self.clock.uptime().as_secs(),
             "request_count": metrics.total_requests,
-            "tools_count": self.catalog().tools.names().len(),
+            "tools_count": self.catalog_of(caller).tool_names().len(),
             "health_metrics": metrics,
         });
         if let Some(reason) = degraded {

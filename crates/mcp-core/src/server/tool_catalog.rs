@@ -1,7 +1,7 @@
-//! The tools of a server with their encoded lists.
+//! The tools of a server by name, and their encoded lists.
 
 use std::collections::HashMap;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 
 use crate::era::Era;
 use crate::http_headers::{HeaderParam, header_params};
@@ -10,19 +10,14 @@ use crate::registry::BoundItems;
 use crate::revision::Revision;
 use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 
-/// The tools, by name, and their lists in each detail.
+/// The tools, by name and alias.
 pub(super) struct ToolCatalog {
-    tools: BoundItems<ToolKind>,
+    pub(super) tools: BoundItems<ToolKind>,
     by_name: HashMap<String, usize>,
     /// The arguments that clients repeat in headers, of the tools that have such arguments.
     header_params: HashMap<String, Vec<HeaderParam>>,
-    seed_001: Json,
-    basic: Json,
-    annotated: Json,
-    /// With all fields.
-    pub(super) full: Json,
-    /// `None` if no tool may run as a task.
-    with_tasks: Option<Json>,
+    /// True if some tool may run as a task.
+    pub(super) has_tasks: bool,
 }
 
 impl ToolCatalog {
@@ -35,60 +30,66 @@ impl ToolCatalog {
         // A relayed tool may declare invalid headers: then it has none.
         let params = |tool: &ToolDefinition| header_params(&tool.input_schema).unwrap_or_default();
         let header_params = numbered().map(|(_, tool)| (tool.name.clone(), params(tool)));
-        let array = |detail| {
-            let listed = numbered().filter(|(_, tool)| tool.is_listed);
-            let items: Vec<String> = listed.map(|(_, tool)| tool.encode(detail)).collect();
-            format!("[{}]", items.join(","))
-        };
-        let list = |detail| Json::Owned(format!(r#"{{"tools":{}}}"#, array(detail))).shared();
-        let has_tasks = numbered().any(|(_, tool)| tool.task != TaskSupport::Never);
         Self {
             by_name: by_name.collect(),
             header_params: header_params.filter(|(_, all)| !all.is_empty()).collect(),
-            seed_001: Json::Owned(array(Detail::Seed001)).shared(),
-            basic: list(Detail::Basic),
-            annotated: list(Detail::Annotated),
-            full: list(Detail::Full),
-            with_tasks: has_tasks.then(|| list(Detail::Tasks)),
+            has_tasks: numbered().any(|(_, tool)| tool.task != TaskSupport::Never),
             tools,
         }
     }
 
-    /// The result of `mcp.listTools`: an array.
-    pub(super) fn seed_001_list(&self) -> &Json {
-        &self.seed_001
+    /// The place of the tool with this name or alias.
+    pub(super) fn position(&self, name: &str) -> Option<usize> {
+        self.by_name.get(name).copied()
     }
 
-    /// The result of `tools/list`, with the fields of the era.
-    pub(super) fn list(&self, era: Era) -> &Json {
-        if let (Era::Legacy(Revision::V2025_11_25), Some(list)) = (era, &self.with_tasks) {
-            list
-        } else if era.knows(Revision::V2025_06_18) {
-            &self.full
-        } else if era.knows(Revision::V2025_03_26) {
-            &self.annotated
-        } else {
-            &self.basic
-        }
-    }
-
-    /// True if some tool may run as a task.
-    pub(super) fn has_tasks(&self) -> bool {
-        self.with_tasks.is_some()
-    }
-
-    pub(super) fn get(&self, name: &str) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
-        self.by_name.get(name).and_then(|&at| self.tools.get(at))
+    pub(super) fn get(&self, at: usize) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
+        self.tools.get(at)
     }
 
     /// The arguments of the tool `name` that clients repeat in headers.
     pub(super) fn header_params(&self, name: &str) -> &[HeaderParam] {
         self.header_params.get(name).map_or(&[], Vec::as_slice)
     }
+}
 
-    /// The names of the listed tools.
-    pub(super) fn names(&self) -> Vec<String> {
-        let listed = self.tools.iter().filter(|(tool, _)| tool.is_listed);
-        listed.map(|(tool, _)| tool.name.clone()).collect()
+/// The encoded lists of some tools, each made when it is asked for.
+#[derive(Default)]
+pub(super) struct ToolLists {
+    seed_001: OnceLock<Json>,
+    basic: OnceLock<Json>,
+    annotated: OnceLock<Json>,
+    full: OnceLock<Json>,
+    with_tasks: OnceLock<Json>,
+}
+
+impl ToolLists {
+    /// The result of `mcp.listTools`: an array.
+    pub(super) fn seed_001<'a>(&self, tools: impl Iterator<Item = &'a ToolDefinition>) -> &Json {
+        let encode = || Json::Owned(array(tools, Detail::Seed001)).shared();
+        self.seed_001.get_or_init(encode)
     }
+
+    /// The result of `tools/list` with the fields of the era. `has_tasks` is true if some tool of the server
+    /// may run as a task.
+    pub(super) fn list<'a>(
+        &self,
+        era: Era,
+        has_tasks: bool,
+        tools: impl Iterator<Item = &'a ToolDefinition>,
+    ) -> &Json {
+        let (list, detail) = match era {
+            Era::Legacy(Revision::V2025_11_25) if has_tasks => (&self.with_tasks, Detail::Tasks),
+            _ if era.knows(Revision::V2025_06_18) => (&self.full, Detail::Full),
+            _ if era.knows(Revision::V2025_03_26) => (&self.annotated, Detail::Annotated),
+            _ => (&self.basic, Detail::Basic),
+        };
+        let encode = || Json::Owned(format!(r#"{{"tools":{}}}"#, array(tools, detail))).shared();
+        list.get_or_init(encode)
+    }
+}
+
+fn array<'a>(tools: impl Iterator<Item = &'a ToolDefinition>, detail: Detail) -> String {
+    let items: Vec<String> = tools.map(|tool| tool.encode(detail)).collect();
+    format!("[{}]", items.join(","))
 }

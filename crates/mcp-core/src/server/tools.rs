@@ -15,14 +15,14 @@ use crate::tool::{ArgumentError, BoundTool, ToolDefinition, ToolResult};
 impl Server {
     pub(super) async fn call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
-        let catalog = self.catalog();
-        let Some(tool) = catalog.tools.get(&name) else {
+        let catalog = self.catalog_of(context.caller);
+        let Some(tool) = catalog.tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
                 return conclude(context.era, CallEnd::Failed(error));
             }
             return Err(Error::ToolNotFound {
                 name: name.into_owned(),
-                available: catalog.tools.names(),
+                available: catalog.tool_names(),
             });
         };
         match self.mode(&tool.0, context)? {

@@ -1,6 +1,7 @@
 //! Parses the configuration file in TOML.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_client::EraChoice;
@@ -12,6 +13,7 @@ use super::error::Problem;
 use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
+use super::roles::{self, RoleEntry};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, Isolation,
     Remote, RemoteTransport, Target, ToolChanges,
@@ -32,6 +34,10 @@ struct ConfigFile {
     search_above: Option<usize>,
     tool_changes: Option<ToolChanges>,
     events: Option<EventsTable>,
+    #[serde(default)]
+    roles: BTreeMap<String, RoleEntry>,
+    #[serde(default)]
+    principals: BTreeMap<String, String>,
 }
 
 #[derive(Deserialize)]
@@ -83,7 +89,7 @@ pub(super) fn parse(
     base: Config,
 ) -> Result<Config, ConfigError> {
     let file = read(text, name)?;
-    file.check(environment, base).map_err(|problem| {
+    file.check(text, environment, base).map_err(|problem| {
         let line = line_of(text, &problem.field);
         problem.at(name, line)
     })
@@ -123,8 +129,14 @@ fn without_values(message: &str) -> String {
 }
 
 impl ConfigFile {
-    fn check(self, environment: &Environment<'_>, base: Config) -> Result<Config, Problem> {
+    fn check(
+        self,
+        text: &str,
+        environment: &Environment<'_>,
+        base: Config,
+    ) -> Result<Config, Problem> {
         let mut config = base;
+        config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
         let timeout = checked_timeout(self.timeout, &["timeout"])?;
         let start = checked_timeout(self.start_timeout, &["start_timeout"])?;
         let start = start.unwrap_or(super::START_TIMEOUT);
@@ -298,7 +310,7 @@ fn line_of(text: &str, field: &[String]) -> Option<usize> {
 }
 
 /// Returns the line of a byte, counted from 1.
-fn line_at(text: &str, at: usize) -> usize {
+pub(super) fn line_at(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
 }
 

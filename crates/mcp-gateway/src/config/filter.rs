@@ -1,5 +1,8 @@
 //! Allow and deny rules for a backend's items: tools and prompts by name, resources by URI.
 
+use std::borrow::Cow;
+
+use percent_encoding::percent_decode;
 use wildmatch::WildMatch;
 
 /// Allow and deny patterns: `*` stands for any text, `?` for one character; case-sensitive.
@@ -26,10 +29,32 @@ impl Filter {
         !self.denies(name) && (self.allow.is_empty() || is_allowed)
     }
 
+    /// Returns true if a deny pattern matches a URI in one of its spellings.
+    pub(crate) fn denies_uri(&self, uri: &str) -> bool {
+        uri_spellings(uri).iter().any(|uri| self.denies(uri))
+    }
+
     /// Returns true if a deny pattern matches.
-    pub(crate) fn denies(&self, name: &str) -> bool {
+    fn denies(&self, name: &str) -> bool {
         self.deny.iter().any(|pattern| pattern.matches(name))
     }
+}
+
+/// Returns a URI as it is, and decoded if it has characters that are percent-encoded: a server may take both for
+/// the same resource.
+pub(crate) fn uri_spellings(uri: &str) -> Vec<Cow<'_, str>> {
+    let mut spellings = vec![Cow::Borrowed(uri)];
+    // Some servers decode twice. Deeper ones are not known.
+    for _ in 0..3 {
+        let last = spellings[spellings.len() - 1].as_bytes();
+        let decoded: Vec<u8> = percent_decode(last).collect();
+        if decoded == last {
+            break;
+        }
+        let decoded = String::from_utf8_lossy(&decoded).into_owned();
+        spellings.push(Cow::Owned(decoded));
+    }
+    spellings
 }
 
 #[cfg(test)]

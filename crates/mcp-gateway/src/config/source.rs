@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use super::error::Problem;
 use super::expand::Environment;
-use super::{Config, ConfigError, cli_backend, file, mcp_json};
+use super::{Config, ConfigError, cli_backend, file, mcp_json, roles};
 
 /// Interval for reading the file. Events of the file system would be faster, but get lost on network
 /// drives, in containers and with editors that replace files.
@@ -127,6 +127,11 @@ impl ConfigSource {
         }
         if self.file.is_none() && self.cli_backends.is_empty() {
             config.backends.extend(cli_backend::local());
+        }
+        if let (Some(roles), Some(path)) = (&config.roles, &self.file) {
+            let name = path.display().to_string();
+            roles::check_backends(roles, &config)
+                .map_err(|(line, problem)| problem.at(&name, Some(line)))?;
         }
         if self.events {
             config.events = self.base.events.clone();

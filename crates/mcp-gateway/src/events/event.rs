@@ -81,7 +81,7 @@ impl EventStatus {
 pub(crate) enum Outcome {
     /// The backend answered with a result.
     Ok,
-    /// The configuration denies the tool; the call was not forwarded.
+    /// The configuration denies the tool, or the role of the caller; the call was not forwarded.
     Denied,
     /// The backend answered with an error or could not be reached.
     Failed,
@@ -100,6 +100,8 @@ pub(crate) struct FinishedRequest {
     /// The published name of the tool or prompt, or the URI of the resource.
     pub(crate) item: Arc<str>,
     pub(crate) outcome: Outcome,
+    /// The role and the rule that have denied it.
+    pub(crate) denial: Option<Arc<str>>,
     /// The name of the client's token, if it has one.
     pub(crate) principal: Option<Arc<str>>,
     pub(crate) backend: Option<Arc<str>>,

@@ -113,6 +113,8 @@ struct RequestMetadata<'a> {
     backend: Option<&'a str>,
     duration_ms: f64,
     outcome: Outcome,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    denial: Option<&'a str>,
     principal: Option<&'a str>,
     request_bytes: usize,
     response_bytes: usize,
@@ -136,6 +138,7 @@ impl<'a> RequestMetadata<'a> {
             backend: request.backend.as_deref().map(short),
             duration_ms: micros / 1e3,
             outcome: request.outcome,
+            denial: request.denial.as_deref().map(short),
             principal: request.principal.as_deref().map(short),
             request_bytes: request.request_bytes,
             response_bytes: request.response_bytes,

@@ -1,10 +1,11 @@
 //! The interface of an event store.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use upstream::time::Timestamp;
 
-use super::event::EventStatus;
+use super::event::{EventStatus, short};
 use super::record::Record;
 use super::trace::TraceId;
 
@@ -117,6 +118,8 @@ pub(crate) struct Query {
     /// The exact type.
     pub(crate) event_type: Option<String>,
     pub(crate) status: Option<EventStatus>,
+    /// Only requests of the token with this name.
+    pub(crate) principal: Option<Arc<str>>,
     /// The earliest time.
     pub(crate) since: Option<Timestamp>,
     /// Number of events: the newest ones that match. Never more than [`MAX_QUERY_LIMIT`].
@@ -129,6 +132,7 @@ impl Default for Query {
             trace_id: None,
             event_type: None,
             status: None,
+            principal: None,
             since: None,
             limit: 100,
         }
@@ -136,6 +140,12 @@ impl Default for Query {
 }
 
 impl Query {
+    /// A part of the metadata that only requests of `principal` have: quotes in a text are escaped there.
+    pub(super) fn principal_member(&self) -> Option<String> {
+        let name = self.principal.as_deref()?;
+        Some(format!(r#""principal":{}"#, serde_json::json!(short(name))))
+    }
+
     pub(super) fn limit(&self) -> usize {
         self.limit.min(MAX_QUERY_LIMIT)
     }

@@ -120,6 +120,7 @@ fn call_has_the_format_of_seed_003() {
     let mut event = Event::finished(
         trace,
         FinishedRequest {
+            denial: None,
             method: None,
             outcome: Outcome::TimedOut,
             principal: Some("alice".into()),

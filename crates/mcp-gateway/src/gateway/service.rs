@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::{Audit, ChangeNotifier, Server, ServerItems};
+use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::{Effect, ToolError};
 use mcp_serve::Registry;
 use serde_json::json;
@@ -15,6 +15,7 @@ use crate::config::{BackendKey, Config};
 use crate::events::{EventStatus, kind};
 use crate::instructions;
 use crate::metrics::GatewayMetrics;
+use crate::roles::Role;
 use crate::tools;
 
 /// Longest time that the first list waits for backends that are being started.
@@ -61,7 +62,8 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn audit(&self) -> Option<Arc<dyn Audit>> {
-        Some(Arc::new(RequestAudit::new(Arc::clone(&self.signals.log))))
+        let log = Arc::clone(&self.signals.log);
+        Some(Arc::new(RequestAudit::new(log)))
     }
 
     async fn ready(&self) {
@@ -117,11 +119,20 @@ impl Gateway {
     /// Returns the lists for clients. With more tools than `search_above`, the backends' tools are
     /// hidden and the search tools take their place.
     fn listed(self: &Arc<Self>, catalog: &Catalog, read_only: bool) -> ServerItems {
+        let config = self.config();
         let mut lists = catalog.lists.clone();
-        lists.instructions = self.instructions();
+        lists.instructions = self.instructions(&|_| true);
+        if let Some(roles) = &config.roles {
+            let of_role = |role: &Role| {
+                let used = catalog.backends_of(|tool| role.decide_tool(tool).is_allowed());
+                self.instructions(&|key| used.contains(key))
+            };
+            lists.group_instructions = roles.roles.iter().map(of_role).collect();
+            lists.access = Some(Arc::clone(roles) as Arc<dyn Access>);
+        }
         let gateway = Arc::clone(self);
         lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool)));
-        let limit = self.config().search_above;
+        let limit = config.search_above;
         if limit.is_some_and(|limit| catalog.listed_tools().count() > limit) {
             for (tool, _) in &mut lists.tools {
                 tool.is_listed = false;
@@ -138,10 +149,11 @@ impl Gateway {
         lists
     }
 
-    /// The instructions of the backends, as they were in the last handshake of each.
-    fn instructions(&self) -> String {
+    /// The instructions of the backends that `is_used`, as they were in the last handshake of each.
+    fn instructions(&self, is_used: &dyn Fn(&BackendKey) -> bool) -> String {
         let backends = self.backends();
-        let servers = backends.iter().filter_map(|(key, backend)| {
+        let used = backends.iter().filter(|(key, _)| is_used(key));
+        let servers = used.filter_map(|(key, backend)| {
             let server = backend.status().server?;
             Some((key, server.instructions.clone()?))
         });

@@ -38,7 +38,7 @@ pub(crate) fn relayed(
 impl BoundResource for RelayedResource {
     fn read<'a>(&'a self, uri: &str, call: &'a Call) -> Option<ReadFuture<'a>> {
         // A deny pattern may match one resource of an allowed template.
-        let is_denied = self.0.backend.config.filter.denies(uri);
+        let is_denied = self.0.backend.config.filter.denies_uri(uri);
         let uri = uri.to_owned();
         (!is_denied && fits(&self.0.id, &uri)).then(|| -> ReadFuture<'a> {
             Box::pin(async move {

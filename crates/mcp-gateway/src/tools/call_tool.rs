@@ -1,5 +1,6 @@
 //! `call_tool`: calls a tool that `search_tools` has found.
 
+use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -34,14 +35,22 @@ impl Tool for CallTool {
             return Err(ToolError::invalid_argument("arguments must be an object."));
         }
         let catalog = gateway.catalog();
-        let tool = catalog.tool(&self.name).ok_or_else(|| {
-            gateway.why_missing(&self.name).unwrap_or_else(|| {
+        let viewer = gateway.viewer(call);
+        let found = catalog.tool(&self.name);
+        let Some((_, tool)) = found.filter(|(tool, _)| viewer.allows(tool)) else {
+            let denial = found.and_then(|(tool, _)| viewer.decide(tool));
+            if let (Some(denial), Some(origin)) = (denial, call.extension::<OriginalRequest>()) {
+                origin.notes.set_denial(viewer.explain(denial));
+            }
+            let may_call = denial.is_none() && viewer.allows_missing(&self.name);
+            let missing = may_call.then(|| gateway.why_missing(&self.name)).flatten();
+            return Err(missing.unwrap_or_else(|| {
                 ToolError::not_found(format!(
                     "There is no tool {:?}; find tools with search_tools.",
                     self.name
                 ))
-            })
-        })?;
+            }));
+        };
         let running = tool.start(&self.arguments, call).map_err(|error| {
             ToolError::invalid_argument(format!("{}: {}", error.field, error.reason))
         })?;

@@ -1,12 +1,13 @@
 //! `get_events` (seed 003): queries the event log.
 
-use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolResult};
+use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolErrorKind, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::time::Since;
 
 use crate::events::{EventStatus, Query, Timestamp, TraceId};
 use crate::gateway::Gateway;
+use crate::roles::Right;
 
 /// Query telemetry events from gateway event log
 #[derive(Deserialize, JsonSchema)]
@@ -30,7 +31,16 @@ impl Tool for GetEvents {
     type Service = Gateway;
     type Output = ToolResult;
 
-    async fn call(self, gateway: &Gateway, _: &Call) -> Result<ToolResult, ToolError> {
+    async fn call(self, gateway: &Gateway, call: &Call) -> Result<ToolResult, ToolError> {
+        let viewer = gateway.viewer(call);
+        let sees_all = viewer.has(Right::AllEvents);
+        if !sees_all && viewer.principal.is_none() {
+            return Err(ToolError::new(
+                ToolErrorKind::Forbidden,
+                "Without a token of its own a client has no events of its own; an operator can allow \
+                 `own = [\"events:all\"]`.",
+            ));
+        }
         let trace_id = self.trace_id.as_deref().map(|text| {
             TraceId::parse(text).ok_or_else(|| {
                 ToolError::invalid_argument("trace_id must be a UUID or 32 hexadecimal digits.")
@@ -49,6 +59,7 @@ impl Tool for GetEvents {
             event_type: self.event_type,
             status: self.status,
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
+            principal: viewer.principal.filter(|_| !sees_all),
             limit: self
                 .limit
                 .map_or(Query::default().limit, |limit| limit.get() as usize),

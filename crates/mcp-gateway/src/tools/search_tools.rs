@@ -25,16 +25,24 @@ impl Tool for SearchTools {
     type Service = Gateway;
     type Output = ToolResult;
 
-    async fn call(self, gateway: &Gateway, _: &Call) -> Result<ToolResult, ToolError> {
+    async fn call(self, gateway: &Gateway, call: &Call) -> Result<ToolResult, ToolError> {
         let (catalog, limit) = (gateway.catalog(), self.limit.map_or(8, Bounded::get));
-        let found = catalog.search(&self.query, limit).map_err(|error| {
+        let viewer = gateway.viewer(call);
+        let is_allowed = |tool: &ToolDefinition| viewer.allows(tool);
+        let found = catalog.search(&self.query, limit, is_allowed);
+        let found = found.map_err(|error| {
             ToolError::upstream("The tools cannot be searched at the moment.").caused_by(error)
         })?;
         if found.is_empty() {
-            let names: Vec<String> = gateway.backends().keys().map(ToString::to_string).collect();
+            let names = catalog.backends_of(is_allowed).into_iter();
+            let names: Vec<String> = names.map(ToString::to_string).collect();
+            let count = catalog
+                .listed_tools()
+                .filter(|tool| is_allowed(tool))
+                .count();
             return Ok(ToolResult::text(format!(
                 "No tool matches; try other words. The {} tools belong to these backends: {}.",
-                catalog.lists.tools.len(),
+                count,
                 names.join(", ")
             )));
         }

@@ -31,6 +31,11 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
         values.push((since, Type::INT8));
         conditions.push(format!("timestamp >= ${}", values.len()));
     }
+    let member = query.principal_member();
+    if let Some(member) = &member {
+        values.push((member, Type::TEXT));
+        conditions.push(format!("position(${} in metadata) > 0", values.len()));
+    }
     let limit = query.limit();
     let walk = |more: &str| {
         let conditions = conditions.join(" and ");

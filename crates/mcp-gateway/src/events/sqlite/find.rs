@@ -59,6 +59,9 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
     if let Some(status) = query.status {
         add("status = ?", i64::from(status.number()).into());
     }
+    if let Some(member) = query.principal_member() {
+        add("instr(metadata, ?) > 0", member.into());
+    }
     if let Some(since) = query.since {
         // No id is below its timestamp, so the condition on the id only ends the walk earlier.
         add("id >= ?", since.as_microsecond().into());

@@ -1,0 +1,39 @@
+//! Access: which items each group of callers may list and use.
+
+use crate::tool::Effect;
+
+/// Decides which items a caller may list and use.
+///
+/// An item that a caller may not use does not exist for it: no list has it, and a request for it is answered
+/// like one for an unknown item, in every era and under every alias. Callers are put into groups, so that a list
+/// is encoded once for each group.
+pub trait Access: Send + Sync {
+    /// The number of groups, at least 1.
+    fn groups(&self) -> usize;
+
+    /// The group of the callers whose bearer token has this name; `None` for callers without a token. Less than
+    /// [`groups`](Self::groups).
+    fn group(&self, principal: Option<&str>) -> usize;
+
+    /// True if callers of the group may list and use the item.
+    fn allows(&self, group: usize, item: AccessItem<'_>) -> bool;
+
+    /// The reason for the decision about an item, for the operator.
+    fn explain(&self, group: usize, item: AccessItem<'_>) -> String;
+}
+
+/// An item whose use is decided.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum AccessItem<'a> {
+    /// The tool with this name, which is never an alias.
+    Tool {
+        /// Its name.
+        name: &'a str,
+        /// Its effect; `None` for a name that is not in the catalog.
+        effect: Option<Effect>,
+    },
+    /// The prompt with this name.
+    Prompt(&'a str),
+    /// The resource with this URI, or the template with this text. Requests have it from a client.
+    Resource(&'a str),
+}

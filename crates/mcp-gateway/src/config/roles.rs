@@ -1,0 +1,188 @@
+//! Parses the tables `[roles.NAME]` and `[principals]`.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use serde::Deserialize;
+use toml::Spanned;
+
+use super::error::Problem;
+use super::file::line_at;
+use super::{BackendKey, Config};
+use crate::names::OWN_TOOLS;
+use crate::roles::{EffectName, NO_ROLE, Right, Role, Roles, Rule};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct RoleEntry {
+    #[serde(default)]
+    inherits: Vec<String>,
+    #[serde(default)]
+    allow: Vec<Spanned<String>>,
+    #[serde(default)]
+    deny: Vec<Spanned<String>>,
+    effects: Option<Vec<EffectName>>,
+    #[serde(default)]
+    own: Vec<Right>,
+}
+
+/// The name of the principals that have no entry of their own.
+const DEFAULT: &str = "default";
+
+/// Builds the roles of a file with this text; `None` if it has none.
+pub(super) fn build(
+    text: &str,
+    roles: &BTreeMap<String, RoleEntry>,
+    principals: &BTreeMap<String, String>,
+) -> Result<Option<Roles>, Problem> {
+    if roles.is_empty() {
+        let text = "needs a role: add a table [roles.NAME]";
+        return match principals.is_empty() {
+            true => Ok(None),
+            false => Err(Problem::new(&["principals"], text)),
+        };
+    }
+    let builder = Builder { text, roles };
+    let mut built = vec![Role {
+        name: NO_ROLE.to_owned(),
+        ..Role::default()
+    }];
+    for (name, entry) in roles {
+        builder.check(name, entry)?;
+        let mut role = Role {
+            name: name.clone(),
+            ..Role::default()
+        };
+        builder.add(&mut role, name, &mut Vec::new())?;
+        built.push(role);
+    }
+    let position = |field: &str, name: &str| {
+        let position = built.iter().position(|role| role.name == *name);
+        position.ok_or_else(|| Problem::new(&["principals", field], unknown(name, roles, true)))
+    };
+    let mut positions = BTreeMap::new();
+    for (principal, role) in principals {
+        positions.insert(principal.clone(), position(principal, role)?);
+    }
+    let default = positions.remove(DEFAULT).unwrap_or_default();
+    Ok(Some(Roles {
+        roles: built,
+        principals: positions,
+        default,
+    }))
+}
+
+/// Checks that each rule can match something: a name begins with that of a backend.
+pub(super) fn check_backends(roles: &Roles, config: &Config) -> Result<(), (usize, Problem)> {
+    let has_bare = config.backends.values().any(|backend| backend.bare);
+    for role in &roles.roles {
+        for rule in role.allow.iter().chain(&role.deny) {
+            let is_uri = rule.pattern.contains(':');
+            let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
+            let key = match literal.split_once("__") {
+                Some((key, _)) => key,
+                None if literal.len() < rule.pattern.len() => continue,
+                None => literal,
+            };
+            let is_known = config.backends.keys().any(|known| known.as_str() == key);
+            if is_uri || has_bare || is_known {
+                continue;
+            }
+            let field = ["roles", &rule.role, rule.list];
+            let keys = config.backends.keys().map(BackendKey::as_str);
+            let text = match OWN_TOOLS.contains(&literal) {
+                true => "names a tool of the gateway, which `own` allows".to_owned(),
+                false => format!(
+                    "{:?} matches nothing: names begin with that of a backend and `__`{}",
+                    rule.pattern,
+                    suggestion(key, keys)
+                ),
+            };
+            return Err((rule.line, Problem::new(&field, text)));
+        }
+    }
+    Ok(())
+}
+
+struct Builder<'a> {
+    text: &'a str,
+    roles: &'a BTreeMap<String, RoleEntry>,
+}
+
+impl Builder<'_> {
+    fn check(&self, name: &str, entry: &RoleEntry) -> Result<(), Problem> {
+        let wrong = |field: &str, text: String| Err(Problem::new(&["roles", name, field], text));
+        if [NO_ROLE, DEFAULT].contains(&name) {
+            return Err(Problem::new(&["roles", name], "is a reserved name"));
+        }
+        if entry.effects.as_ref().is_some_and(Vec::is_empty) {
+            return wrong("effects", "must name at least one effect".to_owned());
+        }
+        if entry.effects.is_some() && entry.allow.is_empty() {
+            return wrong("effects", "needs `allow`, whose rules it limits".to_owned());
+        }
+        let denied = |rule: &&Spanned<String>| {
+            let denied = |other: &Spanned<String>| other.as_ref() == rule.as_ref();
+            entry.deny.iter().any(denied)
+        };
+        if let Some(rule) = entry.allow.iter().find(denied) {
+            return wrong("allow", format!("{:?} is in `deny` too", rule.as_ref()));
+        }
+        let blank = |rule: &&Spanned<String>| rule.as_ref().trim().is_empty();
+        if entry
+            .allow
+            .iter()
+            .chain(&entry.deny)
+            .any(|rule| blank(&rule))
+        {
+            return wrong("allow", "must not have an empty pattern".to_owned());
+        }
+        Ok(())
+    }
+
+    /// Adds the rules of the role `name` and of those that it inherits from to `role`. `path` has the roles
+    /// through which it was reached.
+    fn add(&self, role: &mut Role, name: &str, path: &mut Vec<String>) -> Result<(), Problem> {
+        let from = path.last().map_or(name, String::as_str).to_owned();
+        let field = ["roles", from.as_str(), "inherits"];
+        let Some(entry) = self.roles.get(name) else {
+            return Err(Problem::new(&field, unknown(name, self.roles, false)));
+        };
+        if path.iter().any(|other| other == name) {
+            return Err(Problem::new(&field, format!("{name} inherits from itself")));
+        }
+        let declared: Arc<str> = name.into();
+        let rule = |list: &'static str, pattern: &Spanned<String>| {
+            let line = line_at(self.text, pattern.span().start);
+            Rule::new(pattern.as_ref().clone(), Arc::clone(&declared), list, line)
+        };
+        role.deny
+            .extend(entry.deny.iter().map(|pattern| rule("deny", pattern)));
+        let allowed = |pattern| rule("allow", pattern).with_effects(entry.effects.clone());
+        role.allow.extend(entry.allow.iter().map(allowed));
+        role.rights.extend(&entry.own);
+        path.push(name.to_owned());
+        for inherited in &entry.inherits {
+            self.add(role, inherited, path)?;
+        }
+        path.pop();
+        Ok(())
+    }
+}
+
+fn unknown(name: &str, roles: &BTreeMap<String, RoleEntry>, or_none: bool) -> String {
+    let none = or_none.then_some(NO_ROLE);
+    let names = roles.keys().map(String::as_str).chain(none);
+    format!("there is no role {name:?}{}", suggestion(name, names))
+}
+
+/// The most similar name, or all names if none is.
+fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let names: Vec<&str> = names.collect();
+    let similar = names.iter().map(|known| (strsim::jaro(name, known), known));
+    let nearest = similar.max_by(|one, other| one.0.total_cmp(&other.0));
+    match nearest.filter(|(similarity, _)| *similarity > 0.7) {
+        Some((_, nearest)) => format!("; did you mean {nearest:?}?"),
+        None => format!("; there are: {}", names.join(", ")),
+    }
+}

@@ -1,0 +1,60 @@
+//! `mcp-gateway explain`: says which line of the configuration allows or denies an item to a principal.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::ExitCode;
+
+use clap::Parser;
+use mcp_core::server::AccessItem;
+
+use crate::config::Options;
+
+/// The first argument of this command.
+pub const COMMAND: &str = "explain";
+
+/// Exit code of an unusable configuration (`EX_CONFIG` of sysexits.h).
+const CONFIG_ERROR: u8 = 78;
+
+/// Says which line of the configuration allows or denies a tool, prompt or resource to a principal. Starts
+/// nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
+#[derive(Parser)]
+#[command(name = "mcp-gateway explain")]
+struct Explain {
+    /// Name of the principal's token; without it a client without a token.
+    #[arg(long = "as", value_name = "PRINCIPAL")]
+    principal: Option<String>,
+    /// Published name of a tool or prompt (BACKEND__NAME), or the URI of a resource.
+    item: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command with its arguments, the program's name first.
+pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+    let Explain {
+        principal,
+        item,
+        options,
+    } = Explain::parse_from(args);
+    let (line, code) = match options.load() {
+        Err(error) => (error.to_string(), ExitCode::from(CONFIG_ERROR)),
+        Ok((config, _)) => match config.roles {
+            None => ("allowed: there are no roles".to_owned(), ExitCode::SUCCESS),
+            Some(roles) => {
+                let role = roles.role(principal.as_deref());
+                let decision = role.decide(match item.contains("://") {
+                    true => AccessItem::Resource(&item),
+                    false => AccessItem::Tool {
+                        name: &item,
+                        effect: None,
+                    },
+                });
+                let code = ExitCode::from(u8::from(!decision.is_allowed()));
+                (format!("role {}: {decision}", role.name), code)
+            }
+        },
+    };
+    // A closed pipe changes nothing.
+    let _ = writeln!(std::io::stdout(), "{line}");
+    code
+}

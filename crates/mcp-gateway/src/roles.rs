@@ -1,0 +1,266 @@
+//! Roles: which tools, prompts and resources a caller may list and use, by the name of its token.
+//!
+//! What a role does not allow does not exist for its callers: the core leaves it out of their lists and answers
+//! requests for it like those for unknown items.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::Arc;
+
+use mcp_core::server::{Access, AccessItem};
+use mcp_core::tool::{Effect, ToolDefinition};
+use wildmatch::WildMatch;
+
+use crate::config::uri_spellings;
+use crate::names::OWN_TOOLS;
+
+/// The role of callers that may use nothing.
+pub(crate) const NO_ROLE: &str = "none";
+
+/// The roles, and the role of each principal. A change of the configuration makes new ones.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Roles {
+    /// The first is [`NO_ROLE`]. Their positions are the groups of [`Access`].
+    pub(crate) roles: Vec<Role>,
+    /// The position of a principal's role, by the name of its token.
+    pub(crate) principals: BTreeMap<String, usize>,
+    /// The position of the role of all other callers.
+    pub(crate) default: usize,
+}
+
+/// One role with the rules of those that it inherits from.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(crate) struct Role {
+    pub(crate) name: String,
+    pub(crate) allow: Vec<Rule>,
+    /// Each goes before every allow rule.
+    pub(crate) deny: Vec<Rule>,
+    pub(crate) rights: Vec<Right>,
+}
+
+/// One pattern of a role.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Rule {
+    /// `*` stands for any text, `?` for one character.
+    pub(crate) pattern: String,
+    matcher: WildMatch,
+    /// Only items with one of these effects match; `None` for all.
+    pub(crate) effects: Option<Vec<EffectName>>,
+    /// The role that declares it.
+    pub(crate) role: Arc<str>,
+    /// `allow` or `deny`.
+    pub(crate) list: &'static str,
+    /// Its line in the file, counted from 1.
+    pub(crate) line: usize,
+}
+
+/// An effect in a role.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[serde(rename_all = "lowercase")]
+pub(crate) enum EffectName {
+    Reads,
+    Additive,
+    Idempotent,
+    Destructive,
+}
+
+/// A right to use a tool of the gateway itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+pub(crate) enum Right {
+    /// `get_events` shows the events of all callers and of the gateway.
+    #[serde(rename = "events:all")]
+    AllEvents,
+    #[serde(rename = "gateway_restart")]
+    Restart,
+    #[serde(rename = "gateway_status")]
+    Status,
+}
+
+/// Why a role allows an item, or not. Written for the operator.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub(crate) enum Decision<'a> {
+    Allowed(&'a Rule),
+    Denied(&'a Rule),
+    /// A rule allows the name, but not this effect.
+    OtherEffect(&'a Rule, EffectName),
+    /// No rule allows it.
+    NoRule,
+    /// One of the gateway's own tools, and whether the role may use it.
+    Own(bool),
+}
+
+impl Roles {
+    /// The role of the callers whose token has this name.
+    pub(crate) fn role(&self, principal: Option<&str>) -> &Role {
+        &self.roles[self.group(principal)]
+    }
+}
+
+impl Access for Roles {
+    fn groups(&self) -> usize {
+        self.roles.len()
+    }
+
+    fn group(&self, principal: Option<&str>) -> usize {
+        let known = principal.and_then(|name| self.principals.get(name));
+        known.copied().unwrap_or(self.default)
+    }
+
+    fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
+        self.roles[group].decide(item).is_allowed()
+    }
+
+    fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
+        let role = &self.roles[group];
+        format!("role {}: {}", role.name, role.decide(item))
+    }
+}
+
+impl Role {
+    pub(crate) fn has(&self, right: Right) -> bool {
+        self.rights.contains(&right)
+    }
+
+    /// True if its callers may use at least one item.
+    fn is_used(&self) -> bool {
+        !self.allow.is_empty()
+    }
+
+    pub(crate) fn decide_tool(&self, tool: &ToolDefinition) -> Decision<'_> {
+        let effect = Some(tool.effect);
+        self.decide(AccessItem::Tool {
+            name: &tool.name,
+            effect,
+        })
+    }
+
+    /// Decides about one item.
+    pub(crate) fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
+        let (spellings, effect) = match item {
+            AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
+                return Decision::Own(self.may_use_own(name));
+            }
+            // A name that is not in the catalog may be in the form `KEY:NAME`.
+            AccessItem::Tool { name, effect: None } => {
+                (vec![name.replacen([':', '.'], "__", 1).into()], None)
+            }
+            AccessItem::Tool {
+                name,
+                effect: Some(effect),
+            } => (vec![name.into()], Some(EffectName::from_effect(effect))),
+            AccessItem::Prompt(name) => (vec![name.into()], Some(EffectName::Reads)),
+            AccessItem::Resource(uri) => (uri_spellings(uri), Some(EffectName::Reads)),
+        };
+        let matches = |rule: &Rule, name: &str| rule.matcher.matches(name);
+        let is_denied = |rule: &&Rule| spellings.iter().any(|name| matches(rule, name));
+        if let Some(rule) = self.deny.iter().find(is_denied) {
+            return Decision::Denied(rule);
+        }
+        // A URI that is spelled in another way has to be allowed in both ways.
+        let named = |rule: &&Rule| spellings.iter().all(|name| matches(rule, name));
+        let mut other = Decision::NoRule;
+        for rule in self.allow.iter().filter(named) {
+            match (&rule.effects, effect) {
+                (Some(effects), Some(effect)) if !effects.contains(&effect) => {
+                    other = Decision::OtherEffect(rule, effect);
+                }
+                _ => return Decision::Allowed(rule),
+            }
+        }
+        other
+    }
+
+    /// The search tools list and call nothing that the role does not allow.
+    fn may_use_own(&self, tool: &str) -> bool {
+        match tool {
+            "gateway_restart" => self.has(Right::Restart),
+            "gateway_status" => self.has(Right::Status),
+            "get_events" => self.is_used() || self.has(Right::AllEvents),
+            _ => self.is_used(),
+        }
+    }
+}
+
+impl Rule {
+    pub(crate) fn new(pattern: String, role: Arc<str>, list: &'static str, line: usize) -> Self {
+        Self {
+            matcher: WildMatch::new(&pattern),
+            pattern,
+            effects: None,
+            role,
+            list,
+            line,
+        }
+    }
+
+    pub(crate) fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
+        self.effects = effects;
+        self
+    }
+}
+
+impl EffectName {
+    fn from_effect(effect: Effect) -> Self {
+        match effect {
+            Effect::ReadOnly => Self::Reads,
+            Effect::Additive => Self::Additive,
+            Effect::Idempotent => Self::Idempotent,
+            Effect::Destructive | Effect::PartlyDestructive => Self::Destructive,
+        }
+    }
+}
+
+impl Decision<'_> {
+    pub(crate) fn is_allowed(self) -> bool {
+        matches!(self, Self::Allowed(_) | Self::Own(true))
+    }
+}
+
+impl fmt::Display for EffectName {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::Reads => "reads",
+            Self::Additive => "additive",
+            Self::Idempotent => "idempotent",
+            Self::Destructive => "destructive",
+        })
+    }
+}
+
+impl fmt::Display for Rule {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self {
+            pattern,
+            role,
+            list,
+            line,
+            ..
+        } = self;
+        write!(f, "line {line}: roles.{role}.{list}: {pattern:?}")
+    }
+}
+
+impl fmt::Display for Decision<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Allowed(rule) => {
+                write!(f, "allowed by {rule}")?;
+                let Some(effects) = &rule.effects else {
+                    return Ok(());
+                };
+                let effects: Vec<String> = effects.iter().map(ToString::to_string).collect();
+                write!(f, ", if its effect is one of: {}", effects.join(", "))
+            }
+            Self::Denied(rule) => write!(f, "denied by {rule}"),
+            Self::OtherEffect(rule, effect) => {
+                write!(f, "denied: {rule} does not allow the effect {effect}")
+            }
+            Self::NoRule => f.write_str("denied: no rule allows it"),
+            Self::Own(true) => f.write_str("allowed: a tool of the gateway"),
+            Self::Own(false) => f.write_str("denied: `own` of the role does not have it"),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests;

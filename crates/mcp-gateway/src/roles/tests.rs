@@ -1,0 +1,117 @@
+use proptest::prelude::*;
+
+use super::*;
+
+fn rule(list: &'static str, pattern: &str) -> Rule {
+    Rule::new(pattern.to_owned(), "r".into(), list, 1)
+}
+
+fn role(allow: &[&str], deny: &[&str]) -> Role {
+    Role {
+        name: "r".to_owned(),
+        allow: allow.iter().map(|pattern| rule("allow", pattern)).collect(),
+        deny: deny.iter().map(|pattern| rule("deny", pattern)).collect(),
+        rights: Vec::new(),
+    }
+}
+
+fn tool(name: &str, effect: Effect) -> AccessItem<'_> {
+    AccessItem::Tool {
+        name,
+        effect: Some(effect),
+    }
+}
+
+#[test]
+fn deny_goes_before_allow_and_effects_limit_their_own_rules() {
+    let mut role = role(
+        &["docker__*", "n8n__run_workflow"],
+        &["*__prune", "docker__get_secret?"],
+    );
+    role.allow[0].effects = Some(vec![EffectName::Reads, EffectName::Additive]);
+    for (name, effect, allowed) in [
+        ("docker__list_containers", Effect::ReadOnly, true),
+        ("docker__create_container", Effect::Additive, true),
+        ("docker__restart_container", Effect::Idempotent, false),
+        ("docker__remove_container", Effect::Destructive, false),
+        ("docker__rename", Effect::PartlyDestructive, false),
+        ("docker__prune", Effect::ReadOnly, false),
+        ("docker__get_secrets", Effect::ReadOnly, false),
+        ("docker__get_secret", Effect::ReadOnly, true),
+        ("n8n__run_workflow", Effect::Destructive, true),
+        ("n8n__run_workflows", Effect::ReadOnly, false),
+        ("Docker__list_containers", Effect::ReadOnly, false),
+    ] {
+        let decision = role.decide(tool(name, effect));
+        assert_eq!(decision.is_allowed(), allowed, "{name}: {decision}");
+    }
+    let missing = |name| AccessItem::Tool { name, effect: None };
+    for (name, allowed) in [
+        ("docker__any", true),
+        ("docker:any", true),
+        ("docker.any", true),
+        ("docker:prune", false),
+        ("files__any", false),
+    ] {
+        assert_eq!(role.decide(missing(name)).is_allowed(), allowed, "{name}");
+    }
+}
+
+#[test]
+fn uri_is_decided_in_every_spelling() {
+    let role = role(&["docker://logs/*"], &["docker://logs/secret*"]);
+    for (uri, allowed) in [
+        ("docker://logs/web", true),
+        ("docker://logs/w%65b", true),
+        ("docker://logs/secret-1", false),
+        ("docker://logs/%73ecret-1", false),
+        ("docker://logs/%2573ecret-1", false),
+        ("docker://logs/%252573ecret-1", false),
+        ("docker://container%73/web", false),
+        ("docker://l%6fgs/web", false),
+        ("docker://logs/%ff", true),
+    ] {
+        let decision = role.decide(AccessItem::Resource(uri));
+        assert_eq!(decision.is_allowed(), allowed, "{uri}: {decision}");
+    }
+}
+
+#[test]
+fn own_tools_need_their_right() {
+    let mut role = role(&["*"], &[]);
+    let may = |role: &Role, name| role.decide(tool(name, Effect::ReadOnly)).is_allowed();
+    for (name, allowed) in [
+        ("gateway_restart", false),
+        ("gateway_status", false),
+        ("get_events", true),
+        ("search_tools", true),
+        ("call_tool", true),
+    ] {
+        assert_eq!(may(&role, name), allowed, "{name}");
+        assert!(!may(&Role::default(), name), "{name}");
+    }
+    role.rights = vec![Right::Restart, Right::Status];
+    assert!(OWN_TOOLS.iter().all(|name| may(&role, name)));
+}
+
+proptest! {
+    /// Whatever the rules are: adding a deny rule allows nothing more, and adding an allow rule denies
+    /// nothing more.
+    #[test]
+    fn rules_only_work_in_their_direction(
+        allow in proptest::collection::vec("[ab*?]{1,4}", 0..4),
+        deny in proptest::collection::vec("[ab*?]{1,4}", 0..4),
+        more in "[ab*?]{1,4}",
+        name in "[ab]{1,4}",
+    ) {
+        let decide = |allow: &[String], deny: &[String]| {
+            let allow: Vec<&str> = allow.iter().map(String::as_str).collect();
+            let deny: Vec<&str> = deny.iter().map(String::as_str).collect();
+            role(&allow, &deny).decide(tool(&name, Effect::ReadOnly)).is_allowed()
+        };
+        let before = decide(&allow, &deny);
+        let with = |list: &[String]| [list, &[more.clone()]].concat();
+        prop_assert!(before || !decide(&allow, &with(&deny)));
+        prop_assert!(!before || decide(&with(&allow), &deny));
+    }
+}

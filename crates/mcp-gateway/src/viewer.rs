@@ -1,0 +1,54 @@
+//! The caller of one of the gateway's own tools, with its role.
+
+use std::sync::Arc;
+
+use mcp_core::server::{AccessItem, OriginalRequest};
+use mcp_core::tool::{Call, ToolDefinition};
+
+use crate::roles::{Decision, Right, Role, Roles};
+
+/// The caller of a tool. Without roles it may see everything.
+pub(crate) struct Viewer {
+    roles: Option<Arc<Roles>>,
+    /// The name of its token.
+    pub(crate) principal: Option<Arc<str>>,
+}
+
+impl Viewer {
+    pub(crate) fn new(roles: Option<Arc<Roles>>, call: &Call) -> Self {
+        let origin = call.extension::<OriginalRequest>();
+        let principal = origin.and_then(|origin| origin.principal.clone());
+        Self { roles, principal }
+    }
+
+    fn role(&self) -> Option<&Role> {
+        let roles = self.roles.as_ref()?;
+        Some(roles.role(self.principal.as_deref()))
+    }
+
+    pub(crate) fn has(&self, right: Right) -> bool {
+        self.role().is_none_or(|role| role.has(right))
+    }
+
+    /// The decision about a tool; `None` without roles.
+    pub(crate) fn decide(&self, tool: &ToolDefinition) -> Option<Decision<'_>> {
+        Some(self.role()?.decide_tool(tool))
+    }
+
+    /// The decision with the role, for the operator.
+    pub(crate) fn explain(&self, decision: Decision<'_>) -> String {
+        let role = self.role().map_or("", |role| &*role.name);
+        format!("role {role}: {decision}")
+    }
+
+    pub(crate) fn allows(&self, tool: &ToolDefinition) -> bool {
+        self.decide(tool).is_none_or(Decision::is_allowed)
+    }
+
+    /// True if it may call a tool of this name that is not in the catalog.
+    pub(crate) fn allows_missing(&self, name: &str) -> bool {
+        let item = AccessItem::Tool { name, effect: None };
+        self.role()
+            .is_none_or(|role| role.decide(item).is_allowed())
+    }
+}
