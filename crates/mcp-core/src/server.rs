@@ -4,7 +4,6 @@ mod access;
 mod audit;
 mod caller;
 mod catalog;
-mod catalog_view;
 mod change_notifier;
 mod change_stream;
 mod completion;

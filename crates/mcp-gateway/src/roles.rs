@@ -1,7 +1,7 @@
-//! Roles: which tools, prompts and resources a caller may list and use, by the name of its token.
+//! Roles: the tools, prompts and resources that a caller may list and use, by the name of its token.
 //!
-//! What a role does not allow does not exist for its callers: the core leaves it out of their lists and answers
-//! requests for it like those for unknown items.
+//! An item that a role does not allow does not exist for its callers: the core leaves it out of their lists and
+//! answers requests for it like those for unknown items.
 
 use std::collections::BTreeMap;
 use std::fmt;

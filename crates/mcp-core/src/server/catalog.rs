@@ -1,13 +1,16 @@
 //! The current items of a server.
 
+mod view;
+
 use std::collections::hash_map::DefaultHasher;
 use std::hash::{Hash as _, Hasher as _};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
+pub(super) use self::view::CatalogView;
+use self::view::View;
 use super::access::Access;
-use super::catalog_view::{CatalogView, View};
 use super::tool_catalog::ToolCatalog;
 use super::{Caller, Server, ServerChange, ServerFeatures, ServerItems, WhyMissing};
 use crate::prompt::PromptKind;
@@ -110,6 +113,15 @@ fn add<K: ItemKind>(own: &mut BoundItems<K>, mut more: BoundItems<K>) {
     own.append(&mut more);
 }
 
+/// Joins two texts by a line end, if neither is empty.
+fn joined(one: &str, other: &str) -> String {
+    let separator = match one.is_empty() || other.is_empty() {
+        true => "",
+        false => "\n",
+    };
+    [one, separator, other].concat()
+}
+
 impl Server {
     /// Lists `more` after the server's own items, in place of what was published before, and
     /// announces the lists that have changed. An item with the name of one of the server's own is
@@ -125,13 +137,11 @@ impl Server {
         add::<PromptKind>(&mut items.prompts, more.prompts);
         items.why_missing = more.why_missing;
         items.access = more.access;
-        let own = std::mem::take(&mut items.instructions);
-        let merged = |more: String| match own.is_empty() || more.is_empty() {
-            true => own.clone() + &more,
-            false => format!("{own}\n{more}"),
-        };
-        items.instructions = merged(more.instructions);
-        items.group_instructions = more.group_instructions.into_iter().map(merged).collect();
+        let groups = more.group_instructions.iter();
+        items.group_instructions = groups
+            .map(|text| joined(&items.instructions, text))
+            .collect();
+        items.instructions = joined(&items.instructions, &more.instructions);
         let catalog = Arc::new(Catalog::new(items));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);

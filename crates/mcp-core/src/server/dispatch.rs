@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditNotes, AuditRecord};
-use super::catalog_view::CatalogView;
+use super::catalog::CatalogView;
 use super::context::Context;
 use super::legacy_client::LegacyClient;
 use super::mcp_method::McpMethod;

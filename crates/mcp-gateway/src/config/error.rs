@@ -53,3 +53,8 @@ impl Problem {
         }
     }
 }
+
+/// Returns the line of a byte, counted from 1.
+pub(super) fn line_at(text: &str, at: usize) -> usize {
+    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}

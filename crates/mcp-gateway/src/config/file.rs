@@ -9,7 +9,7 @@ use serde::Deserialize;
 use toml::de::DeTable;
 
 use super::duration::ConfigDuration;
-use super::error::Problem;
+use super::error::{Problem, line_at};
 use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
@@ -307,11 +307,6 @@ fn line_of(text: &str, field: &[String]) -> Option<usize> {
         table = value.get_ref().as_table();
     }
     at.map(|at| line_at(text, at))
-}
-
-/// Returns the line of a byte, counted from 1.
-pub(super) fn line_at(text: &str, at: usize) -> usize {
-    1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
 }
 
 #[cfg(test)]

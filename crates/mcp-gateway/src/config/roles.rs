@@ -6,8 +6,7 @@ use std::sync::Arc;
 use serde::Deserialize;
 use toml::Spanned;
 
-use super::error::Problem;
-use super::file::line_at;
+use super::error::{Problem, line_at};
 use super::{BackendKey, Config};
 use crate::names::OWN_TOOLS;
 use crate::roles::{EffectName, NO_ROLE, Right, Role, Roles, Rule};

@@ -1,3 +1,5 @@
+//! Tests of the decisions of roles.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -95,7 +97,7 @@ fn own_tools_need_their_right() {
 }
 
 proptest! {
-    /// Whatever the rules are: adding a deny rule allows nothing more, and adding an allow rule denies
+    /// Adding a deny rule allows nothing more, and adding an allow rule denies
     /// nothing more.
     #[test]
     fn rules_only_work_in_their_direction(
@@ -110,7 +112,7 @@ proptest! {
             role(&allow, &deny).decide(tool(&name, Effect::ReadOnly)).is_allowed()
         };
         let before = decide(&allow, &deny);
-        let with = |list: &[String]| [list, &[more.clone()]].concat();
+        let with = |list: &[String]| [list, std::slice::from_ref(&more)].concat();
         prop_assert!(before || !decide(&allow, &with(&deny)));
         prop_assert!(!before || decide(&with(&allow), &deny));
     }

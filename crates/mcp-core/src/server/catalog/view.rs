@@ -2,22 +2,22 @@
 
 use std::sync::{Arc, OnceLock};
 
-use super::Caller;
-use super::access::{Access, AccessItem};
-use super::catalog::Catalog;
-use super::mcp_method::McpMethod;
-use super::tool_catalog::ToolLists;
+use super::Catalog;
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
 use crate::jsonrpc::Json;
 use crate::prompt::{BoundPrompt, PromptDefinition};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
+use crate::server::Caller;
+use crate::server::access::{Access, AccessItem};
+use crate::server::mcp_method::McpMethod;
+use crate::server::tool_catalog::ToolLists;
 use crate::tool::{BoundTool, ToolDefinition, ToolError, ToolKind};
 
 /// The view of one group, with its encoded lists.
 #[derive(Default)]
-pub(super) struct View {
+pub(in crate::server) struct View {
     /// Whether the group may use a tool, in the order of the catalog; `None` if it may use all.
     allowed_tools: Option<Box<[bool]>>,
     tools: ToolLists,
@@ -27,7 +27,7 @@ pub(super) struct View {
 }
 
 impl View {
-    pub(super) fn of_group(
+    pub(in crate::server) fn of_group(
         group: usize,
         access: &dyn Access,
         tools: &BoundItems<ToolKind>,
@@ -55,13 +55,13 @@ impl View {
 }
 
 /// A catalog and the group of one caller.
-pub(super) struct CatalogView {
+pub(in crate::server) struct CatalogView {
     catalog: Arc<Catalog>,
     group: usize,
 }
 
 impl CatalogView {
-    pub(super) fn new(catalog: Arc<Catalog>, caller: &Caller) -> Self {
+    pub(in crate::server) fn new(catalog: Arc<Catalog>, caller: &Caller) -> Self {
         let access = catalog.access.as_ref();
         let group = access.map_or(0, |access| {
             access.group(caller.principal().map(|name| &**name))
@@ -79,14 +79,17 @@ impl CatalogView {
     }
 
     /// The tool with this name or alias.
-    pub(super) fn tool(&self, name: &str) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
+    pub(in crate::server) fn tool(
+        &self,
+        name: &str,
+    ) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
         let at = self.catalog.tools.position(name)?;
         let tool = self.catalog.tools.get(at)?;
         self.view().allows_tool(at).then_some(tool)
     }
 
     /// The arguments of the tool `name` that clients repeat in headers.
-    pub(super) fn header_params(&self, name: &str) -> &[HeaderParam] {
+    pub(in crate::server) fn header_params(&self, name: &str) -> &[HeaderParam] {
         match self.tool(name) {
             Some((tool, _)) => self.catalog.tools.header_params(&tool.name),
             None => &[],
@@ -95,7 +98,7 @@ impl CatalogView {
 
     /// The reason why this caller may not use an item that is there, for the operator. `item` is the name or URI
     /// of a request with this method.
-    pub(super) fn denial(&self, method: McpMethod, item: &str) -> Option<String> {
+    pub(in crate::server) fn denial(&self, method: McpMethod, item: &str) -> Option<String> {
         let access = self.catalog.access.as_ref()?;
         let mut prompts = self.catalog.prompts.iter();
         let item = if method.calls_tool() {
@@ -114,7 +117,7 @@ impl CatalogView {
     }
 
     /// The error of a call to the tool `name`, which is not in the catalog but may be later.
-    pub(super) fn why_missing(&self, name: &str) -> Option<ToolError> {
+    pub(in crate::server) fn why_missing(&self, name: &str) -> Option<ToolError> {
         let item = AccessItem::Tool { name, effect: None };
         self.allows(item).then(|| self.catalog.why_missing(name))?
     }
@@ -128,24 +131,24 @@ impl CatalogView {
     }
 
     /// The names of the listed tools.
-    pub(super) fn tool_names(&self) -> Vec<String> {
+    pub(in crate::server) fn tool_names(&self) -> Vec<String> {
         self.listed_tools().map(|tool| tool.name.clone()).collect()
     }
 
     /// The result of `tools/list`, with the fields of the era.
-    pub(super) fn tool_list(&self, era: Era) -> &Json {
+    pub(in crate::server) fn tool_list(&self, era: Era) -> &Json {
         let has_tasks = self.catalog.tools.has_tasks;
         self.view().tools.list(era, has_tasks, self.listed_tools())
     }
 
     /// The result of `mcp.listTools`: an array.
-    pub(super) fn seed_001_list(&self) -> &Json {
+    pub(in crate::server) fn seed_001_list(&self) -> &Json {
         self.view().tools.seed_001(self.listed_tools())
     }
 
     /// All resources and templates if this URI may be used, else none. Which of them has it is for the caller
     /// to find out.
-    pub(super) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
+    pub(in crate::server) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
         static NONE: BoundItems<ResourceKind> = Vec::new();
         match self.allows(AccessItem::Resource(uri)) {
             true => &self.catalog.resources,
@@ -154,13 +157,13 @@ impl CatalogView {
     }
 
     /// The result of `resources/list`.
-    pub(super) fn resource_list(&self) -> &Json {
+    pub(in crate::server) fn resource_list(&self) -> &Json {
         let encode = || self.encode_resources("resources", false);
         self.view().resources.get_or_init(encode)
     }
 
     /// The result of `resources/templates/list`.
-    pub(super) fn template_list(&self) -> &Json {
+    pub(in crate::server) fn template_list(&self) -> &Json {
         let encode = || self.encode_resources("resourceTemplates", true);
         self.view().templates.get_or_init(encode)
     }
@@ -174,14 +177,17 @@ impl CatalogView {
     }
 
     /// The prompt with this name.
-    pub(super) fn prompt(&self, name: &str) -> Option<&(PromptDefinition, Arc<dyn BoundPrompt>)> {
+    pub(in crate::server) fn prompt(
+        &self,
+        name: &str,
+    ) -> Option<&(PromptDefinition, Arc<dyn BoundPrompt>)> {
         let mut prompts = self.catalog.prompts.iter();
         let found = prompts.find(|(prompt, _)| prompt.name == name)?;
         self.allows(AccessItem::Prompt(name)).then_some(found)
     }
 
     /// The result of `prompts/list`.
-    pub(super) fn prompt_list(&self) -> &Json {
+    pub(in crate::server) fn prompt_list(&self) -> &Json {
         self.view().prompts.get_or_init(|| {
             let prompts = self.catalog.prompts.iter().map(|(prompt, _)| prompt);
             let listed = prompts.filter(|prompt| self.allows(AccessItem::Prompt(&prompt.name)));
@@ -190,7 +196,7 @@ impl CatalogView {
     }
 
     /// Instructions for the model; empty for none.
-    pub(super) fn instructions(&self) -> &str {
+    pub(in crate::server) fn instructions(&self) -> &str {
         let groups = &self.catalog.instructions;
         let own = groups.get(self.group).or(groups.first());
         own.map_or("", String::as_str)

@@ -1,0 +1,138 @@
+//! Tests of the tables of roles.
+
+use super::{error, toml};
+use crate::config::roles;
+
+const ROLES: &str = r#"
+    [backends.docker]
+    command = ["d"]
+    [backends.n8n]
+    command = ["n"]
+
+    [roles.reader]
+    allow = [
+        "docker__*",
+        "n8n__get_*",
+    ]
+    effects = ["reads"]
+    [roles.oncall]
+    inherits = ["reader"]
+    allow = ["docker__restart_container"]
+    deny = ["*__prune"]
+    own = ["events:all", "gateway_restart"]
+
+    [principals]
+    alice = "oncall"
+    bob = "none"
+    default = "reader"
+"#;
+
+#[test]
+fn roles_inherit_rules_with_their_effects_and_lines() {
+    use mcp_core::server::AccessItem;
+    use mcp_core::tool::Effect;
+
+    let roles = toml(ROLES).roles.unwrap();
+    let decide = |principal: Option<&str>, name, effect| {
+        let effect = Some(effect);
+        let item = AccessItem::Tool { name, effect };
+        roles.role(principal).decide(item).to_string()
+    };
+    let read = |principal, name| decide(Some(principal), name, Effect::ReadOnly);
+    assert_eq!(
+        read("alice", "docker__list_containers"),
+        "allowed by line 9: roles.reader.allow: \"docker__*\", if its effect is one of: reads"
+    );
+    assert_eq!(
+        decide(
+            Some("alice"),
+            "docker__restart_container",
+            Effect::Idempotent
+        ),
+        "allowed by line 15: roles.oncall.allow: \"docker__restart_container\""
+    );
+    assert_eq!(
+        decide(Some("alice"), "docker__kill_container", Effect::Destructive),
+        "denied: line 9: roles.reader.allow: \"docker__*\" does not allow the effect destructive"
+    );
+    assert_eq!(
+        read("alice", "docker__prune"),
+        "denied by line 16: roles.oncall.deny: \"*__prune\""
+    );
+    for principal in [None, Some("carol"), Some("default")] {
+        assert_eq!(roles.role(principal).name, "reader", "{principal:?}");
+    }
+    assert_eq!(
+        read("bob", "docker__list_containers"),
+        "denied: no rule allows it"
+    );
+    assert_eq!(toml("").roles, None);
+}
+
+#[test]
+fn faults_of_roles_name_their_line_and_the_nearest_name() {
+    let backends = "[backends.docker]\ncommand = [\"d\"]\n";
+    for (text, expected) in [
+        (
+            "[roles.a]\nalow = []",
+            "gateway.toml:4: roles.a.alow: unknown field",
+        ),
+        (
+            "[roles.a]\neffects = []\nallow = [\"docker__*\"]",
+            "gateway.toml:4: roles.a.effects: must name at least one",
+        ),
+        (
+            "[roles.a]\neffects = [\"read\"]",
+            "unknown variant `read`, expected one of `reads`",
+        ),
+        ("[roles.a]\nown = [\"events\"]", "unknown variant `events`"),
+        (
+            "[roles.a]\ninherits = [\"b\"]\n[roles.b]\ninherits = [\"a\"]",
+            "inherits from itself",
+        ),
+        (
+            "[roles.reader]\n[roles.a]\ninherits = [\"raeder\"]",
+            "did you mean \"reader\"?",
+        ),
+        (
+            "[roles.reader]\n[principals]\nx = \"writer\"",
+            "gateway.toml:5: principals.x: there is no role \"writer\"; there are: reader, none",
+        ),
+        ("[principals]\nx = \"none\"", "needs a role"),
+        ("[roles.none]", "is a reserved name"),
+        (
+            "[roles.a]\nallow = [\"docker__x\"]\ndeny = [\"docker__x\"]",
+            "\"docker__x\" is in `deny` too",
+        ),
+    ] {
+        let found = error(&format!("{backends}{text}"));
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+    let fault = |text: &str| {
+        let config = toml(&format!("{backends}{text}"));
+        let (line, problem) = roles::check_backends(config.roles.as_ref().unwrap(), &config)
+            .err()
+            .unwrap();
+        format!("{line}: {}", problem.text)
+    };
+    for (text, expected) in [
+        (
+            "[roles.a]\nallow = [\n\"docker__*\",\n\"dokcer__*\"]",
+            "6: \"dokcer__*\" matches nothing: names begin with that of a backend and `__`; did you mean \"docker\"?",
+        ),
+        (
+            "[roles.a]\ndeny = [\"prune\"]",
+            "4: \"prune\" matches nothing",
+        ),
+        (
+            "[roles.a]\nallow = [\"gateway_status\"]",
+            "4: names a tool of the gateway, which `own` allows",
+        ),
+    ] {
+        let found = fault(text);
+        assert!(found.starts_with(expected), "{text}: {found}");
+    }
+    let fine = "[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";
+    let config = toml(&format!("{backends}{fine}"));
+    assert!(roles::check_backends(config.roles.as_ref().unwrap(), &config).is_ok());
+}
