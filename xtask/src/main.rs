@@ -16,6 +16,7 @@ mod install;
 mod instance;
 mod layout;
 mod mutants;
+mod openhands_versions;
 mod parallel;
 mod process;
 mod reaper;
@@ -43,7 +44,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 12] = [
+const COMMANDS: [Command; 13] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -56,6 +57,11 @@ const COMMANDS: [Command; 12] = [
         "n8n-verdicts",
         &["seed", "templates", "mutations"],
         verdicts::run,
+    ),
+    (
+        "openhands-versions",
+        &[args::WORDS],
+        openhands_versions::run,
     ),
     ("images", &["release", "check"], images::run),
     ("mutants", &[args::WORDS], mutants::run),

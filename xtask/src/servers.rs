@@ -15,8 +15,7 @@ use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::process::{Process, Program};
 use crate::secrets;
-use crate::services::openhands::{self, OpenHands};
-use crate::services::{Environment, Service, docker, n8n};
+use crate::services::{Environment, Service, docker, n8n, openhands};
 
 /// The time after a start in which a server must answer.
 const START_TIMEOUT: Duration = Duration::from_secs(5);
@@ -60,7 +59,7 @@ pub(crate) static SERVERS: [Server; 3] = [
         name: "openhands",
         program: "openhands-mcp-server",
         port: 3457,
-        service: &OpenHands,
+        service: &openhands::CURRENT,
         default_address: "http://127.0.0.1:8000",
         answers: openhands::answers,
         misleading: &["OPENHANDS_API_KEY", "OPENHANDS_AGENT_PROFILE"],

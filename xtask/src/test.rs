@@ -21,7 +21,7 @@ use crate::images;
 use crate::layout::Layout;
 use crate::process::Program;
 use crate::services::postgres::Postgres;
-use crate::services::{Environment, n8n};
+use crate::services::{Environment, n8n, openhands};
 
 use real_services::RealServices;
 
@@ -33,6 +33,9 @@ const SERVERS: &str = "test --package tests --no-fail-fast --";
 /// The same with an n8n of the oldest version that the server supports. The README's calls name the
 /// example by an id, and n8n 1 takes no ids.
 const OLDER_N8N: &str = "test --package tests --no-fail-fast -- n8n::real --skip readme";
+
+/// The same with the agent server that `openhands-ai` brings: what its version decides.
+const OLDER_OPENHANDS: &str = "test --package tests --no-fail-fast -- openhands::";
 
 /// The event log of the gateway in a real PostgreSQL, which is linked by a feature only.
 const SHARED_EVENTS: &str = "test --package mcp-gateway --features postgres --lib --no-fail-fast -- \
@@ -68,6 +71,11 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         run.servers(&real, &others)?;
         if is_full {
             run.extra_stage("n8n-1", OLDER_N8N, real.environment_of(&n8n::OLDER))?;
+            run.extra_stage(
+                "openhands-app",
+                OLDER_OPENHANDS,
+                real.environment_of(&openhands::OF_APP),
+            )?;
             run.step("compose", || images::check::run_linked(layout))?;
             run.extra_stage("postgres", SHARED_EVENTS, real.environment_of(&Postgres))?;
             run.add("conformance", conformance::run(layout))?;

@@ -11,9 +11,8 @@ use crate::parallel;
 use crate::process::Process;
 use crate::secrets;
 use crate::services::docker::{DOCKER, DOCKER_26, PODMAN, install_test_programs};
-use crate::services::openhands::OpenHands;
 use crate::services::postgres::Postgres;
-use crate::services::{Environment, Service, n8n};
+use crate::services::{Environment, Service, n8n, openhands};
 
 /// The tests that need a service, and the consequence of its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -26,11 +25,12 @@ enum Role {
     OwnStage,
 }
 
-static SERVICES: [(&dyn Service, Role); 7] = [
+static SERVICES: [(&dyn Service, Role); 8] = [
     (&n8n::CURRENT, Role::Main),
-    (&OpenHands, Role::Main),
+    (&openhands::CURRENT, Role::Main),
     (&DOCKER, Role::Main),
     (&n8n::OLDER, Role::OwnStage),
+    (&openhands::OF_APP, Role::OwnStage),
     (&DOCKER_26, Role::Additional),
     (&PODMAN, Role::Additional),
     (&Postgres, Role::OwnStage),

@@ -130,7 +130,9 @@ async fn create_new(
         &service.git_hosts,
     );
     let workspace = workspace.await?;
-    let plugin = install_plugin(server, &places.shared_root, &service.mcp_servers).await?;
+    let mcp_servers = &service.mcp_servers;
+    let dead = dead_servers(server, mcp_servers).await;
+    let plugin = install_plugin(server, &places.shared_root, mcp_servers, &dead).await?;
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
     if let Some(repository) = &spec.workspace.repository {
@@ -138,7 +140,7 @@ async fn create_new(
     }
     tags.set_budget(&budget);
     tags.set_verify(spec.verify.as_deref());
-    tags.set_dead_servers(&dead_servers(server, &service.mcp_servers).await);
+    tags.set_dead_servers(&dead);
     let (server, scheduler) = (server.clone(), Arc::clone(&service.scheduler));
     // The start goes on if the caller's time is over: half of it would be a task without a prompt.
     let start = tokio::spawn(async move {

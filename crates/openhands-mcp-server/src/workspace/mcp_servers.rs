@@ -47,8 +47,9 @@ pub(crate) fn parse_options(
     servers.collect()
 }
 
-/// Uploads the plugin with the MCP servers of a task to a directory below `root`. Returns `None` if
-/// no servers are configured.
+/// Uploads the plugin with the MCP servers of a task to a directory below `root`, without those that are
+/// `dead`: up to 1.34 at least, an agent server cannot start a task that has one. Returns `None` if there
+/// are no others.
 ///
 /// # Errors
 /// A token cannot be read, or the agent server does not take the file.
@@ -56,11 +57,14 @@ pub(crate) async fn install_plugin(
     server: &AgentServer,
     root: &str,
     mcp_servers: &[McpServer],
+    dead: &[&str],
 ) -> Result<Option<Plugin>, ToolError> {
-    if mcp_servers.is_empty() {
+    let is_alive = |server: &&McpServer| !dead.contains(&server.name.as_str());
+    let alive: Vec<&McpServer> = mcp_servers.iter().filter(is_alive).collect();
+    if alive.is_empty() {
         return Ok(None);
     }
-    let (file, secrets) = plugin_file(mcp_servers)?;
+    let (file, secrets) = plugin_file(&alive)?;
     // The id depends on the content: after a change of the servers, waiting tasks keep their plugin.
     let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, file.as_bytes()).simple();
     let directory = format!("{root}/{PLUGIN_DIRECTORY}/{id}");
@@ -89,7 +93,7 @@ pub(crate) async fn dead_servers<'a>(
 }
 
 /// The content of the plugin's file, and the secrets that it refers to.
-fn plugin_file(servers: &[McpServer]) -> Result<(String, Map<String, Value>), ToolError> {
+fn plugin_file(servers: &[&McpServer]) -> Result<(String, Map<String, Value>), ToolError> {
     let (mut described, mut secrets) = (Map::new(), Map::new());
     for McpServer { name, url, token } in servers {
         let mut server = json!({"type": "http", "url": url.as_str()});
@@ -122,6 +126,7 @@ mod tests {
     fn tokens_are_secrets_and_not_in_the_file() {
         let servers = texts(&["n8n=http://127.0.0.1:3456/mcp", " my-docker=https://d/mcp "]);
         let servers = parse_options(&servers, &texts(&["my-docker=tok"]), &[]).unwrap();
+        let servers: Vec<&McpServer> = servers.iter().collect();
         let (file, secrets) = plugin_file(&servers).unwrap();
         assert_eq!(
             serde_json::from_str::<Value>(&file).unwrap(),

@@ -109,7 +109,7 @@ async fn upload(
         let name = name.as_str();
         let path = format!("{directory}/{name}");
         let uploaded = server.upload(&path, content.0.clone());
-        uploaded.await.map_err(|failure| match failure.is_bad_request() {
+        uploaded.await.map_err(|failure| match failure.is_name_taken() {
             true => ToolError::conflict(format!(
                 "context: {name} cannot be written: it is a directory in the workspace, or a part \
                  of its path is a file. Give it another name."
