@@ -205,6 +205,11 @@ impl AgentServer {
         }
     }
 
+    /// Returns true if tasks start although an MCP server of theirs is down.
+    pub async fn ignores_dead_servers(&self) -> ApiResult<bool> {
+        Ok(self.known_version().await?.ignores_dead_servers())
+    }
+
     /// The value of the `kind` parameter for events of `kind`.
     pub(crate) async fn kind_filter(&self, kind: &str) -> ApiResult<String> {
         Ok(self.known_version().await?.kind_filter(kind))

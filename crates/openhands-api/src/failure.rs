@@ -181,12 +181,13 @@ impl ApiFailure {
 
     /// Returns true if a file cannot be written because of a directory or file of its name or of a part
     /// of its path. Up to 1.34 at least, that is a 500 with the error of the system.
-    pub(crate) fn is_name_taken(&self) -> bool {
+    pub fn is_name_taken(&self) -> bool {
         let Self::Http(failure) = self else {
             return false;
         };
-        let reason = failure.refusal().and_then(detail);
-        let reason = reason.as_ref().and_then(Value::as_str).unwrap_or_default();
+        let reason = failure.refusal().and_then(ErrorResponse::json::<Value>);
+        let reason = reason.as_ref().and_then(|body| body["exception"].as_str());
+        let reason = reason.unwrap_or_default();
         // EEXIST, ENOTDIR and EISDIR have these numbers on all systems.
         let is_error = |number| reason.contains(&format!("[Errno {number}]"));
         self.is_bad_request() || [17, 20, 21].into_iter().any(is_error)

@@ -5,9 +5,10 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::event_kind;
 
-/// The oldest and the newest version that this server is tested with, without their last part.
-const OLDEST_TESTED: (u32, u32) = (1, 30);
-const NEWEST_TESTED: (u32, u32) = (1, 58);
+/// The oldest and the newest version that this server is tested with. Older ones start an agent of an
+/// agent profile without any tools.
+const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
+const NEWEST_TESTED: [u32; 2] = [1, 58];
 
 /// The module of each kind of event. It is the same in all tested versions.
 const MODULES: [(&str, &[&str]); 5] = [
@@ -34,23 +35,34 @@ impl ServerVersion {
         Self(reported)
     }
 
-    /// Its first two numbers.
-    fn release(&self) -> Option<(u32, u32)> {
-        let mut parts = self.0.as_ref()?.split('.').map(str::parse);
-        Some((parts.next()?.ok()?, parts.next()?.ok()?))
+    /// Its three numbers.
+    fn release(&self) -> Option<[u32; 3]> {
+        let mut parts = self.0.as_ref()?.splitn(3, '.');
+        let mut number = || parts.next()?.parse().ok();
+        let (major, minor) = (number()?, number()?);
+        // The last may have a suffix.
+        Some([major, minor, number().unwrap_or(0)])
     }
 
     /// Says that this version is not tested; `None` if it is.
-    pub fn warning(&self) -> Option<String> {
-        let tested = |release| (OLDEST_TESTED..=NEWEST_TESTED).contains(&release);
-        if self.release().is_some_and(tested) {
+    pub(crate) fn warning(&self) -> Option<String> {
+        let is_tested =
+            |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
+        if self.release().is_some_and(is_tested) {
             return None;
         }
-        let ((major, oldest), (_, newest)) = (OLDEST_TESTED, NEWEST_TESTED);
+        let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
         Some(format!(
-            "The agent server has {self}; this server is tested with {major}.{oldest} to \
+            "The agent server has {self}; this server is tested with {major}.{minor}.{patch} to \
              {major}.{newest}."
         ))
+    }
+
+    /// Returns true if tasks start although an MCP server of theirs is down: not up to 1.34 at least, but in
+    /// 1.58.
+    pub(crate) fn ignores_dead_servers(&self) -> bool {
+        let is_newest = |release: [u32; 3]| release[..2] >= NEWEST_TESTED[..];
+        self.release().is_some_and(is_newest)
     }
 
     /// The name by which this version filters events of `kind`. Up to 1.46 at least it compares the
@@ -58,7 +70,7 @@ impl ServerVersion {
     pub(crate) fn kind_filter(&self, kind: &str) -> String {
         let is_newer = self
             .release()
-            .is_some_and(|release| release > NEWEST_TESTED);
+            .is_some_and(|release| release[..2] > NEWEST_TESTED[..]);
         let module = MODULES.iter().find(|(_, kinds)| kinds.contains(&kind));
         match module {
             Some((module, _)) if !is_newer => format!("openhands.sdk.event.{module}.{kind}"),
@@ -107,9 +119,10 @@ mod tests {
         let version = |text: &str| ServerVersion(Some(text.into()));
         let full = "openhands.sdk.event.user_action.PauseEvent";
         for (text, name, is_tested) in [
-            ("1.30.0", full, true),
+            ("1.31.2", full, true),
+            ("1.31.1", full, false),
+            ("1.30.0", full, false),
             ("1.58.3", full, true),
-            ("1.29.0", full, false),
             ("1.59.0", "PauseEvent", false),
             ("2.0.0", "PauseEvent", false),
             ("unknown", full, false),
@@ -117,8 +130,10 @@ mod tests {
             assert_eq!(version(text).kind_filter("PauseEvent"), name, "{text}");
             assert_eq!(version(text).warning().is_none(), is_tested, "{text}");
         }
+        assert!(version("1.58.2").ignores_dead_servers());
+        assert!(!version("1.34.0").ignores_dead_servers());
         let newer = version("1.59.0").warning().unwrap();
-        assert!(newer.contains("version 1.59.0; this server is tested with 1.30 to 1.58"));
+        assert!(newer.contains("version 1.59.0; this server is tested with 1.31.2 to 1.58"));
         assert!(ServerVersion(None).warning().unwrap().contains("unknown"));
     }
 }

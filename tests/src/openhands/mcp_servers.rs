@@ -42,9 +42,18 @@ fn body(request: &Request) -> Value {
     serde_json::from_slice(&request.body).unwrap_or_default()
 }
 
+/// The name that the agent server gives to a tool of an MCP server: that of a single server has no prefix,
+/// and an older agent server gets only servers that answer.
+fn offered<'a>(request: &'a Value, tool: &'a str) -> &'a str {
+    let tools = request["tools"].as_array().into_iter().flatten();
+    let mut names = tools.filter_map(|offered| offered["function"]["name"].as_str());
+    names.find(|name| tool.ends_with(name)).unwrap_or(tool)
+}
+
 /// The model's reply to a request.
 fn answer(request: &Request, tool: &str, arguments: &Value) -> Response {
     let request = body(request);
+    let tool = offered(&request, tool);
     let messages = request["messages"].as_array().cloned().unwrap_or_default();
     let called = messages.iter().rfind(|message| message["role"] == "tool");
     let function = match called {
@@ -110,7 +119,7 @@ async fn task_calls_a_server_with_a_token() {
         json!({"task_id": run["task_id"]}),
     )
     .await;
-    assert_contains(&events.to_string(), r#"others_list_tasks {\"limit\":1}"#);
+    assert_contains(&events.to_string(), r#"list_tasks {\"limit\":1}"#);
     // The token is neither in the conversation nor in the requests to the model.
     let seen = conversation(&real, &run["task_id"]).await;
     assert_lacks(&seen.to_string(), &token);

@@ -115,11 +115,14 @@ impl RealServices {
             writeln!(script, "export {name}='{}'", value.display())?;
         }
         secrets::write(&file, &script)?;
-        if let Some(older) = self.environment_of(&n8n::OLDER) {
-            for (name, value) in older {
+        let others = self.running.iter();
+        for other in others.filter(|other| other.role == Role::OwnStage) {
+            let mut script = script.clone();
+            for (name, value) in &other.environment {
                 writeln!(script, "export {name}='{}'", value.display())?;
             }
-            secrets::write(&layout.backends().join("test/env-n8n-1"), &script)?;
+            let file = format!("test/env-{}", other.name);
+            secrets::write(&layout.backends().join(file), &script)?;
         }
         let file = layout.shown(&file);
         print_line!("\nthe services stay up until Ctrl-C; in another terminal:");

@@ -47,9 +47,8 @@ pub(crate) fn parse_options(
     servers.collect()
 }
 
-/// Uploads the plugin with the MCP servers of a task to a directory below `root`, without those that are
-/// `dead`: up to 1.34 at least, an agent server cannot start a task that has one. Returns `None` if there
-/// are no others.
+/// Uploads the plugin with the MCP servers of a task to a directory below `root`, without the `dead` ones if
+/// the agent server could not start the task with them. Returns `None` if there are no others.
 ///
 /// # Errors
 /// A token cannot be read, or the agent server does not take the file.
@@ -59,12 +58,14 @@ pub(crate) async fn install_plugin(
     mcp_servers: &[McpServer],
     dead: &[&str],
 ) -> Result<Option<Plugin>, ToolError> {
-    let is_alive = |server: &&McpServer| !dead.contains(&server.name.as_str());
-    let alive: Vec<&McpServer> = mcp_servers.iter().filter(is_alive).collect();
-    if alive.is_empty() {
+    let mut given: Vec<&McpServer> = mcp_servers.iter().collect();
+    if !dead.is_empty() && !server.ignores_dead_servers().await? {
+        given.retain(|server| !dead.contains(&server.name.as_str()));
+    }
+    if given.is_empty() {
         return Ok(None);
     }
-    let (file, secrets) = plugin_file(&alive)?;
+    let (file, secrets) = plugin_file(&given)?;
     // The id depends on the content: after a change of the servers, waiting tasks keep their plugin.
     let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, file.as_bytes()).simple();
     let directory = format!("{root}/{PLUGIN_DIRECTORY}/{id}");
