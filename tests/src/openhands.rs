@@ -23,6 +23,7 @@ macro_rules! assert_error {
 }
 
 mod aliases;
+mod app_server;
 mod budgets;
 mod cancellation;
 mod changes;

@@ -44,7 +44,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 13] = [
+const COMMANDS: [Command; 14] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -63,6 +63,9 @@ const COMMANDS: [Command; 13] = [
         &[args::WORDS],
         openhands_versions::run,
     ),
+    ("openhands-app", &[], |layout, _| {
+        openhands_versions::run_app(layout)
+    }),
     ("images", &["release", "check"], images::run),
     ("mutants", &[args::WORDS], mutants::run),
     ("scripted-llm", &["port"], |layout, options| {

@@ -1,4 +1,5 @@
-//! `cargo xtask openhands-versions`: the tests of the OpenHands server on agent servers of several versions.
+//! `cargo xtask openhands-versions`: the tests of the OpenHands server on agent servers of several
+//! versions. `cargo xtask openhands-app`: those on the V1 app server.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -17,9 +18,10 @@ use crate::layout::Layout;
 use crate::process::Program;
 use crate::services::Service;
 use crate::services::openhands::{OLDEST, OpenHands};
+use crate::services::openhands_app::OpenHandsApp;
 
 /// The names of skipped tests are in the output of tests that passed.
-const TESTS: &str = "test --package tests --no-fail-fast -- openhands:: --show-output";
+const TESTS: &str = "test --package tests --no-fail-fast -- --show-output";
 
 /// Runs the tests on the versions in the command line: by default the oldest that is supported, the one
 /// that the newest `openhands-ai` of PyPI brings, and the newest of PyPI.
@@ -44,7 +46,9 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     let mut is_good = true;
     for version in &versions {
         let started = Instant::now();
-        let outcome = test(layout, version).with_context(|| format!("OpenHands {version}"))?;
+        let service = OpenHands::new(version);
+        let outcome = test(layout, &service, version, "openhands::");
+        let outcome = outcome.with_context(|| format!("OpenHands {version}"))?;
         let TestCounts { passed, failed, .. } = outcome.counts;
         let skipped = outcome.skipped.len();
         is_good &= failed == 0 && passed > 0;
@@ -65,6 +69,20 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         print_line!("{line}");
     }
     Ok(cargo::exit_code(is_good))
+}
+
+/// Runs the tests of tasks in sandboxes on the V1 app server.
+pub(crate) fn run_app(layout: &Layout) -> anyhow::Result<ExitCode> {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
+        return Ok(ExitCode::FAILURE);
+    }
+    let outcome = test(layout, &OpenHandsApp, "app", "openhands::app_server")?;
+    print_line!("\n{}", outcome.counts);
+    for test in &outcome.failed {
+        print_line!("failed {test}");
+    }
+    let is_good = outcome.counts.failed == 0 && outcome.counts.passed > 0;
+    Ok(cargo::exit_code(is_good && outcome.skipped.is_empty()))
 }
 
 /// The newest versions on PyPI.
@@ -130,8 +148,13 @@ struct Outcome {
     skipped: BTreeSet<String>,
 }
 
-fn test(layout: &Layout, version: &str) -> anyhow::Result<Outcome> {
-    let service = OpenHands::new(version);
+/// Runs the tests of one module on a service that is started for them.
+fn test(
+    layout: &Layout,
+    service: &dyn Service,
+    version: &str,
+    module: &str,
+) -> anyhow::Result<Outcome> {
     if let Some(obstacle) = service.obstacle(layout) {
         bail!(obstacle);
     }
@@ -143,6 +166,7 @@ fn test(layout: &Layout, version: &str) -> anyhow::Result<Outcome> {
     let heartbeat = Heartbeat::start("openhands", format!("testing with {version}"));
     Program::new("cargo")?
         .words(TESTS)
+        .args([module])
         .envs([("CARGO_TERM_COLOR", "never")])
         .envs([("MCP_TEST_BIN_DIR", layout.binaries(false))])
         .envs(service.test_environment(layout, &instance))

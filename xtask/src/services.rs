@@ -3,6 +3,7 @@
 pub(crate) mod docker;
 pub(crate) mod n8n;
 pub(crate) mod openhands;
+pub(crate) mod openhands_app;
 pub(crate) mod postgres;
 
 use std::ffi::OsString;

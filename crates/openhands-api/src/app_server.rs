@@ -10,13 +10,14 @@ use uuid::Uuid;
 
 use crate::agent_server::{AgentServer, Page, Request};
 use crate::conversations::{Execution, Metrics, message};
+use crate::events::EventMessage;
 use crate::failure::{ApiResult, RequestTarget};
 use crate::task_id::TaskId;
 
 /// A start is answered at once, a deletion once the agent server has done it.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(15);
 /// Newest starts that are searched; each comes with its whole first message.
-const START_SEARCH_LIMIT: &str = "20";
+const START_SEARCH_LIMIT: u32 = 20;
 
 /// A client of the app server.
 #[derive(Clone)]
@@ -73,15 +74,46 @@ pub enum SandboxStatus {
 
 /// The start of a conversation (`AppConversationStartTask`).
 #[derive(Deserialize)]
-pub(crate) struct ConversationStart {
+pub struct ConversationStart {
     pub(crate) id: Uuid,
     pub(crate) status: StartStatus,
+    /// The reason of a failure.
+    pub(crate) detail: Option<String>,
+    /// `None` until it is known.
+    pub(crate) sandbox_id: Option<String>,
+    /// RFC 3339, UTC.
+    #[serde(default)]
+    pub created_at: String,
     request: StartRequest,
 }
 
 #[derive(Deserialize)]
 struct StartRequest {
     conversation_id: Option<TaskId>,
+    initial_message: Option<EventMessage>,
+}
+
+impl ConversationStart {
+    /// The conversation that it starts, if the request has named one.
+    pub fn task(&self) -> Option<TaskId> {
+        self.request.conversation_id
+    }
+
+    /// The prompt of the task.
+    pub fn prompt(&self) -> Option<&str> {
+        let first = self.request.initial_message.as_ref()?.content.first()?;
+        Some(&first.text)
+    }
+
+    /// Returns true if it goes on.
+    pub fn is_in_progress(&self) -> bool {
+        self.status == StartStatus::InProgress
+    }
+
+    /// Returns true if it has failed.
+    pub fn has_failed(&self) -> bool {
+        self.status == StartStatus::Error
+    }
 }
 
 /// `AppConversationStartTaskStatus`, without its intermediate steps.
@@ -183,15 +215,30 @@ impl AppServer {
 
     /// The newest start of the conversation, if it is recent. Until a start has ended, the app server
     /// cannot find it by its conversation.
-    pub(crate) async fn recent_start(&self, id: TaskId) -> ApiResult<Option<ConversationStart>> {
-        let query = [
-            ("limit", START_SEARCH_LIMIT),
-            ("sort_order", "CREATED_AT_DESC"),
-        ];
+    pub async fn recent_start(&self, id: TaskId) -> ApiResult<Option<ConversationStart>> {
+        let mut starts = self.starts(START_SEARCH_LIMIT).await?.into_iter();
+        Ok(starts.find(|start| start.task() == Some(id)))
+    }
+
+    /// The newest starts, at most 100. Each comes with its whole first message.
+    pub async fn starts(&self, limit: u32) -> ApiResult<Vec<ConversationStart>> {
+        let limit = limit.to_string();
+        let query = [("limit", &*limit), ("sort_order", "CREATED_AT_DESC")];
         let request = self.get(&["app-conversations", "start-tasks", "search"]);
         let page: Page<ConversationStart> = request.query(&query).send().await?;
-        let mut starts = page.items.into_iter();
-        Ok(starts.find(|start| start.request.conversation_id == Some(id)))
+        Ok(page.items)
+    }
+
+    /// Deletes a sandbox. Returns false if it does not exist (yet).
+    pub(crate) async fn delete_sandbox(&self, sandbox: &str) -> ApiResult<bool> {
+        let request = self.request(Method::DELETE, &["sandboxes", sandbox]);
+        // 1.11 names the parameter of the path otherwise, and so reads the id from the query.
+        let request = request.query(&[("sandbox_id", sandbox)]);
+        match request.timeout(CHANGE_TIMEOUT).run().await {
+            Ok(()) => Ok(true),
+            Err(failure) if failure.is_not_found() => Ok(false),
+            Err(failure) => Err(failure),
+        }
     }
 
     /// Resumes a paused sandbox.

@@ -6,6 +6,8 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
 use serde_json::Value;
 use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, StatusCode};
+use upstream::redact::redacted;
+use upstream::text::one_line;
 
 use crate::task_id::TaskId;
 
@@ -53,6 +55,9 @@ pub(crate) const WORDING: FailureTexts = FailureTexts {
     reason: hint,
 };
 
+/// Characters of the reason for a failed start.
+const MAX_REASON_CHARS: usize = 300;
+
 /// The result of a call to the agent server or the app server.
 pub type ApiResult<T> = Result<T, ApiFailure>;
 
@@ -69,6 +74,8 @@ pub enum ApiFailure {
     SandboxesOnly,
     /// The agent server of the task does not run.
     SandboxDown(TaskId, SandboxProblem),
+    /// The app server could not start the task; its reason.
+    NotStarted(TaskId, Option<String>),
     /// No response came while the caller waited.
     NoAnswer,
     /// The server at this address has no WebSocket for events.
@@ -99,6 +106,8 @@ pub enum SandboxProblem {
     Gone,
     /// The sandbox, or the conversation in it, could not be started.
     NotStarted,
+    /// The task was cancelled before it had started.
+    Cancelled,
 }
 
 impl From<HttpFailure> for ApiFailure {
@@ -151,6 +160,19 @@ impl ApiFailure {
     pub fn sandbox_problem(&self) -> Option<SandboxProblem> {
         match self {
             Self::SandboxDown(_, sandbox) => Some(*sandbox),
+            Self::NotStarted(..) => Some(SandboxProblem::NotStarted),
+            _ => None,
+        }
+    }
+
+    /// The app server's reason why it could not start the task, with secrets redacted.
+    pub fn start_reason(&self) -> Option<String> {
+        match self {
+            Self::NotStarted(_, reason) => {
+                let reason = reason.as_deref()?.trim().trim_end_matches('.');
+                let reason = one_line(&redacted(reason), MAX_REASON_CHARS);
+                Some(reason).filter(|reason| !reason.is_empty())
+            }
             _ => None,
         }
     }
@@ -231,6 +253,7 @@ impl ApiFailure {
 
 impl From<ApiFailure> for ToolError {
     fn from(failure: ApiFailure) -> Self {
+        let reason = failure.start_reason();
         match failure {
             ApiFailure::Http(failure) => failure.into(),
             ApiFailure::Key(cause) => Self::unauthorized(NO_KEY).caused_by(cause),
@@ -258,21 +281,26 @@ impl From<ApiFailure> for ToolError {
                 "This is not possible with the OpenHands V1 app server, because every task has \
                  its own sandbox there. Set OPENHANDS_URL to an agent server to use it.",
             ),
-            ApiFailure::SandboxDown(id, problem) => sandbox_error(id, problem),
+            ApiFailure::SandboxDown(id, problem) => sandbox_error(id, problem, None),
+            ApiFailure::NotStarted(id, _) => {
+                sandbox_error(id, SandboxProblem::NotStarted, reason.as_deref())
+            }
         }
     }
 }
 
 /// The error for a task whose sandbox does not run.
-fn sandbox_error(id: TaskId, problem: SandboxProblem) -> ToolError {
+fn sandbox_error(id: TaskId, problem: SandboxProblem, reason: Option<&str>) -> ToolError {
+    let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
     let state = match problem {
         SandboxProblem::Starting => "is starting: try again in a few seconds, or call wait_task.",
         SandboxProblem::Paused => "is paused: resume_task or send_message resumes it.",
         SandboxProblem::Broken => "is broken: check it in OpenHands, or run the task again.",
         SandboxProblem::Gone => "was removed, together with all that the task did there.",
         SandboxProblem::NotStarted => "could not be started: run the task again.",
+        SandboxProblem::Cancelled => "was removed before the task had started: run it again.",
     };
-    let message = format!("The sandbox of task {id} {state}");
+    let message = format!("The sandbox of task {id} {state}{reason}");
     match problem {
         SandboxProblem::Starting => ToolError::unavailable(message),
         _ => ToolError::conflict(message),

@@ -25,7 +25,9 @@ mod task_id;
 mod version;
 
 pub use agent_server::AgentServer;
-pub use app_server::{AppConversation, AppServer, NewAppConversation, SandboxStatus};
+pub use app_server::{
+    AppConversation, AppServer, ConversationStart, NewAppConversation, SandboxStatus,
+};
 pub use conversations::{
     ConfirmationPolicy, Conversation, Execution, ListedConversation, NewConversation, Plugin, Tags,
 };
@@ -33,6 +35,6 @@ pub use events::{Event, RunError, TextPart, event_kind};
 pub use failure::{ApiFailure, ApiResult, SandboxProblem};
 pub use listener::{EventListeners, Listener};
 pub use profiles::AgentProfile;
-pub use servers::{Backend, Servers};
+pub use servers::{Backend, Servers, StartEnd};
 pub use shell::{ScriptOutput, shell_quoted};
 pub use task_id::TaskId;

@@ -19,6 +19,10 @@ use crate::task_id::TaskId;
 /// The time for which the address of a sandbox is cached.
 const CACHE_TTL: Duration = Duration::from_secs(20);
 
+/// The time for a sandbox to exist, so that it can be deleted, and the interval of looking.
+const END_TIMEOUT: Duration = Duration::from_secs(12);
+const END_RETRY_INTERVAL: Duration = Duration::from_millis(500);
+
 /// The configured server.
 pub enum Backend {
     /// An agent server, which runs all tasks.
@@ -40,6 +44,18 @@ struct Inner {
     sandboxes: Mutex<HashMap<TaskId, (AgentServer, Instant)>>,
     /// Ids of the starts of tasks that have no sandbox yet.
     starts: Mutex<HashMap<TaskId, Uuid>>,
+    /// Tasks that were cancelled or deleted before they had started. The app server keeps only that they
+    /// failed, so after a restart of this server that is their status.
+    ended_starts: Mutex<HashMap<TaskId, StartEnd>>,
+}
+
+/// The way in which the start of a task was ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum StartEnd {
+    /// By cancelling the task.
+    Cancelled,
+    /// By deleting it.
+    Deleted,
 }
 
 impl Servers {
@@ -57,6 +73,7 @@ impl Servers {
             is_app: OnceLock::new(),
             sandboxes: Mutex::default(),
             starts: Mutex::default(),
+            ended_starts: Mutex::default(),
         })))
     }
 
@@ -139,17 +156,58 @@ impl Servers {
             return Ok(ApiFailure::Absent(RequestTarget::Task(id)));
         };
         lock(&self.0.starts).insert(id, start.id);
-        let sandbox = match start.status {
-            StartStatus::Error => SandboxProblem::NotStarted,
+        Ok(match (self.start_end(id), start.status) {
+            (Some(StartEnd::Deleted), _) => ApiFailure::absent(id),
+            (Some(StartEnd::Cancelled), _) => {
+                ApiFailure::SandboxDown(id, SandboxProblem::Cancelled)
+            }
+            (None, StartStatus::Error) => ApiFailure::NotStarted(id, start.detail),
             // It became ready just now.
-            StartStatus::Ready | StartStatus::InProgress => SandboxProblem::Starting,
-        };
-        Ok(ApiFailure::SandboxDown(id, sandbox))
+            (None, StartStatus::Ready | StartStatus::InProgress) => {
+                ApiFailure::SandboxDown(id, SandboxProblem::Starting)
+            }
+        })
+    }
+
+    /// The way in which the start of a task was ended by this server; `None` if it was not.
+    pub fn start_end(&self, id: TaskId) -> Option<StartEnd> {
+        lock(&self.0.ended_starts).get(&id).copied()
+    }
+
+    /// Ends the start of a task that has no conversation yet, by deleting its sandbox. Returns false if the
+    /// task has started meanwhile.
+    ///
+    /// # Errors
+    /// The task does not exist, or its sandbox is that of other tasks, too.
+    pub async fn end_start(&self, app: &AppServer, id: TaskId, end: StartEnd) -> ApiResult<bool> {
+        let until = Instant::now() + END_TIMEOUT;
+        loop {
+            if app.conversation(id).await?.is_some() {
+                return Ok(false);
+            }
+            let start = app.recent_start(id).await?;
+            let start = start.ok_or_else(|| ApiFailure::absent(id))?;
+            // The app server names a new sandbox after its conversation.
+            let own = id.simple();
+            if start.sandbox_id.as_ref().is_some_and(|used| *used != own) {
+                return Err(ApiFailure::SandboxDown(id, SandboxProblem::Starting));
+            }
+            let is_deleted = app.delete_sandbox(&own).await?;
+            if is_deleted || start.has_failed() {
+                lock(&self.0.ended_starts).insert(id, end);
+                return Ok(true);
+            }
+            if Instant::now() > until {
+                return Err(ApiFailure::NoAnswer);
+            }
+            tokio::time::sleep(END_RETRY_INTERVAL).await;
+        }
     }
 
     /// Starts a task in a sandbox.
     pub async fn start(&self, app: &AppServer, new: &NewAppConversation) -> ApiResult<()> {
         lock(&self.0.starts).remove(&new.id);
+        lock(&self.0.ended_starts).remove(&new.id);
         let start = app.start(new).await?;
         lock(&self.0.starts).insert(new.id, start.id);
         Ok(())

@@ -28,6 +28,11 @@ impl TaskId {
     pub fn from_key(key: &str) -> Self {
         Self(Uuid::new_v5(&NAMESPACE, key.as_bytes()))
     }
+
+    /// The id without hyphens.
+    pub(crate) fn simple(self) -> String {
+        self.0.simple().to_string()
+    }
 }
 
 impl fmt::Display for TaskId {

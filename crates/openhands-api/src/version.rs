@@ -45,7 +45,7 @@ impl ServerVersion {
     }
 
     /// Says that this version is not tested; `None` if it is.
-    pub(crate) fn warning(&self) -> Option<String> {
+    pub fn warning(&self) -> Option<String> {
         let is_tested =
             |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
         if self.release().is_some_and(is_tested) {

@@ -31,6 +31,14 @@ pub(crate) fn openhands() -> Option<OpenHands> {
     })
 }
 
+/// A real V1 app server of OpenHands, which `cargo xtask openhands-app` starts.
+pub(crate) fn openhands_app() -> Option<OpenHands> {
+    Some(OpenHands {
+        url: variable("MCP_TEST_OPENHANDS_APP_URL")?,
+        api_key: variable("MCP_TEST_OPENHANDS_APP_API_KEY")?,
+    })
+}
+
 /// `DOCKER_HOST` of a real engine with the image `busybox:test`.
 pub(crate) fn docker() -> Option<String> {
     variable("MCP_TEST_DOCKER_HOST")

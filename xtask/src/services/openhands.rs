@@ -212,9 +212,14 @@ fn model(purpose: Purpose) -> anyhow::Result<Value> {
         let (key, url) = (var("LLM_API_KEY"), var("LLM_BASE_URL"));
         return Ok(json!({ "model": model, "api_key": key, "base_url": url }));
     }
-    let address = scripted_llm::serve_in_background(0)?;
     print("no model is configured (LLM_MODEL, LLM_API_KEY, LLM_BASE_URL). The scripted model on");
     print("loopback does what lines of the task say, such as `RUN: ls` and `FINISH: done`");
+    scripted_model()
+}
+
+/// Returns the settings of the scripted model, which then serves until this process ends.
+pub(crate) fn scripted_model() -> anyhow::Result<Value> {
+    let address = scripted_llm::serve_in_background(0)?;
     Ok(json!({
         "model": "openai/scripted",
         "api_key": "none",

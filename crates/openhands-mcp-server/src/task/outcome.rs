@@ -147,7 +147,7 @@ impl TaskOutcome {
     }
 
     /// The outcome of a task whose sandbox does not run.
-    pub(crate) fn from_sandbox_problem(problem: SandboxProblem) -> Self {
+    pub(crate) fn from_sandbox_problem(problem: SandboxProblem, reason: Option<&str>) -> Self {
         use TaskStatus as S;
         match problem {
             SandboxProblem::Starting => Self::new(
@@ -168,9 +168,16 @@ impl TaskOutcome {
                 "Its sandbox was removed, together with all that it did there.",
                 "Run it again if it is still needed.",
             ),
+            SandboxProblem::Cancelled => Self::new(
+                S::Cancelled,
+                "It was cancelled before it had started. Run it again if it is still needed.",
+            ),
             SandboxProblem::NotStarted => Self::failed(
                 S::Failed,
-                "OpenHands could not start its sandbox or its agent.",
+                match reason {
+                    Some(reason) => format!("OpenHands could not start it: {reason}."),
+                    None => "OpenHands could not start its sandbox or its agent.".to_owned(),
+                },
                 "Check the model and the git credentials in OpenHands' settings; its log says \
                  more. Then run it again.",
             ),

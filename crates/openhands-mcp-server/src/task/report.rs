@@ -120,7 +120,10 @@ impl Report {
             .filter(|failure| !matches!(failure, ApiFailure::NoAnswer));
         if let Some(failure) = failure {
             report.set_outcome(match failure.sandbox_problem() {
-                Some(problem) => TaskOutcome::from_sandbox_problem(problem),
+                Some(problem) => {
+                    let reason = failure.start_reason();
+                    TaskOutcome::from_sandbox_problem(problem, reason.as_deref())
+                }
                 None => TaskOutcome::unreadable(ToolError::from(failure).message()),
             });
         }
@@ -158,7 +161,11 @@ impl Report {
             return Err(failure.into());
         };
         let mut report = Self::from_id(id);
-        report.set_outcome(TaskOutcome::from_sandbox_problem(problem));
+        let reason = failure.start_reason();
+        report.set_outcome(TaskOutcome::from_sandbox_problem(
+            problem,
+            reason.as_deref(),
+        ));
         Ok(report)
     }
 

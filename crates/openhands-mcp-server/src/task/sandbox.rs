@@ -46,7 +46,7 @@ pub(super) async fn create(
             Ok(_) => return Ok(id),
             Err(failure) if failure.is_unknown_task() => {}
             Err(failure) => match failure.sandbox_problem() {
-                Some(SandboxProblem::NotStarted) => {}
+                Some(SandboxProblem::NotStarted | SandboxProblem::Cancelled) => {}
                 Some(_) => return Ok(id),
                 None => return Err(failure.into()),
             },

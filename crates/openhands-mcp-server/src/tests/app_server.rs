@@ -110,8 +110,14 @@ fn answer(request: &RecordedRequest, state: &mut AppServerState, sandbox: &str) 
             json!([conversation(state, sandbox)])
         }
         ("GET", "app-conversations") => json!([null]),
-        ("GET", "app-conversations/search") => {
+        ("GET", "app-conversations/search") if is_ready => {
             json!({"items": [conversation(state, sandbox)], "next_page_id": "Mg=="})
+        }
+        ("GET", "app-conversations/search") => json!({"items": [], "next_page_id": null}),
+        // A sandbox is named after the conversation for which it is made.
+        ("DELETE", _) if !state.starts.is_empty() && path == format!("sandboxes/{}", id(state)) => {
+            state.fails = true;
+            json!({"success": true})
         }
         ("DELETE", _) if path.starts_with("app-conversations/") => {
             state.deleted = true;
@@ -149,7 +155,7 @@ fn start(state: &AppServerState, status: &str) -> Value {
         "status": status,
         "detail": (status == "ERROR").then_some("docker: no such image at registry.example.test"),
         "app_conversation_id": is_ready.then(|| id(state)),
-        "sandbox_id": (status != "WORKING").then_some(SANDBOX),
+        "sandbox_id": (status != "WORKING").then(|| id(state)),
         "agent_server_url": null,
         "request": {
             "sandbox_id": null,

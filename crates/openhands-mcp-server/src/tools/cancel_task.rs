@@ -1,7 +1,7 @@
 //! `cancel_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{ApiFailure, Execution, TaskId};
+use openhands_api::{ApiFailure, Backend, Execution, SandboxProblem, StartEnd, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,23 @@ impl Tool for CancelTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<StopResult, ToolError> {
         let task_id = self.task_id;
-        let server = &service.task_server(task_id, call).await?;
+        let server = &match service.task_server(task_id, call).await {
+            Err(failure) if failure.sandbox_problem() == Some(SandboxProblem::Starting) => {
+                let Backend::App(app) = service.servers.backend().await? else {
+                    return Err(failure.into());
+                };
+                let end = StartEnd::Cancelled;
+                if service.servers.end_start(&app, task_id, end).await? {
+                    return Ok(StopResult {
+                        task_id,
+                        status: TaskStatus::Cancelled,
+                        message: "It was stopped before it had started; its sandbox is deleted.",
+                    });
+                }
+                service.task_server(task_id, call).await?
+            }
+            found => found?,
+        };
         let task = server.conversation(task_id).await?;
         let queued = ConversationTags::new(task.tags).waits_for().is_some();
         let stop = || {

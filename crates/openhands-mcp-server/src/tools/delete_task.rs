@@ -1,11 +1,12 @@
 //! `delete_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, AppServer, Backend, Execution, TaskId};
+use openhands_api::{AgentServer, ApiFailure, AppServer, Backend, Execution, StartEnd, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cancel_task::unconfirmed;
+use super::list_tasks::task_words;
 use crate::OpenHands;
 use crate::tags::{ConversationTags, StopReason};
 
@@ -69,12 +70,10 @@ impl DeleteTask {
         call: &Call,
     ) -> Result<(), ToolError> {
         let task_id = self.task_id;
-        let Some(task) = app.conversation(task_id).await? else {
-            // The task may be starting; then this fails with that reason.
-            service.servers.for_task(task_id).await?;
-            return Err(ToolError::not_found(format!("There is no task {task_id}.")));
-        };
         let loss = "its sandbox, files and result";
+        let Some(task) = app.conversation(task_id).await? else {
+            return self.delete_start(service, app, loss, call).await;
+        };
         self.confirm(call, task.title.as_deref(), loss).await?;
         if task.execution_status == Some(Execution::Running) {
             let server = service.servers.for_task(task_id).await?;
@@ -82,6 +81,32 @@ impl DeleteTask {
         }
         app.delete(task_id).await?;
         service.servers.evict(task_id);
+        Ok(())
+    }
+
+    /// Deletes a task that is starting, or could not be started.
+    async fn delete_start(
+        &self,
+        service: &OpenHands,
+        app: &AppServer,
+        loss: &str,
+        call: &Call,
+    ) -> Result<(), ToolError> {
+        let id = self.task_id;
+        let start = app.recent_start(id).await?;
+        let is_deleted = service.servers.start_end(id) == Some(StartEnd::Deleted);
+        let start = start.filter(|_| !is_deleted);
+        let start = start.ok_or_else(|| ToolError::from(ApiFailure::absent(id)))?;
+        let title = start.prompt().map(task_words);
+        self.confirm(call, title.as_deref(), loss).await?;
+        if !service
+            .servers
+            .end_start(app, id, StartEnd::Deleted)
+            .await?
+        {
+            app.delete(id).await?;
+        }
+        service.servers.evict(id);
         Ok(())
     }
 

@@ -2,7 +2,8 @@
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use openhands_api::{
-    AppConversation, AppServer, Backend, Execution, ListedConversation, SandboxStatus, TaskId,
+    AppConversation, AppServer, Backend, Execution, ListedConversation, SandboxStatus, Servers,
+    StartEnd, TaskId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -94,7 +95,7 @@ impl Tool for ListTasks {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<TaskPage, ToolError> {
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get);
         let server = match service.servers.backend().await? {
-            Backend::App(app) => return self.in_sandboxes(&app, limit).await,
+            Backend::App(app) => return self.in_sandboxes(&service.servers, &app, limit).await,
             Backend::Agent(server) => server,
         };
         let status = self.status.map(Execution::from);
@@ -113,18 +114,69 @@ impl Tool for ListTasks {
 }
 
 impl ListTasks {
-    async fn in_sandboxes(self, app: &AppServer, limit: u32) -> Result<TaskPage, ToolError> {
+    async fn in_sandboxes(
+        self,
+        servers: &Servers,
+        app: &AppServer,
+        limit: u32,
+    ) -> Result<TaskPage, ToolError> {
         if self.status.is_some() {
             return Err(ToolError::invalid_argument(
                 "The OpenHands V1 app server cannot list by status: leave status out.",
             ));
         }
         let page = app.conversations(limit, self.cursor.as_deref()).await?;
+        // Not needed for the list, and huge if the tasks are: then only the titles of OpenHands are known.
+        let starts = app.starts(limit).await.unwrap_or_default();
+        let words = |id| {
+            let start = starts.iter().find(|start| start.task() == Some(id))?;
+            start.prompt().map(task_words)
+        };
+        let listed = page.items.iter();
+        let listed = listed.map(|task| ListedTask::from_app_server(task, words(task.id)));
+        let mut tasks: Vec<ListedTask> = Vec::new();
+        if self.cursor.is_none() {
+            let is_listed = |id| page.items.iter().any(|task| task.id == id);
+            let oldest = page.items.last().map(|task| task.created_at.as_str());
+            let oldest = oldest.filter(|_| page.next_page_id.is_some());
+            let starts = starts.iter().filter(|start| {
+                let is_new = oldest.is_none_or(|oldest| start.created_at.as_str() > oldest);
+                is_new && start.task().is_some_and(|id| !is_listed(id))
+            });
+            tasks.extend(starts.filter_map(|start| {
+                let id = start.task()?;
+                let status = match servers.start_end(id) {
+                    Some(StartEnd::Deleted) => return None,
+                    Some(StartEnd::Cancelled) => TaskStatus::Cancelled,
+                    None if start.has_failed() => TaskStatus::Failed,
+                    // Neither starting nor listed: it was deleted.
+                    None if !start.is_in_progress() => return None,
+                    None => TaskStatus::Queued,
+                };
+                let title = words(id);
+                Some(ListedTask::new(
+                    id,
+                    status,
+                    title.as_deref(),
+                    &start.created_at,
+                    0.0,
+                ))
+            }));
+        }
+        tasks.extend(listed);
         Ok(TaskPage {
-            tasks: page.items.iter().map(ListedTask::from_app_server).collect(),
+            tasks,
             next_cursor: page.next_page_id,
         })
     }
+}
+
+/// The words of a task from its prompt, to which files and a repository may be added.
+pub(super) fn task_words(prompt: &str) -> String {
+    let (task, _) = prompt
+        .split_once("\n\nYour working directory is")
+        .unwrap_or((prompt, ""));
+    one_line(&redacted(task), MAX_TITLE_CHARS)
 }
 
 impl ListedTask {
@@ -144,7 +196,7 @@ impl ListedTask {
         }
     }
 
-    fn from_app_server(task: &AppConversation) -> Self {
+    fn from_app_server(task: &AppConversation, words: Option<String>) -> Self {
         let status = match (task.sandbox_status, task.execution_status) {
             (SandboxStatus::Running, Some(execution)) => {
                 TaskOutcome::status_in_list(execution, None, None)
@@ -153,7 +205,7 @@ impl ListedTask {
             (SandboxStatus::Paused, _) => TaskStatus::Paused,
             _ => TaskStatus::Unknown,
         };
-        let title = task.title.as_deref();
+        let title = words.as_deref().or(task.title.as_deref());
         Self::new(task.id, status, title, &task.created_at, task.cost())
     }
 
