@@ -20,13 +20,15 @@ use crate::services::Service;
 use crate::services::openhands::{OLDEST, OpenHands};
 use crate::services::openhands_app::OpenHandsApp;
 
+const BUILD: &str = "build --package openhands-mcp-server --bins";
+
 /// The names of skipped tests are in the output of tests that passed.
 const TESTS: &str = "test --package tests --no-fail-fast -- --show-output";
 
 /// Runs the tests on the versions in the command line: by default the oldest that is supported, the one
 /// that the newest `openhands-ai` of PyPI brings, and the newest of PyPI.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, cargo::BUILD, &[])? {
+    if !cargo::run(layout, BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let mut versions = options.words.clone();
@@ -73,7 +75,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
 
 /// Runs the tests of tasks in sandboxes on the V1 app server.
 pub(crate) fn run_app(layout: &Layout) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, cargo::BUILD, &[])? {
+    if !cargo::run(layout, BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let outcome = test(layout, &OpenHandsApp, "app", "openhands::app_server")?;

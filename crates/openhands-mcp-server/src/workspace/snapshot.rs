@@ -5,7 +5,9 @@
 /// the workspace.
 const OWN_FILES: &str = ".mcp-servers/** .openhands-agent-server.log \
                          workspace/bash_events/*_Bash* workspace/conversations/*/base_state.json \
-                         workspace/conversations/*/events/*";
+                         workspace/conversations/*/events/* workspace/conversations/*/meta.json \
+                         workspace/conversations/*/owner_lease.json \
+                         workspace/conversations/*/.owner_lease.lock";
 
 /// The timeout of `git add` for one repository.
 pub(super) const ADD_SECONDS: u64 = 8;
