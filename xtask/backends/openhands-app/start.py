@@ -6,6 +6,7 @@ OpenHands means RUNTIME=process for development, and it starts no task without t
 change how sandboxes are started, not the API:
 - in a container it looks for its sandboxes at host.docker.internal;
 - it takes a process for ready only while that is on the processor ("running", not "sleeping");
+- it waits 30 s for an agent server, which takes longer on a busy machine;
 - its sandboxes listen on all interfaces.
 Its agents also need a program `chromium` on the search path, which may be a stub: they start it only
 for web pages.
@@ -32,6 +33,7 @@ def status(_service, info):
 
 docker_utils.is_running_in_docker = lambda: False
 sandboxes.ProcessSandboxService._get_process_status = status
+sandboxes.ProcessSandboxService._wait_for_server_ready.__defaults__ = (60,)
 # `python -m agent_server_on_loopback`, beside this file.
 field = sandboxes.ProcessSandboxServiceInjector.model_fields["agent_server_module"]
 field.default = "agent_server_on_loopback"
