@@ -13,8 +13,8 @@ use crate::test_server::{self, FIXTURE};
 /// of the last two.
 const ERAS: [(&str, &str, f64); 3] = [
     ("instructions per echo, unversioned", "echo", 29_500.0),
-    ("instructions per echo, session", "session-echo", 35_800.0),
-    ("instructions per echo, 2026-07-28", "modern-echo", 42_000.0),
+    ("instructions per echo, session", "session-echo", 35_300.0),
+    ("instructions per echo, 2026-07-28", "modern-echo", 41_500.0),
 ];
 /// The requests of two runs; the difference leaves out the start.
 const FEW_REQUESTS: f64 = 500.0;

@@ -1,10 +1,15 @@
 //! The headers of a request.
 
-use http::header::{HeaderMap, HeaderName, HeaderValue};
+use http::header::{
+    ACCEPT, AUTHORIZATION, CONTENT_ENCODING, CONTENT_TYPE, HOST, HeaderMap, HeaderName,
+    HeaderValue, ORIGIN, TRANSFER_ENCODING,
+};
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
+/// W3C Trace Context.
+const TRACEPARENT: &str = "traceparent";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Header names come in lower case.
 const PARAM_PREFIX: &str = "mcp-param-";
@@ -22,20 +27,23 @@ pub(super) struct Head<'a> {
     pub(super) has_ambiguous_end: bool,
     /// A header of the protocol that is repeated with another value.
     ambiguous: Option<&'a HeaderName>,
-    protocol_version: Option<&'a HeaderValue>,
-    method: Option<&'a HeaderValue>,
-    name: Option<&'a HeaderValue>,
+    protocol: ProtocolHeaders<&'a HeaderValue>,
     session: Option<&'a HeaderValue>,
-    /// W3C Trace Context.
-    traceparent: Option<&'a HeaderValue>,
     content_type: Option<&'a HeaderValue>,
     accepts: Option<Accepts>,
     is_unencoded: bool,
     sends_mcp_headers: bool,
 }
 
+/// The headers that decide the era, and those that repeat the body.
+pub(super) struct ProtocolHeaders<T = HeaderValue> {
+    version: Option<T>,
+    method: Option<T>,
+    name: Option<T>,
+    traceparent: Option<T>,
+}
+
 /// The conclusions from the headers that are needed after the request is authenticated.
-#[derive(Clone, Copy)]
 pub(super) struct HeaderFacts {
     /// The era that the headers indicate.
     pub(super) era: Era,
@@ -43,8 +51,8 @@ pub(super) struct HeaderFacts {
     pub(super) is_json: bool,
     /// The body is not encoded: no content encoding is supported.
     pub(super) is_unencoded: bool,
-    /// There are headers of the protocol; most requests have none.
-    pub(super) sends_mcp_headers: bool,
+    /// The headers of the protocol; most requests have none.
+    pub(super) protocol: Option<Box<ProtocolHeaders>>,
     /// The request only waits (2026-07-28, "subscriptions/listen").
     pub(super) is_subscription: bool,
 }
@@ -58,11 +66,13 @@ impl<'a> Head<'a> {
             authorization: None,
             has_ambiguous_end: false,
             ambiguous: None,
-            protocol_version: None,
-            method: None,
-            name: None,
+            protocol: ProtocolHeaders {
+                version: None,
+                method: None,
+                name: None,
+                traceparent: None,
+            },
             session: None,
-            traceparent: None,
             content_type: None,
             accepts: None,
             is_unencoded: true,
@@ -70,41 +80,42 @@ impl<'a> Head<'a> {
         };
         let mut is_chunked = false;
         for (name, value) in headers {
-            match name.as_str() {
-                "host" if head.host.replace(value).is_some() => head.repeated = Some(name),
-                "origin" if head.origin.replace(value).is_some() => head.repeated = Some(name),
-                "authorization" => {
-                    let is_repeated = head.authorization.is_some();
-                    head.authorization = Some(if is_repeated { b"" } else { value.as_bytes() });
-                }
-                "transfer-encoding" => {
-                    let is_known = value.as_bytes().eq_ignore_ascii_case(b"chunked");
-                    head.has_ambiguous_end |= !is_known || is_chunked;
-                    is_chunked = true;
-                }
-                "content-type" => head.content_type = head.content_type.or(Some(value)),
-                "content-encoding" => {
-                    head.is_unencoded &= value.as_bytes().eq_ignore_ascii_case(b"identity");
-                }
-                "accept" => head.accepts.get_or_insert_default().add(value),
-                "traceparent" => {
-                    head.sends_mcp_headers = true;
-                    head.traceparent = head.traceparent.or(Some(value));
-                }
-                other if other.starts_with("mcp-") => head.read_mcp(name, value),
-                _ => {}
+            // Names of HTTP are numbers, so these comparisons cost less than those of texts.
+            if *name == HOST {
+                head.repeated = head.host.replace(value).and(Some(name)).or(head.repeated);
+            } else if *name == ORIGIN {
+                head.repeated = head.origin.replace(value).and(Some(name)).or(head.repeated);
+            } else if *name == AUTHORIZATION {
+                let is_repeated = head.authorization.is_some();
+                head.authorization = Some(if is_repeated { b"" } else { value.as_bytes() });
+            } else if *name == TRANSFER_ENCODING {
+                let is_known = value.as_bytes().eq_ignore_ascii_case(b"chunked");
+                head.has_ambiguous_end |= !is_known || is_chunked;
+                is_chunked = true;
+            } else if *name == CONTENT_TYPE {
+                head.content_type = head.content_type.or(Some(value));
+            } else if *name == CONTENT_ENCODING {
+                head.is_unencoded &= value.as_bytes().eq_ignore_ascii_case(b"identity");
+            } else if *name == ACCEPT {
+                head.accepts.get_or_insert_default().add(value);
+            } else if name.as_str().starts_with("mcp-") || name == TRACEPARENT {
+                head.read_protocol(name, value);
             }
         }
         head
     }
 
-    fn read_mcp(&mut self, name: &'a HeaderName, value: &'a HeaderValue) {
+    fn read_protocol(&mut self, name: &'a HeaderName, value: &'a HeaderValue) {
         self.sends_mcp_headers = true;
         let field = match name.as_str() {
-            "mcp-protocol-version" => &mut self.protocol_version,
-            "mcp-method" => &mut self.method,
-            "mcp-name" => &mut self.name,
+            "mcp-protocol-version" => &mut self.protocol.version,
+            "mcp-method" => &mut self.protocol.method,
+            "mcp-name" => &mut self.protocol.name,
             "mcp-session-id" => &mut self.session,
+            TRACEPARENT => {
+                self.protocol.traceparent.get_or_insert(value);
+                return;
+            }
             _ => return,
         };
         // Some clients send every header twice.
@@ -126,16 +137,12 @@ impl<'a> Head<'a> {
         Err(Error::HeaderMismatch(detail))
     }
 
-    /// Returns the headers that decide the era, and those that repeat the body.
-    pub(super) fn hints(&self) -> Hints<'a> {
-        Hints {
-            protocol_version: self.protocol_version.map(text),
-            method: self.method.map(text),
-            name: self.name.map(text),
-            traceparent: self.traceparent.map(text),
-            has_headers: true,
+    /// The era that the headers indicate.
+    pub(super) fn era(&self) -> Era {
+        Era::from_headers(&Hints {
+            protocol_version: self.protocol.version.map(text),
             ..Hints::default()
-        }
+        })
     }
 
     pub(super) fn facts(&self) -> HeaderFacts {
@@ -144,19 +151,42 @@ impl<'a> Head<'a> {
                 || media_type(value.as_bytes()).eq_ignore_ascii_case(b"application/json")
         };
         HeaderFacts {
-            era: match self.sends_mcp_headers {
-                true => Era::from_headers(&self.hints()),
-                false => Era::Unversioned,
-            },
+            era: self.era(),
             accepts: self.accepts.unwrap_or_default().or_json(),
             // Also for a missing type. A web page can send forms and plain text to another origin without a
             // preflight request, so these are refused.
             is_json: self.content_type.is_none_or(is_json),
             is_unencoded: self.is_unencoded,
-            sends_mcp_headers: self.sends_mcp_headers,
+            protocol: self
+                .sends_mcp_headers
+                .then(|| self.protocol.to_owned().into()),
             is_subscription: self
+                .protocol
                 .method
                 .is_some_and(|method| method == "subscriptions/listen"),
+        }
+    }
+}
+
+impl ProtocolHeaders<&HeaderValue> {
+    fn to_owned(&self) -> ProtocolHeaders {
+        ProtocolHeaders {
+            version: self.version.cloned(),
+            method: self.method.cloned(),
+            name: self.name.cloned(),
+            traceparent: self.traceparent.cloned(),
+        }
+    }
+}
+
+impl ProtocolHeaders {
+    pub(super) fn hints(&self) -> Hints<'_> {
+        Hints {
+            protocol_version: self.version.as_ref().map(text),
+            method: self.method.as_ref().map(text),
+            name: self.name.as_ref().map(text),
+            traceparent: self.traceparent.as_ref().map(text),
+            ..Hints::default()
         }
     }
 }

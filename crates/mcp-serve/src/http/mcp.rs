@@ -11,7 +11,6 @@ use bytes::Bytes;
 use http::header::HeaderMap;
 use http::{Response, StatusCode};
 use hyper::body::Body;
-use mcp_core::era::Era;
 use mcp_core::error::Error;
 use mcp_core::server::{FrameReply, Server};
 use mcp_core::sign::Signer;
@@ -163,7 +162,7 @@ impl McpEndpoint {
 
     /// Returns the response to a request that is refused by its headers.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
-        let era = Era::from_headers(&Head::read(headers).hints());
+        let era = Head::read(headers).era();
         reply::refused(error, era, self.server.profile())
     }
 

@@ -12,7 +12,11 @@ fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
 }
 
 fn facts(fields: &[(&'static str, &str)]) -> HeaderFacts {
-    Head::read(&headers(fields)).facts()
+    facts_of(&headers(fields))
+}
+
+fn facts_of(headers: &HeaderMap) -> HeaderFacts {
+    Head::read(headers).facts()
 }
 
 /// Specification 2026-07-28, "Standard Headers".
@@ -27,8 +31,9 @@ fn headers_of_the_protocol_decide_the_era() {
         ("mcp-other", "x"),
         ("traceparent", "00-1-2-01"),
     ]);
-    let found = Head::read(&all).hints();
-    assert!(found.has_headers);
+    let protocol = facts_of(&all).protocol.unwrap();
+    let found = protocol.hints();
+    assert_eq!(facts_of(&all).era, Era::Modern);
     assert_eq!(found.protocol_version, Some("2026-07-28"));
     assert_eq!(found.method, Some("tools/call"));
     assert_eq!(found.name, Some("echo"));
@@ -36,15 +41,8 @@ fn headers_of_the_protocol_decide_the_era() {
     assert_eq!(session_id(&all), Some("abc"));
 
     let none = headers(&[("host", "localhost"), ("method", "x"), ("x-mcp-name", "x")]);
-    let found = Head::read(&none).hints();
-    let fields = [
-        found.protocol_version,
-        found.method,
-        found.name,
-        found.traceparent,
-    ];
-    assert_eq!(fields, [None; 4]);
-    assert!(found.has_headers);
+    assert!(facts_of(&none).protocol.is_none());
+    assert_eq!(facts_of(&none).era, Era::Unversioned);
     assert_eq!(session_id(&none), None);
 }
 
@@ -58,8 +56,8 @@ fn each_header_is_read_alone() {
         ("traceparent", |hints| hints.traceparent),
     ];
     for (name, _) in fields {
-        let headers = headers(&[(name, "x")]);
-        let found = Head::read(&headers).hints();
+        let protocol = facts(&[(name, "x")]).protocol.unwrap();
+        let found = protocol.hints();
         for (other, field) in fields {
             let expected = (other == name).then_some("x");
             assert_eq!(field(&found), expected, "{other} of {name}");
@@ -70,7 +68,8 @@ fn each_header_is_read_alone() {
 #[test]
 fn value_that_is_not_ascii_equals_no_valid_value() {
     let headers = headers(&[("mcp-method", "\u{e4}"), ("mcp-session-id", "\u{e4}")]);
-    assert_eq!(Head::read(&headers).hints().method, Some(""));
+    let protocol = facts_of(&headers).protocol.unwrap();
+    assert_eq!(protocol.hints().method, Some(""));
     assert_eq!(session_id(&headers), Some(""));
 }
 
@@ -99,7 +98,7 @@ fn header_that_is_repeated_with_another_value_is_refused() {
         let check = |fields: &[(&'static str, &str)]| {
             let headers = headers(fields);
             let head = Head::read(&headers);
-            assert!(head.facts().sends_mcp_headers);
+            assert!(head.facts().protocol.is_some());
             head.check_unambiguous()
         };
         assert!(check(&[(name, "a")]).is_ok());
@@ -112,7 +111,11 @@ fn header_that_is_repeated_with_another_value_is_refused() {
         let headers = headers(&[(name, "a"), (name, "b")]);
         assert!(Head::read(&headers).check_unambiguous().is_ok());
     }
-    assert!(!facts(&[("accept", "a"), ("accept", "b")]).sends_mcp_headers);
+    assert!(
+        facts(&[("accept", "a"), ("accept", "b")])
+            .protocol
+            .is_none()
+    );
 }
 
 #[test]

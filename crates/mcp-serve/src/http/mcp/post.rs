@@ -18,7 +18,7 @@ use super::super::body::{self, BodyError};
 use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
 };
-use super::super::headers::{Accepts, Head, HeaderFacts, SESSION, params, session_id};
+use super::super::headers::{Accepts, HeaderFacts, SESSION, params, session_id};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
 use super::{Authenticated, McpEndpoint};
@@ -141,7 +141,7 @@ impl<'a> Post<'a> {
     /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
     fn session(&self) -> Result<Option<Session>, Refusal> {
         let facts = &self.client.headers;
-        if !facts.sends_mcp_headers || facts.era == Era::Modern {
+        if facts.protocol.is_none() || facts.era == Era::Modern {
             return Ok(None);
         }
         let Some(id) = session_id(&self.headers) else {
@@ -161,16 +161,16 @@ impl<'a> Post<'a> {
     ) -> (PendingReply<'a>, Option<Receiver<ServerMessage>>) {
         let Self {
             endpoint,
-            client,
+            mut client,
             headers,
         } = self;
         let HeaderFacts {
             era,
             accepts,
-            sends_mcp_headers,
             is_subscription,
             ..
         } = client.headers;
+        let protocol = client.headers.protocol.take();
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
         let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
         let replay = session
@@ -200,9 +200,9 @@ impl<'a> Post<'a> {
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
-            let (hints, params) = match sends_mcp_headers {
-                true => (Head::read(&headers).hints(), params(&headers)),
-                false => (Hints::default(), Vec::new()),
+            let (hints, params) = match &protocol {
+                Some(protocol) => (protocol.hints(), params(&headers)),
+                None => (Hints::default(), Vec::new()),
             };
             let hints = Hints {
                 params: &params,
