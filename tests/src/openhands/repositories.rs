@@ -301,3 +301,59 @@ async fn only_what_can_be_published_is() {
     asks["confirm"] = json!(commit.trim_end_matches("\"."));
     assert_error(&client, "publish_task", asks, "not on Sundays").await;
 }
+
+#[tokio::test]
+async fn parallel_tasks_work_in_worktrees_of_one_repository() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let hosts = format!("work={}", host.service.url);
+    let files = format!("work={}", host.token_file());
+    let options = [
+        ("OPENHANDS_GIT_HOSTS", &*hosts),
+        ("OPENHANDS_GIT_TOKEN_FILES", &files),
+        ("OPENHANDS_WORKSPACES", host.place.path()),
+    ];
+    let (_server, client) = server_with(&real, &options).await;
+    let clone = host.place.0.join("work");
+    std::fs::write(
+        clone.join(".git/hooks/post-checkout"),
+        "#!/bin/sh\ntouch hooked\n",
+    )
+    .unwrap();
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    std::fs::set_permissions(clone.join(".git/hooks/post-checkout"), mode).unwrap();
+    std::fs::write(clone.join("f.txt"), "not committed\n").unwrap();
+    let task = |name: &str| {
+        json!({"task": format!("RUN: cat f.txt; echo *; echo {name} > same"), "workspace": clone,
+            "worktree": true, "context": {"file": "mine", "content": name}})
+    };
+    let runs = call!(client, "run_parallel_tasks",
+        {"tasks": [task("one"), task("two")], "wait_seconds": 25});
+    for (run, name) in runs["tasks"].as_array().unwrap().iter().zip(["one", "two"]) {
+        let id = &run["task_id"];
+        let run = call!(client, "get_task_result", {"task_id": id});
+        assert_eq!(run["changed_files"], json!(["A mine", "A same"]), "{run}");
+        assert_eq!(run["last_output"], "one\nf.txt g.bin mine", "{run}");
+        let branch = format!("task-{}", &id.as_str().unwrap()[..8]);
+        assert_eq!(
+            git(&clone, &["log", "-1", "--format=%s", &branch]),
+            "second\n"
+        );
+        let asks = json!({"task_id": id, "title": name, "repository": host.url()});
+        let published = publish(&client, asks).await;
+        let branch = published["branch"].as_str().unwrap();
+        let same = git(&host.bare(), &["show", &format!("{branch}:same")]);
+        assert_eq!(same.trim(), name);
+    }
+    assert!(!clone.join("same").exists());
+    for (workspace, reason) in [
+        (json!("no-repository"), "no repository"),
+        (json!(null), "needs"),
+    ] {
+        let mut asks = json!({"task": "SAY: x", "worktree": true});
+        if !workspace.is_null() {
+            asks["workspace"] = workspace;
+        }
+        assert_error(&client, "run_task", asks, reason).await;
+    }
+}

@@ -106,6 +106,8 @@ impl TaskSpec {
             format!(
                 "context has {name} twice, or as a file and as a directory: give every file one name."
             )
+        } else if workspace.has_worktree && workspace.directory.is_none() {
+            "worktree needs workspace, the directory with the repository.".to_owned()
         } else if workspace.repository.is_some() && workspace.directory.is_some() {
             "context.repository is put into a directory of the task's own: leave workspace out, or \
              name a workspace that holds the repository already."
@@ -122,6 +124,7 @@ impl TaskSpec {
             files,
             repository,
             directory,
+            has_worktree,
         } = &self.workspace;
         let mut whole = format!(
             "{:?}",
@@ -130,6 +133,9 @@ impl TaskSpec {
         // Only what is set, so that earlier fingerprints stay the same.
         if self.confirm.is_some() || self.budget != BudgetRequest::default() {
             whole += &format!("{:?}", (self.confirm, self.budget));
+        }
+        if *has_worktree {
+            whole += "worktree";
         }
         if let Some(verify) = &self.verify {
             whole += &format!("{verify:?}");

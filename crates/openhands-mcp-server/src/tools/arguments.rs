@@ -81,6 +81,8 @@ pub(super) struct TaskArguments {
     /// Directory to work in.
     pub(super) workspace: Option<String>,
     /// As in run_task.
+    pub(super) worktree: Option<bool>,
+    /// As in run_task.
     pub(super) idempotency_key: Option<String>,
     /// As in run_task.
     pub(super) verify: Option<String>,
@@ -143,6 +145,7 @@ impl TaskArguments {
         let directory = self.workspace.as_deref().map(Directory::new).transpose();
         spec.workspace.directory = directory
             .map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;
+        spec.workspace.has_worktree = self.worktree.unwrap_or_default();
         spec.key = self.idempotency_key;
         spec.verify = self.verify;
         if let Some(context) = self.context {

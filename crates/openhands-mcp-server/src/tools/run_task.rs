@@ -21,6 +21,8 @@ pub(crate) struct RunTask {
     context: Option<Context>,
     /// Directory to work in, such as my-project; default a new one.
     workspace: Option<String>,
+    /// Work in a git worktree of workspace, on a branch of its own.
+    worktree: Option<bool>,
     /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
     /// Any text: the same key never starts the task twice, so a lost call can be repeated.
@@ -73,6 +75,7 @@ impl RunTask {
             task: self.task,
             context: self.context,
             workspace: self.workspace,
+            worktree: self.worktree,
             idempotency_key: self.idempotency_key,
             verify: self.verify,
         };

@@ -15,12 +15,15 @@ use crate::git::{GitHosts, Repository};
 
 /// Exit codes of the scripts below.
 const EXIT_SYMLINK: i32 = 73;
+const EXIT_NO_COMMIT: i32 = 77;
 
 /// The requested workspace of a task.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkspaceSpec {
     /// `None` for a new directory.
     pub(crate) directory: Option<Directory>,
+    /// Work in a new worktree of the repository in `directory`.
+    pub(crate) has_worktree: bool,
     /// Files to upload, with their content.
     pub(crate) files: Vec<(FileName, FileContent)>,
     pub(crate) repository: Option<Repository>,
@@ -81,7 +84,9 @@ pub(crate) async fn set_up(
                  (OPENHANDS_WORKSPACES).",
             )
         })?;
-        let workspace = named_directory(server, root, rest, &spec.files).await?;
+        let own_root = roots.first().map_or("", String::as_str);
+        let worktree = spec.has_worktree.then(|| worktree_script(own_root, id));
+        let workspace = named_directory(server, root, rest, &spec.files, worktree).await?;
         upload(server, &workspace.directory, &spec.files).await?;
         return Ok(workspace);
     }
@@ -139,13 +144,31 @@ async fn new_directory(server: &AgentServer, directory: String) -> Result<Worksp
     })
 }
 
-/// Creates or reuses the directory that the caller names. An existing one may hold symbolic links, so
-/// its path and the paths of all uploaded files must not contain any.
+/// Commands that make a worktree of the repository in the current directory and set `dir` to it. Tasks
+/// with worktrees of one repository share its branches, and each has a branch and files of its own.
+fn worktree_script(root: &str, id: TaskId) -> String {
+    let id = id.to_string();
+    let own = format!("{root}/{id}");
+    format!(
+        "git rev-parse -q --verify 'HEAD^{{commit}}' >/dev/null 2>&1 && ! git check-ignore -q . \
+         || exit {EXIT_NO_COMMIT}\n\
+         [ -e {own}/.git ] || git -c core.hooksPath=/dev/null worktree add -q -b task-{short} {own} HEAD \
+         >/dev/null 2>&1 || exit {EXIT_NO_COMMIT}\n\
+         cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
+         check\n",
+        own = shell_quoted(&own),
+        short = id.get(..8).unwrap_or_default(),
+    )
+}
+
+/// Creates or reuses the directory that the caller names, and the worktree of it. An existing one may
+/// hold symbolic links, so its path and the paths of all uploaded files must not contain any.
 async fn named_directory(
     server: &AgentServer,
     root: &str,
     rest: &str,
     files: &[(FileName, FileContent)],
+    worktree: Option<String>,
 ) -> Result<Workspace, ToolError> {
     let files = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let files = files.collect::<Vec<_>>().join(" ");
@@ -154,11 +177,13 @@ async fn named_directory(
          rest={rest}\n\
          if [ \"$rest\" = . ]; then dir=$root; else dir=$root/$rest; fi\n\
          [ \"$(realpath -m -- \"$dir\")\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
-         for file in {files}; do\n\
+         check() {{ for file in {files}; do\n\
          [ \"$(realpath -m -- \"$dir/$file\")\" = \"$dir/$file\" ] || exit {EXIT_SYMLINK}\n\
-         done\n\
+         done; }}\n\
+         check\n\
          mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
          [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
+         {worktree}\
          echo \"$dir\"\n\
          command -v git >/dev/null || exit 0\n\
          git rev-parse -q --is-inside-work-tree >/dev/null 2>&1 && ! git check-ignore -q . \
@@ -166,6 +191,7 @@ async fn named_directory(
         snapshot_script(),
         root = shell_quoted(root),
         rest = shell_quoted(rest),
+        worktree = worktree.unwrap_or_default(),
     );
     let printed = run(server, &script).await?;
     let (directory, rest) = match printed.split_once('\n') {
@@ -189,6 +215,10 @@ async fn run(server: &AgentServer, script: &str) -> Result<String, ToolError> {
              lead out of it. Name the directory itself.",
         )),
         Some(EXIT_NO_DIRECTORY) => Err(no_directory()),
+        Some(EXIT_NO_COMMIT) => Err(ToolError::conflict(
+            "worktree: git cannot make one, because workspace holds no repository with a commit. Leave \
+             worktree out.",
+        )),
         _ => Ok(printed.text().to_owned()),
     }
 }
