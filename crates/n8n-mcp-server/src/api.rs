@@ -9,6 +9,7 @@ mod shared;
 mod workflow;
 mod write;
 
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use mcp_serve::Secret;
@@ -52,6 +53,8 @@ pub(crate) struct Api {
     shared_workflows: Shared<Id, SharedAnswer<Workflow>>,
     shared_pages: Shared<ExecutionFilter, SharedAnswer<Page<Box<RawValue>>>>,
     is_version_2: OnceCell<bool>,
+    /// The highest number of an execution that was seen; n8n counts upwards.
+    newest_execution: AtomicU64,
 }
 
 /// A page of a list.
@@ -72,6 +75,7 @@ impl Api {
             shared_workflows: Shared::default(),
             shared_pages: Shared::default(),
             is_version_2: OnceCell::new(),
+            newest_execution: AtomicU64::new(0),
         }
     }
 
@@ -93,6 +97,16 @@ impl Api {
             Err(_) => Err(()),
         };
         self.is_version_2.get_or_try_init(ask).await == Ok(&true)
+    }
+
+    /// Remembers the number of an execution that n8n has or had.
+    pub(crate) fn saw_execution(&self, number: u64) {
+        self.newest_execution.fetch_max(number, Ordering::Relaxed);
+    }
+
+    /// The highest number that was seen; 0 if none was.
+    pub(crate) fn newest_execution(&self) -> u64 {
+        self.newest_execution.load(Ordering::Relaxed)
     }
 
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {

@@ -137,6 +137,17 @@ impl Policy {
         refuse_if(is_closed, || NEW_IS_CLOSED.to_owned())
     }
 
+    /// Rejects moving a workflow to a project where it would not be among the allowed ones.
+    pub(crate) fn check_move(&self, workflow: &Workflow, project: &Id) -> Result<(), ToolError> {
+        let project = [project.to_string()];
+        let is_open = self.admits_all(&workflow.id, &workflow.tags, &project);
+        refuse_if(!is_open, || {
+            "Nothing was moved: in that project the workflow would not be among those to which the \
+             operator limits this server (N8N_ALLOW_WORKFLOWS, N8N_DENY_WORKFLOWS)."
+                .to_owned()
+        })
+    }
+
     /// Rejects an action that changes or shows workflows without naming each.
     pub(crate) fn check_all_open(&self, tool: &str) -> Result<(), ToolError> {
         refuse_if(!self.is_open(), || {

@@ -42,6 +42,8 @@ pub(crate) struct UrlRequest {
     /// Segments below n8n's address.
     pub(crate) path: Vec<String>,
     pub(crate) query: Vec<(String, String)>,
+    /// Valid as headers, and none that this server sets.
+    pub(crate) headers: Vec<(String, String)>,
     pub(crate) body: Option<Body>,
     /// The reply comes at the end of the run and holds its result.
     pub(crate) replies_at_end: bool,
@@ -142,6 +144,12 @@ async fn send_once(
     let request = http
         .request(sent.method.clone(), &sent.path)
         .query(&sent.query)
+        .with(|request| {
+            let given = sent.headers.iter();
+            given.fold(request, |request, (name, value)| {
+                request.header(name, value)
+            })
+        })
         .with(|request| request.header(REQUEST_ID, request_id))
         .with(|request| credentials.sign(request, sent.credential.as_deref()));
     let request = match &sent.body {
@@ -305,6 +313,7 @@ mod tests {
             method: Method::POST,
             path: vec!["webhook".into(), "a".into(), "b".into()],
             query: Vec::new(),
+            headers: Vec::new(),
             body: None,
             replies_at_end: true,
             credential: None,

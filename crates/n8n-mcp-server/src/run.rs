@@ -39,6 +39,7 @@ use crate::start_method::StartMethod;
 
 pub(crate) use outcome::{Run, RunStatus};
 pub(crate) use output::OutputSelection;
+pub(crate) use plan::HttpInput;
 pub(crate) use resume::Resumption;
 
 use deadline::Deadline;
@@ -52,6 +53,7 @@ use watch::{ExecutionWatch, StartedRun, UrlRun};
 pub(crate) struct RunRequest {
     pub(crate) workflow: Id,
     pub(crate) parameters: Map<String, Value>,
+    pub(crate) http: HttpInput,
     /// Name of the trigger node; if absent, one is chosen.
     pub(crate) trigger: Option<String>,
     /// The longest wait for the end, unless the call becomes a task.
@@ -68,6 +70,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         deadline.become_task().await;
     }
     let (id, output) = (request.workflow, request.output);
+    let after_any = n8n.api.newest_execution();
     let (workflow, newest) = join(
         n8n.api.shared_workflow(&id),
         search::newest(&n8n.api, Some(&id)),
@@ -77,7 +80,8 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
     n8n.api.policy.check_start(&workflow)?;
     let request_id = Uuid::new_v4().to_string();
     let (trigger, access) = (request.trigger.as_deref(), n8n.access()?);
-    let plan = RunPlan::new(&workflow, trigger, request.parameters, &request_id, &access)?;
+    let (parameters, http) = (request.parameters, request.http);
+    let plan = RunPlan::new(&workflow, trigger, parameters, http, &request_id, &access)?;
     if call.is_cancelled() {
         return Err(ToolError::new(
             ToolErrorKind::Cancelled,
@@ -90,6 +94,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         request_id,
         // Optional: it only makes the search faster.
         after: newest.ok(),
+        after_any,
         execution: Arc::default(),
         keeps_no_request_id: AtomicBool::new(false),
     };

@@ -6,6 +6,7 @@ mod credentials;
 mod data_tables;
 pub(crate) mod executions;
 mod filtered_page;
+mod folders;
 mod nodes;
 mod prelude;
 mod projects;
@@ -33,6 +34,7 @@ pub(crate) fn all() -> Toolset<N8n> {
         .with::<GetExecution>()
         .group("authoring", workflows::authoring())
         .group("lifecycle", workflows::lifecycle())
+        .group("versions", workflows::versions())
         .group("executions", executions::executions())
         .group("nodes", nodes::nodes())
         .group("credentials", credentials::credentials())

@@ -46,6 +46,14 @@ impl WebhookCredentials {
         })
     }
 
+    /// The secrets, by names that say so.
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.0.values().map(|credential| match credential {
+            WebhookCredential::Header { value, .. } => ("password", value.as_str()),
+            WebhookCredential::Basic { password, .. } => ("password", password.as_str()),
+        })
+    }
+
     /// The name or id under which the credential of this node is configured.
     pub(crate) fn name_for(&self, node: &Node) -> Option<&str> {
         let names = node.credentials.values();
@@ -53,6 +61,14 @@ impl WebhookCredentials {
         names.find_map(|name| {
             let (name, _) = self.0.get_key_value(name.as_deref()?)?;
             Some(name.as_str())
+        })
+    }
+
+    /// The header in which the credential of this name is sent.
+    pub(crate) fn header(&self, name: &str) -> Option<&str> {
+        self.0.get(name).map(|credential| match credential {
+            WebhookCredential::Header { name, .. } => name.as_str(),
+            WebhookCredential::Basic { .. } => "authorization",
         })
     }
 

@@ -5,6 +5,7 @@
 //!   what n8n says about a type of nodes.
 //! * To write: a [`draft::Draft`] is a definition that is changed by [`draft::Operation`]s and put into
 //!   the form that n8n accepts.
+//! * To compare: [`diff`] names what changed between two definitions.
 //! * To find faults: [`check`] knows those that a reader can see, [`publish_check`] reads what n8n
 //!   answers when it refuses to publish, [`risk`] names the nodes that a person should look at.
 //! * To explain: [`trace`] reads the data that n8n saves of an execution, and finds the node that failed
@@ -23,6 +24,7 @@
 
 pub mod check;
 pub mod connections;
+pub mod diff;
 pub mod draft;
 mod execution;
 mod expressions;

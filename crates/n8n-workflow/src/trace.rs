@@ -4,6 +4,7 @@
 mod cause;
 mod data;
 mod failure;
+mod file;
 mod items;
 mod lost;
 mod node_rows;
@@ -11,6 +12,7 @@ mod node_rows;
 pub use cause::Cause;
 pub use data::{ResultData, Trace};
 pub use failure::{NodeFailure, find_failure};
+pub use file::StoredFile;
 pub use items::{ItemLimits, shortened};
 pub use lost::{Loss, find_loss};
 pub use node_rows::{NodeRow, NodeSelection, node_rows};

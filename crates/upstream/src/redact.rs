@@ -71,17 +71,35 @@ impl Redactor {
             return text.into_owned();
         }
         let mut text = text.into_owned();
+        let known = self.hide_known(&mut text);
+        let (text, hidden) = hide(text.into(), Reach::Pairs);
+        self.hidden.fetch_add(known + hidden, Relaxed);
+        text.into_owned()
+    }
+
+    /// Hides the values that were given; returns their number.
+    fn hide_known(&self, text: &mut String) -> u32 {
+        let mut hidden = 0;
         for secret in &self.secrets {
             let found = text.matches(secret.as_str()).count();
             if found > 0 {
-                text = text.replace(secret.as_str(), HIDDEN);
-                let found = u32::try_from(found).unwrap_or(u32::MAX);
-                self.hidden.fetch_add(found, Relaxed);
+                *text = text.replace(secret.as_str(), HIDDEN);
+                hidden += u32::try_from(found).unwrap_or(u32::MAX);
             }
         }
-        let (text, hidden) = hide(text.into(), Reach::Pairs);
-        self.hidden.fetch_add(hidden, Relaxed);
-        text.into_owned()
+        hidden
+    }
+
+    fn hide_known_in_json(&self, value: &mut Value) -> u32 {
+        match value {
+            Value::String(text) => self.hide_known(text),
+            Value::Array(all) => all.iter_mut().map(|one| self.hide_known_in_json(one)).sum(),
+            Value::Object(all) => all
+                .values_mut()
+                .map(|one| self.hide_known_in_json(one))
+                .sum(),
+            _ => 0,
+        }
     }
 
     /// Redacts `KEY=value`, as in an environment.
@@ -119,7 +137,13 @@ impl Redactor {
     /// code, so pairs in them (`token = next()`) are not redacted. Returns the number of hidden
     /// values.
     pub fn json(&self, value: &mut Value) -> u32 {
-        let hidden = if self.is_enabled { hide_json(value) } else { 0 };
+        let mut hidden = 0;
+        if self.is_enabled && !self.secrets.is_empty() {
+            hidden += self.hide_known_in_json(value);
+        }
+        if self.is_enabled {
+            hidden += hide_json(value);
+        }
         self.hidden.fetch_add(hidden, Relaxed);
         hidden
     }

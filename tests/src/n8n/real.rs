@@ -25,7 +25,9 @@ mod starting;
 mod tasks;
 mod urls;
 mod validating;
+mod versions;
 mod webhook_credentials;
+mod webhook_requests;
 mod workflow_tools;
 
 use std::sync::Arc;

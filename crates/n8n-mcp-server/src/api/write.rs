@@ -98,6 +98,28 @@ impl Api {
         }
     }
 
+    /// Moves a workflow, whose definition is `draft`, to a folder of its project, or to its `root`.
+    pub(crate) async fn move_to_folder(
+        &self,
+        id: &Id,
+        draft: &Draft,
+        folder: &Id,
+    ) -> Result<(), ToolError> {
+        let (mut body, _) = draft.body(FieldSet::N8n2);
+        let folder = Some(folder.as_str()).filter(|folder| *folder != "root");
+        body["parentFolderId"] = json!(folder);
+        let request = self.request(Method::PUT, &["workflows", id.as_str()]);
+        let request = request.query(&DRAFT_ONLY).body(&body);
+        match request.timeout(CHANGE_TIMEOUT).json().await {
+            Ok(IgnoredAny) => Ok(()),
+            Err(failure) if failure.is_missing() => Err(ToolError::not_found(
+                "The workflow's project has no such folder. list_folders shows those that it has; n8n \
+                 has folders only with a licence.",
+            )),
+            Err(failure) => Err(self.explain(failure)),
+        }
+    }
+
     /// Applies `activate`, `deactivate`, `archive` or `unarchive`.
     pub(crate) async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
         let path = ["workflows", id.as_str(), action];

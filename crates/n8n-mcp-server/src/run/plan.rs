@@ -1,6 +1,7 @@
 //! Plans a run: chooses the trigger and builds the one request that starts it. Sends nothing.
 
 mod form;
+mod http_input;
 mod parameters;
 #[cfg(test)]
 mod tests;
@@ -19,6 +20,7 @@ use form::form_request;
 use parameters::{chat_request, mcp_request, webhook_request};
 
 pub(in crate::run) use form::form_body;
+pub(crate) use http_input::HttpInput;
 pub(in crate::run) use parameters::webhook_body;
 
 /// The chosen trigger, and the request that starts it, with the parameters.
@@ -46,7 +48,8 @@ impl RunPlan {
     pub(crate) fn new(
         workflow: &Workflow,
         trigger: Option<&str>,
-        parameters: Map<String, Value>,
+        mut parameters: Map<String, Value>,
+        mut http: HttpInput,
         request_id: &str,
         access: &Access,
     ) -> Result<Self, ToolError> {
@@ -67,8 +70,16 @@ impl RunPlan {
             Some(wanted) => named(&all, wanted, access)?,
             None => best(&all, name, access)?,
         };
+        if trigger.kind == TriggerKind::Form && way == StartMethod::Form {
+            parameters.append(&mut http.files);
+        }
+        http.check_kind(trigger, way)?;
         let mut start = match way {
-            StartMethod::Webhook => Start::Url(webhook_request(trigger, parameters)?),
+            StartMethod::Webhook => {
+                let credential = access.credential(trigger);
+                let reserved = credential.and_then(|name| access.credentials.header(name));
+                Start::Url(webhook_request(trigger, parameters, http, reserved)?)
+            }
             StartMethod::Chat => Start::Url(chat_request(trigger, parameters, request_id)?),
             StartMethod::Form => Start::Url(form_request(trigger, parameters, request_id)?),
             StartMethod::McpProduction | StartMethod::McpManual | StartMethod::McpTest => {
@@ -77,7 +88,8 @@ impl RunPlan {
                     matches!(trigger.kind, Webhook | Chat | Form | Schedule)
                 });
                 let is_first = first.is_some_and(|first| first.node.name == trigger.node.name);
-                Start::Mcp(mcp_request(trigger, way, is_first, parameters, request_id)?)
+                let input = (parameters, http);
+                Start::Mcp(mcp_request(trigger, way, is_first, input, request_id)?)
             }
         };
         if let Start::Url(request) = &mut start {

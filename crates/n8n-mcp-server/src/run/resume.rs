@@ -110,6 +110,7 @@ impl Resumption {
                 method,
                 path,
                 query,
+                headers: Vec::new(),
                 body,
                 replies_at_end: false,
                 credential: n8n.access()?.credentials.name_for(node).map(str::to_owned),
@@ -166,6 +167,7 @@ impl Resumption {
             workflow: self.workflow,
             request_id: String::new(),
             after: None,
+            after_any: 0,
             execution: Arc::default(),
             keeps_no_request_id: AtomicBool::new(false),
         };

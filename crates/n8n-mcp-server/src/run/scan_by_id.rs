@@ -33,7 +33,8 @@ impl Search {
     /// Scans ids: upwards, where it is known which ids were there before the run, as its own is one of the next;
     /// otherwise downwards, from above the newest to the first execution older than `since`.
     pub(super) async fn scan(&self, since: Timestamp) -> ScanResult {
-        let after = self.after.unwrap_or(0);
+        // The list is empty, too, if everything that had ended was deleted.
+        let after = self.after.unwrap_or(0).max(self.after_any);
         let Ok(newest) = newest(&self.api, None).await else {
             return ScanResult::Unclear;
         };

@@ -38,6 +38,8 @@ pub(super) struct Search {
     pub(super) request_id: String,
     /// The number of the workflow's newest execution before ours, if known; n8n counts upwards.
     pub(super) after: Option<u64>,
+    /// The highest number of all that this server had seen before ours.
+    pub(super) after_any: u64,
     /// Set as soon as the execution is found, or n8n returns its id.
     pub(super) execution: Arc<SetOnce<Id>>,
     /// The execution does not hold the request id, and n8n was asked to start it: the only new
@@ -50,7 +52,9 @@ pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, Shar
     let filter = ExecutionFilter::newest(workflow, None, 1);
     let page = api.shared_executions(&filter, Instant::now()).await?;
     let newest = page.data.first().and_then(|row| number(&row_id(row)?));
-    Ok(newest.unwrap_or(0))
+    let newest = newest.unwrap_or(0);
+    api.saw_execution(newest);
+    Ok(newest)
 }
 
 impl Search {
@@ -72,6 +76,7 @@ impl Search {
     pub(super) fn store_id(&self, id: &Id) {
         // If an id was stored before, it is the same one.
         let _ = self.execution.set(id.clone());
+        self.api.saw_execution(number(id).unwrap_or(0));
     }
 
     /// True if n8n lists the execution among the running ones; false if it has ended, waits, or has

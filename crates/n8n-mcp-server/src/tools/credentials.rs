@@ -7,6 +7,10 @@ const CREDENTIALS: Collection = Collection {
     path: "credentials",
     missing: "n8n has no such credential. list_credentials shows those that it has.",
 };
+const TRANSFERS: Collection = Collection {
+    path: "credentials",
+    missing: "n8n has no such credential or project, or the user of the API key may not use it.",
+};
 const MISSING_TYPE: &str = "This n8n knows no such type of credential. Its nodes name the types that they take (get_node), \
      for example slackApi or httpHeaderAuth.";
 
@@ -16,6 +20,7 @@ pub(crate) fn credentials() -> Toolset<N8n> {
         .with::<GetCredentialSchema>()
         .with::<CreateCredential>()
         .with::<TestCredential>()
+        .with::<TransferCredential>()
         .with::<DeleteCredential>()
 }
 
@@ -154,6 +159,47 @@ impl Tool for TestCredential {
         Ok(CredentialTest {
             works: answer.status == "OK",
             message: n8n.redactor.text(&answer.message),
+        })
+    }
+}
+
+/// Moves a credential to another project; workflows of its own one can no longer use it.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct TransferCredential {
+    /// From list_credentials.
+    credential_id: Id,
+    /// From list_projects.
+    project_id: Id,
+    /// The credential's id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct TransferredCredential {
+    transferred: String,
+    project_id: String,
+}
+
+impl Tool for TransferCredential {
+    const NAME: &'static str = "transfer_credential";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = TransferredCredential;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<TransferredCredential, ToolError> {
+        let (id, project) = (self.credential_id.as_str(), self.project_id.to_string());
+        let loss = format!(
+            "Moves credential {id} of n8n to project {project}; workflows of its own project that use it \
+             will fail."
+        );
+        call.confirm(&loss, id, self.confirm.as_deref()).await?;
+        let body = json!({"destinationProjectId": project});
+        let path = [id, "transfer"];
+        let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;
+        Ok(TransferredCredential {
+            transferred: id.to_owned(),
+            project_id: project,
         })
     }
 }

@@ -1,7 +1,8 @@
-//! The toolset `executions`: list, explain, retry, resume, stop and delete executions. `get_execution` is in
+//! The toolset `executions`: list, explain, retry, resume, stop and delete executions, and read their files. `get_execution` is in
 //! the default toolset.
 
 mod explain;
+mod file;
 mod get;
 mod list;
 mod resume;
@@ -20,6 +21,7 @@ pub(crate) fn executions() -> Toolset<N8n> {
     Toolset::new()
         .with::<list::ListExecutions>()
         .with::<explain::ExplainExecution>()
+        .with::<file::GetExecutionFile>()
         .with::<retry::RetryExecution>()
         .with::<resume::ResumeExecution>()
         .with::<stop_delete::StopExecution>()

@@ -1,5 +1,6 @@
-//! The toolset `projects`. Needs a licence.
+//! The toolset `projects`: projects and their folders. Needs a licence.
 
+use super::folders::{CreateFolder, DeleteFolder, ListFolders};
 use crate::tools::prelude::*;
 
 const PROJECTS: Collection = Collection {
@@ -13,6 +14,9 @@ pub(crate) fn projects() -> Toolset<N8n> {
         .with::<CreateProject>()
         .with::<AddProjectMember>()
         .with::<DeleteProject>()
+        .with::<ListFolders>()
+        .with::<CreateFolder>()
+        .with::<DeleteFolder>()
 }
 
 /// Lists the projects of n8n.

@@ -1,10 +1,11 @@
 //! `run_workflow`
 
+use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_core::tool::TaskSupport;
 
-use crate::run::{OutputSelection, Run, RunRequest, run};
+use crate::run::{HttpInput, OutputSelection, Run, RunRequest, run};
 use crate::tools::prelude::*;
 
 /// Seconds; below the common limit of clients and servers for a call: 30 s.
@@ -22,6 +23,17 @@ pub(crate) struct RunWorkflow {
     parameters: Option<Map<String, Value>>,
     /// Name of the trigger node, if there are several.
     trigger: Option<String>,
+    /// Of a webhook that takes several.
+    method: Option<String>,
+    /// More headers, for a webhook.
+    #[serde(default)]
+    headers: BTreeMap<String, String>,
+    /// More query, for a webhook.
+    #[serde(default)]
+    query: Map<String, Value>,
+    /// For a webhook or form, by field: {"name", "type", "text" or "base64"}.
+    #[serde(default)]
+    files: Map<String, Value>,
     /// Default 20; then the run goes on and `running` is returned. A task waits for the end, up to
     /// 55 minutes.
     wait_seconds: Option<Bounded<0, 25>>,
@@ -44,6 +56,12 @@ impl Tool for RunWorkflow {
         let request = RunRequest {
             workflow: self.workflow_id,
             parameters: self.parameters.unwrap_or_default(),
+            http: HttpInput {
+                method: self.method,
+                headers: self.headers,
+                query: self.query,
+                files: self.files,
+            },
             trigger: self.trigger,
             wait: Duration::from_secs(wait.into()),
             output: OutputSelection {

@@ -1,5 +1,5 @@
 //! Tools for workflows: list and read (default), write (`authoring`), activate, archive and delete
-//! (`lifecycle`).
+//! (`lifecycle`), and their versions (`versions`).
 
 mod authoring;
 mod get;
@@ -8,6 +8,7 @@ mod list;
 mod node_catalog;
 mod validate;
 mod verdict;
+mod versions;
 
 use mcp_core::tool::ToolError;
 use n8n_workflow::draft::{Draft, DraftError};
@@ -19,6 +20,7 @@ pub(crate) use authoring::authoring;
 pub(crate) use get::GetWorkflow;
 pub(crate) use lifecycle::lifecycle;
 pub(crate) use list::ListWorkflows;
+pub(crate) use versions::versions;
 
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
     let (workflow, whole) = n8n.api.workflow_as(id).await?;

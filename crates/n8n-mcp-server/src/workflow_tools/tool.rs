@@ -12,7 +12,7 @@ use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use upstream::text::one_line;
 
-use crate::run::{OutputSelection, Run, RunRequest, run};
+use crate::run::{HttpInput, OutputSelection, Run, RunRequest, run};
 use crate::service::N8n;
 use crate::start_method::{Access, StartMethod};
 use crate::tools::RunWorkflow;
@@ -139,6 +139,7 @@ impl BoundTool for WorkflowTool {
         let request = RunRequest {
             workflow: self.spec.workflow.clone(),
             parameters: self.read(arguments)?,
+            http: HttpInput::default(),
             trigger: Some(self.spec.trigger.clone()),
             wait: RUN_TIMEOUT,
             output: OutputSelection::default(),

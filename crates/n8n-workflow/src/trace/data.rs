@@ -20,8 +20,8 @@ const MAX_MESSAGE: usize = 1_000;
 pub struct ResultData {
     /// By the name of the node; unparsed, because they can be very large and often only that of the
     /// last node is needed.
-    run_data: HashMap<String, Box<RawValue>>,
-    last_node_executed: Option<String>,
+    pub(super) run_data: HashMap<String, Box<RawValue>>,
+    pub(super) last_node_executed: Option<String>,
     #[serde(deserialize_with = "lenient")]
     error: Option<NodeError>,
 }

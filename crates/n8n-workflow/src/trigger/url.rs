@@ -19,8 +19,10 @@ const METHODS: [Method; 6] = [
 /// The method and the path of a webhook.
 #[derive(Debug, PartialEq)]
 pub struct Webhook {
-    /// POST if there are several and it is one of them.
+    /// The one that is used if the caller names none: POST if it is one of several.
     pub method: Method,
+    /// All that it takes.
+    pub methods: Vec<Method>,
     /// Below `/webhook`; segments like `:id` are parameters.
     pub path: Vec<String>,
 }
@@ -47,30 +49,29 @@ impl Trigger<'_> {
         } else if segments.iter().all(String::is_empty) {
             segments = vec![id.ok_or("it has no path: set one")?.to_owned()];
         }
+        let mut methods = self.methods();
+        // POST has a body for the data.
+        methods.sort_by_key(|method| *method != Method::POST);
+        let method = methods.first().cloned();
         Ok(Webhook {
-            method: self.method()?,
+            method: method.ok_or("its HTTP method is not a fixed one: choose one")?,
+            methods,
             path: segments,
         })
     }
 
-    fn method(&self) -> Result<Method, String> {
-        let name = match self.node.parameters.get("httpMethod") {
-            None => "GET",
-            Some(Value::String(name)) => name,
-            // A webhook with several methods: POST has a body for the data.
-            Some(Value::Array(names)) => {
-                let mut names = names.iter().filter_map(Value::as_str);
-                let first = names.next().unwrap_or("GET");
-                if names.any(|name| name == "POST") {
-                    "POST"
-                } else {
-                    first
-                }
-            }
-            Some(_) => "",
+    fn methods(&self) -> Vec<Method> {
+        let names = match self.node.parameters.get("httpMethod") {
+            None => vec![Some("GET")],
+            Some(Value::Array(names)) => names.iter().map(Value::as_str).collect(),
+            Some(name) => vec![name.as_str()],
         };
-        let known = METHODS.into_iter().find(|method| *method == name);
-        known.ok_or_else(|| "its HTTP method is not a fixed one: choose one".into())
+        let known = |name: Option<&str>| {
+            METHODS
+                .into_iter()
+                .find(|known| Some(known.as_str()) == name)
+        };
+        names.into_iter().filter_map(known).collect()
     }
 
     /// The id of a public chat, whose URL is `/webhook/<id>/chat`.

@@ -133,10 +133,17 @@ async fn missing_licence_is_reported_in_one_line() {
         ("set_variable", json!({"key": "a", "value": "b"})),
         ("list_projects", json!({})),
         ("create_project", json!({"name": "x"})),
+        ("list_folders", json!({"project_id": "p"})),
+        ("create_folder", json!({"project_id": "p", "name": "x"})),
+        (
+            "delete_folder",
+            json!({"project_id": "p", "folder_id": "f", "confirm": "f"}),
+        ),
         ("source_control_status", json!({})),
         ("pull_from_source_control", json!({"confirm": "repository"})),
     ] {
-        if tool == "source_control_status" && env.is_too_old(tool, json!({})).await {
+        let is_new = tool == "source_control_status" || tool.contains("folder");
+        if is_new && env.is_too_old(tool, arguments.clone()).await {
             continue;
         }
         let message = assert_refused(&env, tool, arguments, "licence").await;

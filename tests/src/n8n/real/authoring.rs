@@ -81,7 +81,7 @@ async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
     edit["allow_invalid"] = json!(true);
     let written = done(&env, "edit_workflow", edit).await;
     assert_has!(written, {"active": true});
-    assert_contains(&written["note"], "still the last one");
+    assert_contains(&written["note"], "has not changed");
     let ran = env.run(&live, json!({"input": "x"})).await;
     assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
     env.delete(&live).await;

@@ -61,12 +61,12 @@ impl Env {
         client
     }
 
-    /// A workflow with an execution that has ended: n8n 1 lists only those, and one that waits is searched by
-    /// the numbers near the newest of the list.
-    pub(super) async fn with_ended_execution(&self) -> TestWorkflow {
+    /// Lets the server see an execution, of which nothing is left: n8n 1 lists only those that have ended,
+    /// and one that waits is searched by the numbers above all that were seen.
+    pub(super) async fn show_execution(&self) {
         let workflow = self.live(vec![webhook("lastNode"), echo()]).await;
         self.run(&workflow, json!({"input": "x"})).await;
-        workflow
+        self.delete(&workflow).await;
     }
 
     /// Runs a workflow; its result, also if it failed.

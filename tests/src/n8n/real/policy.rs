@@ -13,7 +13,21 @@ async fn assert_not_open(env: &Env, workflow: &TestWorkflow, run: &Value) {
         ("get_workflow", json!({"workflow_id": id})),
         ("get_workflow", json!({"workflow_id": id, "full": true})),
         ("run_workflow", json!({"workflow_id": id})),
+        ("list_workflow_versions", json!({"workflow_id": id})),
+        (
+            "get_workflow_version",
+            json!({"workflow_id": id, "version_id": "v"}),
+        ),
+        (
+            "restore_workflow_version",
+            json!({"workflow_id": id, "version_id": "v"}),
+        ),
+        (
+            "move_workflow",
+            json!({"workflow_id": id, "project_id": "p", "confirm": id}),
+        ),
         ("list_executions", json!({"workflow_id": id})),
+        ("get_execution_file", json!({"execution_id": execution})),
         ("get_execution", json!({"execution_id": execution})),
         (
             "delete_execution",

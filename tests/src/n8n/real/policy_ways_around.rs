@@ -142,6 +142,10 @@ async fn whole_instance_is_neither_shown_nor_changed() {
             json!({"message": "m", "files": []}),
         ),
         ("delete_project", json!({"project_id": "p", "confirm": "p"})),
+        (
+            "delete_folder",
+            json!({"project_id": "p", "folder_id": "f", "confirm": "f"}),
+        ),
         ("delete_user", json!({"user_id": "u", "confirm": "u"})),
     ] {
         assert_refused(&guarded, tool, arguments, CLOSED).await;

@@ -4,12 +4,11 @@ use super::node_builders::base;
 use super::*;
 
 async fn waiting(env: &Env, nodes: Vec<Value>) -> (TestWorkflow, Value) {
-    let listed = env.with_ended_execution().await;
+    env.show_execution().await;
     let workflow = env.live(nodes).await;
     let run = done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
     let path = format!("/executions/{}", run["execution_id"].as_str().unwrap());
     env.wait_for_status(&path, "waiting").await;
-    env.delete(&listed).await;
     (workflow, run["execution_id"].clone())
 }
 
@@ -48,6 +47,44 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
         }
         env.delete(&workflow).await;
     }
+}
+
+#[tokio::test]
+async fn next_page_of_a_form_is_filled_in() {
+    let Some(env) = Env::urls().await else { return };
+    let page = |name: &str, field: &str| {
+        let fields = json!({"values": [{"fieldLabel": field, "requiredField": true}]});
+        base(
+            name,
+            "form",
+            1.0,
+            json!({"formFields": fields, "options": {}}),
+        )
+    };
+    let both = set("={{ $('First').item.json.colour + ' ' + $json.size }}");
+    let nodes = vec![
+        form(),
+        page("First", "colour"),
+        page("Second", "size"),
+        both,
+    ];
+    let (workflow, id) = waiting(&env, nodes).await;
+    let fill =
+        |parameters: Value| json!({"execution_id": id, "confirm": id, "parameters": parameters});
+    let tool = "resume_execution";
+    assert_refused(&env, tool, fill(json!({})), "asks for `parameters.colour`").await;
+    assert_refused(
+        &env,
+        tool,
+        fill(json!({"colour": "red", "shape": 1})),
+        "no field \"shape\"",
+    )
+    .await;
+    let filled = done(&env, tool, fill(json!({"colour": "red"}))).await;
+    assert_has!(filled, {"status": "waiting"});
+    let filled = done(&env, tool, fill(json!({"size": 7}))).await;
+    assert_has!(filled, {"status": "completed", "output": {"result": "red 7"}});
+    env.delete(&workflow).await;
 }
 
 #[tokio::test]

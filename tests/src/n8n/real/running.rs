@@ -37,14 +37,13 @@ async fn long_run_is_followed_by_its_id() {
 #[tokio::test]
 async fn early_reply_of_a_waiting_run_is_not_its_result() {
     let Some(env) = Env::urls().await else { return };
-    let listed = env.with_ended_execution().await;
+    env.show_execution().await;
     // If a node waits for 65 s or more, n8n replies 200 at once, with the trigger's data.
     let workflow = env.live(vec![webhook("lastNode"), wait(90), echo()]).await;
     let waiting = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 12,
         "parameters": {"input": "x"}});
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     assert_eq!(waiting.get("output"), None);
-    env.delete(&listed).await;
     let id = waiting["execution_id"].as_str().unwrap();
     // The API of n8n 1 stops nothing.
     if !env.is_old().await {
@@ -118,33 +117,24 @@ async fn run_that_fails_before_its_trigger_has_saved_the_request_is_found() {
 }
 
 #[tokio::test]
-async fn reply_of_something_in_front_of_n8n_is_no_success() {
+async fn page_of_something_in_front_of_n8n_is_no_success() {
     let Some(env) = Env::urls().await else { return };
-    let workflow = env.live(vec![webhook("lastNode"), echo()]).await;
     let page = FakeService::start(|_| Response::html(200)).await;
     let [url, key] = env.env_without_mcp();
     let vars = [url, key, ("N8N_WEBHOOK_URL", page.url.as_str())];
     let server = Server::start(SERVER, &vars).await;
-    let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
-    assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
-    assert_contains(&ran["note"], "login page");
-    env.delete(&workflow).await;
-}
-
-#[tokio::test]
-async fn page_that_replies_for_a_run_that_is_not_kept_is_no_success() {
-    let Some(env) = Env::urls().await else { return };
-    let settings = json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"});
-    let nodes = vec![webhook("lastNode"), echo()];
-    let workflow = env.live_as(&unique("test"), nodes, settings).await;
-    let page = FakeService::start(|_| Response::html(200)).await;
-    let [url, key] = env.env_without_mcp();
-    let vars = [url, key, ("N8N_WEBHOOK_URL", page.url.as_str())];
-    let server = Server::start(SERVER, &vars).await;
-    let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
-    assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
-    assert_contains(&ran["note"], "login page");
-    env.delete(&workflow).await;
+    // With an execution that is kept, and with none.
+    for settings in [
+        json!({}),
+        json!({"saveDataSuccessExecution": "none", "saveDataErrorExecution": "none"}),
+    ] {
+        let nodes = vec![webhook("lastNode"), echo()];
+        let workflow = env.live_as(&unique("test"), nodes, settings).await;
+        let ran = done!(server.client().await, "run_workflow", {"workflow_id": workflow.id});
+        assert_has!(ran, {"status": "unknown", "response": {"status": 200}});
+        assert_contains(&ran["note"], "login page");
+        env.delete(&workflow).await;
+    }
 }
 
 #[tokio::test]

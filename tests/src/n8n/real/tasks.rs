@@ -75,7 +75,7 @@ async fn task_waits_for_a_person() {
     let mut after = echo();
     after["name"] = json!("After");
     let nodes = vec![webhook("onReceived"), resume_url, resumed, after];
-    let listed = env.with_ended_execution().await;
+    env.show_execution().await;
     let workflow = env.live(nodes).await;
     let (client, id) = start_task(&env, EraChoice::Modern, &workflow).await;
     let execution = execution_of(&client, &id).await;
@@ -89,7 +89,6 @@ async fn task_waits_for_a_person() {
     assert!(resume.status().is_success(), "{resume:?}");
     let task = poll_to_end(&client, &id).await;
     assert_has!(task, {"result": {"structuredContent": {"status": "completed"}}});
-    env.delete(&listed).await;
     env.delete(&workflow).await;
 }
 

@@ -145,8 +145,8 @@ async fn form_with_files_runs() {
     let path = json!({"CV": {"path": "/etc/passwd"}});
     for (parameters, part) in [
         (json!({}), "asks for `parameters.CV`"),
-        (path, "`parameters.CV` is a file"),
-        (json!({"CV": ["a", "b"]}), "`parameters.CV` takes one file"),
+        (path, "`CV` is a file"),
+        (json!({"CV": ["a", "b"]}), "`CV` takes one file"),
     ] {
         let arguments = json!({"workflow_id": workflow.id, "parameters": parameters});
         assert_refused(&env, "run_workflow", arguments, part).await;

@@ -99,7 +99,7 @@ struct FileArgument {
 ///
 /// # Errors
 /// When it is not a file, or there are too many.
-fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
+pub(super) fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
     match value {
         Value::Array(all) if several || all.len() == 1 => {
             all.into_iter().map(|one| file(field, one)).collect()
@@ -146,7 +146,7 @@ fn file(field: &str, value: Value) -> Result<FormFile, ToolError> {
 }
 
 fn wrong(field: &str, what: &str) -> ToolError {
-    ToolError::invalid_argument(format!("`parameters.{field}` {what}."))
+    ToolError::invalid_argument(format!("`{field}` {what}."))
 }
 
 #[cfg(test)]
@@ -185,7 +185,7 @@ mod tests {
             (header, true, "`type`"),
         ] {
             let error = files("CV", value, several).unwrap_err();
-            assert!(error.message().contains("`parameters.CV`"), "{error}");
+            assert!(error.message().contains("`CV`"), "{error}");
             assert!(error.message().contains(part), "{error}");
         }
     }

@@ -5,8 +5,10 @@ use n8n_workflow::trigger::{FormField, FormFieldKind, Trigger, TriggerKind};
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
+use super::form::files;
+use super::http_input::HttpInput;
 use crate::builtin_mcp::{McpInputs, McpRequest};
-use crate::production_url::{Body, REQUEST_ID, UrlRequest};
+use crate::production_url::{Body, FormValue, REQUEST_ID, UrlRequest};
 use crate::start_method::StartMethod;
 use crate::variant_name::variant_name;
 
@@ -21,6 +23,7 @@ pub(super) fn url_request(
         method,
         path,
         query: Vec::new(),
+        headers: Vec::new(),
         body: None,
         replies_at_end: way == StartMethod::Chat || trigger.replies_at_end(),
         credential: None,
@@ -31,8 +34,12 @@ pub(super) fn url_request(
 pub(super) fn webhook_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
+    http: HttpInput,
+    reserved: Option<&str>,
 ) -> Result<UrlRequest, ToolError> {
     let webhook = trigger.webhook().map_err(ToolError::conflict)?;
+    let method = http.method(&webhook)?;
+    let headers = http.headers(reserved)?;
     let mut path = vec!["webhook".to_owned()];
     for segment in webhook.path {
         path.push(match segment.strip_prefix(':') {
@@ -40,11 +47,24 @@ pub(super) fn webhook_request(
             None => segment,
         });
     }
-    let (body, query) = webhook_body(&webhook.method, parameters);
-    let request = url_request(trigger, StartMethod::Webhook, webhook.method, path);
+    let (body, mut pairs) = if http.files.is_empty() {
+        webhook_body(&method, parameters)
+    } else if takes_body(&method) {
+        (
+            Some(http_body_with_files(parameters, http.files)?),
+            Vec::new(),
+        )
+    } else {
+        return Err(ToolError::invalid_argument(format!(
+            "`files` cannot be sent with {method}: only POST, PUT and PATCH have a body."
+        )));
+    };
+    pairs.extend(query(&http.query));
+    let request = url_request(trigger, StartMethod::Webhook, method, path);
     Ok(UrlRequest {
         body,
-        query,
+        query: pairs,
+        headers,
         ..request
     })
 }
@@ -117,7 +137,7 @@ pub(super) fn mcp_request(
     trigger: &Trigger<'_>,
     way: StartMethod,
     is_first: bool,
-    parameters: Map<String, Value>,
+    (parameters, http): (Map<String, Value>, HttpInput),
     request_id: &str,
 ) -> Result<McpRequest, ToolError> {
     // A manual trigger takes parameters only in a test.
@@ -130,7 +150,7 @@ pub(super) fn mcp_request(
         inputs: if is_test {
             McpInputs::Item(Value::Object(parameters))
         } else {
-            inputs(trigger, parameters, request_id)?
+            inputs(trigger, parameters, http, request_id)?
         },
     })
 }
@@ -138,19 +158,26 @@ pub(super) fn mcp_request(
 fn inputs(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
+    http: HttpInput,
     request_id: &str,
 ) -> Result<McpInputs, ToolError> {
     match trigger.kind {
         TriggerKind::Webhook => {
             let webhook = trigger.webhook().map_err(ToolError::conflict)?;
-            let headers = json!({ REQUEST_ID: request_id });
-            let method = webhook.method.as_str();
-            Ok(McpInputs::Webhook(if takes_body(&webhook.method) {
-                json!({"method": method, "headers": headers, "body": parameters})
+            let method = http.method(&webhook)?;
+            let mut headers: Map<_, _> = texts(http.headers(None)?);
+            headers.insert(REQUEST_ID.into(), request_id.into());
+            let mut inputs = json!({"method": method.as_str(), "headers": headers});
+            let mut pairs = texts(query(&http.query));
+            if takes_body(&method) {
+                inputs["body"] = parameters.into();
             } else {
-                let query: Map<_, _> = query(&parameters).map(|(k, v)| (k, v.into())).collect();
-                json!({"method": method, "headers": headers, "query": query})
-            }))
+                pairs.extend(texts(query(&parameters)));
+            }
+            if !pairs.is_empty() {
+                inputs["query"] = pairs.into();
+            }
+            Ok(McpInputs::Webhook(inputs))
         }
         TriggerKind::Chat => chat_text(&mut parameters).map(McpInputs::Chat),
         TriggerKind::Form => {
@@ -178,6 +205,26 @@ fn inputs(
 
 fn takes_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
+}
+
+/// The parts of a form (`multipart/form-data`) with files.
+fn http_body_with_files(
+    parameters: Map<String, Value>,
+    given: Map<String, Value>,
+) -> Result<Body, ToolError> {
+    let mut parts: Vec<_> = query(&parameters)
+        .map(|(name, text)| (name, FormValue::Text(text)))
+        .collect();
+    for (field, value) in given {
+        let all = files(&field, value, true)?.into_iter();
+        parts.extend(all.map(|file| (field.clone(), FormValue::File(file))));
+    }
+    Ok(Body::Form(parts))
+}
+
+fn texts(pairs: impl IntoIterator<Item = (String, String)>) -> Map<String, Value> {
+    let pairs = pairs.into_iter();
+    pairs.map(|(name, text)| (name, text.into())).collect()
 }
 
 fn query(parameters: &Map<String, Value>) -> impl Iterator<Item = (String, String)> {

@@ -6,6 +6,7 @@ use serde_json::json;
 use super::*;
 use crate::builtin_mcp::McpInputs;
 use crate::production_url::{Body, FormValue};
+use upstream::http::Method;
 
 fn workflow(nodes: &[(&str, &str, Value)]) -> Workflow {
     let node = |(name, kind, parameters): &(&str, &str, Value)| json!({"name": name, "type": kind, "typeVersion": 2.2, "webhookId": "wid", "parameters": parameters});
@@ -27,7 +28,8 @@ fn plan(
         builtin_mcp,
         ..Access::default()
     };
-    let plan = RunPlan::new(workflow, trigger, parameters, "rid", &access)?;
+    let http = HttpInput::default();
+    let plan = RunPlan::new(workflow, trigger, parameters, http, "rid", &access)?;
     Ok((plan.trigger, plan.start))
 }
 
@@ -100,11 +102,103 @@ fn form_is_sent_as_by_a_browser() {
     for (bad, part) in [
         (json!({"Age": 7}), "asks for `parameters.Name`"),
         (json!({"Name": "Ann", "Sex": "f"}), "no field \"Sex\""),
-        (json!({"Name": "Ann", "CV": 1}), "`parameters.CV` is a file"),
+        (json!({"Name": "Ann", "CV": 1}), "`CV` is a file"),
     ] {
         let error = plan(&form, bad, None, true).unwrap_err();
         assert!(error.message().contains(part), "{error}");
     }
+}
+
+#[test]
+fn method_headers_query_and_files_are_those_of_the_caller() {
+    let hook = json!({"path": "a", "httpMethod": ["GET", "PUT"]});
+    let hook = workflow(&[("H", "x.webhook", hook)]);
+    let http = |method: &str, headers: Value, files: Value| HttpInput {
+        method: Some(method.to_owned()).filter(|method| !method.is_empty()),
+        headers: serde_json::from_value(headers).unwrap(),
+        query: serde_json::from_value(json!({"q": 1})).unwrap(),
+        files: serde_json::from_value(files).unwrap(),
+    };
+    let plan = |workflow: &Workflow, http, access: &Access| {
+        let parameters = serde_json::from_value(json!({"n": 1})).unwrap();
+        match RunPlan::new(workflow, None, parameters, http, "rid", access) {
+            Ok(plan) => match plan.start {
+                Start::Url(request) => Ok(request),
+                Start::Mcp(request) => panic!("{request:?}"),
+            },
+            Err(error) => Err(error.message().to_owned()),
+        }
+    };
+    let (none, open) = (json!({}), Access::default());
+    let pair = |name: &str, value: &str| (name.to_owned(), value.to_owned());
+    let sent = plan(&hook, http("put", json!({"X-A": "b"}), none.clone()), &open).unwrap();
+    assert_eq!(
+        (sent.method, sent.query),
+        (Method::PUT, vec![pair("q", "1")])
+    );
+    assert_eq!(sent.headers, [pair("x-a", "b")]);
+    let sent = plan(&hook, http("", none.clone(), none.clone()), &open).unwrap();
+    assert_eq!(sent.method, Method::GET);
+    assert_eq!(sent.query, [pair("n", "1"), pair("q", "1")]);
+    let sent = plan(
+        &hook,
+        http("PUT", none.clone(), json!({"F": ["a", "b"]})),
+        &open,
+    )
+    .unwrap();
+    let Some(Body::Form(parts)) = sent.body else {
+        panic!("{:?}", sent.body)
+    };
+    assert_eq!(parts.len(), 3);
+    for (method, headers, files, part) in [
+        ("POST", none.clone(), none.clone(), "It takes: GET, PUT."),
+        ("GET", none.clone(), json!({"F": "a"}), "`files`"),
+        ("", json!({"Host": "x"}), none.clone(), "\"Host\""),
+        (
+            "",
+            json!({"X-Forwarded-For": "x"}),
+            none.clone(),
+            "\"X-Forwarded-For\"",
+        ),
+        ("", json!({"x-mcp-request-id": "x"}), none.clone(), "sets"),
+        ("", json!({"a b": "x"}), none.clone(), "no name"),
+        ("", json!({"a": "x\r\nb: c"}), none.clone(), "line break"),
+        (
+            "",
+            json!({"a": "x".repeat(9_000)}),
+            none.clone(),
+            "9001 bytes",
+        ),
+    ] {
+        let error = plan(&hook, http(method, headers, files), &open).unwrap_err();
+        assert!(error.contains(part), "{error}");
+    }
+    // The configured credential cannot be replaced.
+    let secret = r#"{"K": {"name": "X-Key", "value": "v"}, "B": {"user": "u", "password": "p"}}"#;
+    let secret = mcp_serve::Secret::new(Some(secret.to_owned()), None);
+    let access = Access {
+        builtin_mcp: false,
+        credentials: crate::webhook_credentials::WebhookCredentials::read(&secret).unwrap(),
+    };
+    for (name, header) in [("K", "x-key"), ("B", "Authorization")] {
+        let mut closed = workflow(&[(
+            "H",
+            "x.webhook",
+            json!({"path": "a", "authentication": "x"}),
+        )]);
+        let credential = json!({"x": {"name": name}});
+        closed.nodes[0].credentials = serde_json::from_value(credential).unwrap();
+        let error = plan(
+            &closed,
+            http("", json!({header: "x"}), none.clone()),
+            &access,
+        );
+        let error = error.unwrap_err();
+        assert!(error.contains("N8N_WEBHOOK_CREDENTIALS"), "{error}");
+    }
+    let chat = workflow(&[("C", "x.chatTrigger", json!({"public": true}))]);
+    let error = plan(&chat, http("POST", none.clone(), none), &open).unwrap_err();
+    assert!(error.contains("cannot receive `method`"), "{error}");
 }
 
 #[test]

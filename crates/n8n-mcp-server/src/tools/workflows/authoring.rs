@@ -52,14 +52,23 @@ impl Written {
             note: is_live.then(|| "It is active: the change is live.".to_owned()),
         }
     }
+
+    /// Of a change that does not touch what is live.
+    pub(super) fn draft(written: (Workflow, Vec<String>), found: Vec<Finding>) -> Self {
+        let mut written = Self::new(written, found);
+        written.note = written.active.then(|| OLD_IS_LIVE.to_owned());
+        written
+    }
 }
+
+const OLD_IS_LIVE: &str = "Written as a draft: the version that is live has not changed.";
 
 /// Rejects a draft with errors that it did not have before, and returns its warnings, or, if
 /// `allow_invalid`, all findings.
 ///
 /// # Errors
 /// The errors, and how to fix them. Nothing was written.
-async fn check_change(
+pub(super) async fn check_change(
     n8n: &N8n,
     before: Option<(&Workflow, &Draft)>,
     draft: &Draft,
@@ -107,7 +116,7 @@ fn line(finding: &Finding) -> String {
 ///
 /// # Errors
 /// Also if it was changed since `version`, or must not be changed.
-async fn load_for_change(
+pub(super) async fn load_for_change(
     n8n: &N8n,
     id: &Id,
     version: Option<&str>,
@@ -176,12 +185,10 @@ async fn replace(
 ) -> Result<Written, ToolError> {
     let is_good = found.iter().all(|one| one.severity != Severity::Error);
     let written = n8n.api.replace_workflow(id, draft, is_good).await?;
-    let mut written = Written::new(written, found);
-    if written.active && !is_good {
-        let note = "Written as a draft: the version that is live is still the last one.";
-        written.note = Some(note.to_owned());
-    }
-    Ok(written)
+    Ok(match is_good {
+        true => Written::new(written, found),
+        false => Written::draft(written, found),
+    })
 }
 
 /// Creates an inactive workflow, after checking it.
@@ -271,7 +278,7 @@ fn members_of(definition: &impl Serialize) -> Map<String, Value> {
     }
 }
 
-fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
+pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
     let mut shown = draft.clone();
     for node in &mut shown.nodes {
         let mut value = Value::Object(std::mem::take(node));

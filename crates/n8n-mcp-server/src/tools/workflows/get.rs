@@ -49,7 +49,7 @@ pub(crate) struct WorkflowDetails {
 }
 
 #[derive(Serialize, JsonSchema)]
-struct NodeSummary {
+pub(super) struct NodeSummary {
     name: String,
     r#type: String,
     /// Runs code or commands that are written in it.
@@ -143,7 +143,10 @@ fn summary(trigger: &Trigger<'_>, access: &Access) -> TriggerSummary {
     TriggerSummary {
         node: trigger.node.name.clone(),
         kind: trigger.kind,
-        method: webhook.as_ref().map(|webhook| webhook.method.to_string()),
+        method: webhook.as_ref().map(|webhook| {
+            let methods: Vec<&str> = webhook.methods.iter().map(Method::as_str).collect();
+            methods.join(", ")
+        }),
         path: webhook.map(|webhook| webhook.path.join("/")),
         parameters: parameters(trigger),
         runnable: way.is_ok(),
@@ -159,23 +162,25 @@ fn parameters(trigger: &Trigger<'_>) -> Option<Map<String, Value>> {
 }
 
 /// Connections as `A -> B`; empty if they cannot be read.
-fn lines(all: &Map<String, Value>) -> Vec<String> {
-    let line = |one: Connection| {
-        let output = match one.output {
-            0 => String::new(),
-            output => format!("[{output}]"),
-        };
-        let arrow = match one.kind.as_str() {
-            MAIN => "->".to_owned(),
-            kind => format!("-{kind}->"),
-        };
-        format!("{}{output} {arrow} {}", one.from, one.to)
-    };
+pub(super) fn lines(all: &Map<String, Value>) -> Vec<String> {
     let all = parse_connections(all).unwrap_or_default();
     all.into_iter().map(line).collect()
 }
 
-fn node_summary(node: &Node) -> NodeSummary {
+/// A connection as `A -> B`.
+pub(super) fn line(one: Connection) -> String {
+    let output = match one.output {
+        0 => String::new(),
+        output => format!("[{output}]"),
+    };
+    let arrow = match one.kind.as_str() {
+        MAIN => "->".to_owned(),
+        kind => format!("-{kind}->"),
+    };
+    format!("{}{output} {arrow} {}", one.from, one.to)
+}
+
+pub(super) fn node_summary(node: &Node) -> NodeSummary {
     NodeSummary {
         name: node.name.clone(),
         r#type: node.kind.clone(),

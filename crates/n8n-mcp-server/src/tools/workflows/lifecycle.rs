@@ -1,9 +1,14 @@
-//! The toolset `lifecycle`: activating, tagging, archiving and deleting workflows.
+//! The toolset `lifecycle`: activating, tagging, archiving, moving and deleting workflows.
 
 use n8n_workflow::Workflow;
 
+use super::load;
 use crate::tools::prelude::*;
 
+const TRANSFERS: Collection = Collection {
+    path: "workflows",
+    missing: "n8n has no such project, or the user of the API key may not create workflows in it.",
+};
 /// The limit of n8n for the name of a tag.
 const MAX_TAG_CHARS: usize = 24;
 
@@ -14,6 +19,7 @@ pub(crate) fn lifecycle() -> Toolset<N8n> {
         .with::<SetWorkflowTags>()
         .with::<ArchiveWorkflow>()
         .with::<UnarchiveWorkflow>()
+        .with::<MoveWorkflow>()
         .with::<DeleteWorkflow>()
 }
 
@@ -163,6 +169,65 @@ impl Tool for SetWorkflowTags {
         n8n.api.set_tags(&self.workflow_id, &tags).await?;
         let id = workflow.id;
         Ok(WorkflowTags { id, tags })
+    }
+}
+
+/// Moves a workflow to another project, to a folder of its project, or both.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(crate) struct MoveWorkflow {
+    /// From list_workflows.
+    workflow_id: Id,
+    /// From list_projects.
+    project_id: Option<Id>,
+    /// From list_folders; `root` for none.
+    folder_id: Option<Id>,
+    /// The workflow's id again, once the user has agreed to another project.
+    confirm: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+pub(crate) struct MovedWorkflow {
+    moved: String,
+    name: String,
+}
+
+impl Tool for MoveWorkflow {
+    const NAME: &'static str = "move_workflow";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = MovedWorkflow;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<MovedWorkflow, ToolError> {
+        let (workflow, draft) = load(n8n, &self.workflow_id).await?;
+        let (id, name) = (workflow.id.clone(), workflow.name.clone());
+        if self.project_id.is_none() && self.folder_id.is_none() {
+            return Err(ToolError::invalid_argument(
+                "Pass `project_id`, `folder_id` or both.",
+            ));
+        }
+        if self.folder_id.is_some() && !n8n.api.is_version_2().await {
+            return Err(ToolError::upstream(
+                "This n8n does not offer folders through its API: update n8n.",
+            ));
+        }
+        if let Some(project) = &self.project_id {
+            n8n.api.policy.check_move(&workflow, project)?;
+            let loss = format!(
+                "Moves workflow {name:?} ({id}) to project {project}: the members of its own project lose \
+                 it, and it may not use the credentials of that project any more."
+            );
+            call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+            let body = json!({"destinationProjectId": project.as_str()});
+            let path = [id.as_str(), "transfer"];
+            let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;
+        }
+        if let Some(folder) = &self.folder_id {
+            n8n.api
+                .move_to_folder(&self.workflow_id, &draft, folder)
+                .await?;
+        }
+        Ok(MovedWorkflow { moved: id, name })
     }
 }
 

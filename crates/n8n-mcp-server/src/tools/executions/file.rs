@@ -1,0 +1,175 @@
+//! `get_execution_file`
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use n8n_workflow::trace::ResultData;
+use upstream::redact::{HIDDEN, Redactor};
+
+use super::find;
+use crate::tools::prelude::*;
+
+/// Bytes of a part. By default an answer stays under 2,000 tokens.
+const DEFAULT_BYTES: u32 = 6_000;
+
+/// Returns a file that a node put out, or a part of it: text, or base64 if it is not text.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+pub(super) struct GetExecutionFile {
+    /// From run_workflow or list_executions.
+    execution_id: Id,
+    /// Default: the last node.
+    node: Option<String>,
+    /// Number of the item in its output, from 0.
+    #[serde(default)]
+    item: u32,
+    /// Name in the item's `$binary`; default: the only one.
+    property: Option<String>,
+    /// Previous next_offset.
+    #[serde(default)]
+    offset: u32,
+    /// Default 6000.
+    max_bytes: Option<Bounded<16, 200_000>>,
+}
+
+#[derive(Default, Serialize, JsonSchema)]
+pub(super) struct FilePart {
+    #[serde(skip_serializing_if = "Option::is_none")]
+    name: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    mime_type: Option<String>,
+    /// Bytes of the whole file.
+    size: usize,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    text: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    base64: Option<String>,
+    /// Start of the rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_offset: Option<usize>,
+}
+
+impl Tool for GetExecutionFile {
+    const NAME: &'static str = "get_execution_file";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = FilePart;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<FilePart, ToolError> {
+        let execution = find(n8n, &self.execution_id, true).await?;
+        if execution.data_too_large_to_display {
+            return Err(ToolError::conflict(
+                "The data of this execution are too large for n8n to return.",
+            ));
+        }
+        let data = ResultData::read(execution.data.as_deref());
+        let (node, property) = (self.node.as_deref(), self.property.as_deref());
+        let file = data.file(node, self.item as usize, property);
+        let file = file.map_err(ToolError::invalid_argument)?;
+        let content = STANDARD.decode(&file.data).ok();
+        let content = content.filter(|_| file.id.is_none()).ok_or_else(|| {
+            ToolError::conflict(format!(
+                "n8n keeps this file outside of the execution ({}), and its API returns only files that are \
+                 in executions. Let the workflow put its content into JSON (Extract from File), or let n8n's \
+                 operator set N8N_DEFAULT_BINARY_DATA_MODE=default, which holds for later executions.",
+                file.data
+            ))
+        })?;
+        let length = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get);
+        let part = part(
+            &content,
+            self.offset as usize,
+            length as usize,
+            &n8n.redactor,
+        )?;
+        Ok(FilePart {
+            name: file.file_name.map(|name| n8n.redactor.text(&name)),
+            mime_type: file.mime_type,
+            size: content.len(),
+            ..part
+        })
+    }
+}
+
+/// The part of a file that begins at `offset`; in a text, which is redacted as a whole, that counts in
+/// the redacted one.
+fn part(
+    content: &[u8],
+    offset: usize,
+    length: usize,
+    redactor: &Redactor,
+) -> Result<FilePart, ToolError> {
+    let text = text(content, redactor);
+    let size = text.as_ref().map_or(content.len(), String::len);
+    if offset > 0 && offset >= size {
+        return Err(ToolError::invalid_argument(format!(
+            "`offset` {offset} is behind the end: the file has {size} bytes."
+        )));
+    }
+    let end = offset.saturating_add(length).min(size);
+    let mut part = FilePart::default();
+    let end = match &text {
+        Some(text) => {
+            let (start, end) = (
+                text.floor_char_boundary(offset),
+                text.floor_char_boundary(end),
+            );
+            part.text = text.get(start..end).map(str::to_owned);
+            end
+        }
+        None => {
+            part.base64 = content.get(offset..end).map(|bytes| STANDARD.encode(bytes));
+            end
+        }
+    };
+    part.next_offset = (end < size).then_some(end);
+    Ok(part)
+}
+
+/// The redacted text; `None` for bytes that are no text. Also a text in another encoding in which there
+/// is something to redact.
+fn text(content: &[u8], redactor: &Redactor) -> Option<String> {
+    if content.contains(&0) {
+        return None;
+    }
+    let text = String::from_utf8_lossy(content);
+    let redacted = redactor.text(&text);
+    let hidden = |text: &str| text.matches(HIDDEN).count();
+    let is_text = std::str::from_utf8(content).is_ok() || hidden(&redacted) > hidden(&text);
+    is_text.then_some(redacted)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn parts_are_the_whole_file_without_secrets() {
+        let redactor = Redactor::new(true);
+        let secret = format!("ghp_{}", "a1B2".repeat(9));
+        let text = format!("{}{secret} {}", "ä€😀".repeat(40), "x".repeat(100));
+        let other = [&b"caf\xe9 "[..], secret.as_bytes()].concat();
+        let image: Vec<u8> = (0..=255).cycle().take(1_000).collect();
+        for (content, expected) in [
+            (text.as_bytes(), text.replace(&secret, "***").into_bytes()),
+            (&other, "caf\u{fffd} ***".into()),
+            (b"caf\xe9", b"caf\xe9".to_vec()),
+            (&image, image.clone()),
+            (b"", Vec::new()),
+        ] {
+            for length in [16, 17, 18, 19, 5_000] {
+                let (mut read, mut offset) = (Vec::new(), 0);
+                loop {
+                    let part = part(content, offset, length, &redactor).unwrap();
+                    let bytes = part.base64.map(|part| STANDARD.decode(part).unwrap());
+                    read.extend(bytes.or(part.text.map(String::into_bytes)).unwrap());
+                    match part.next_offset {
+                        Some(next) => assert!(std::mem::replace(&mut offset, next) < next),
+                        None => break,
+                    }
+                }
+                assert_eq!(read, expected);
+            }
+        }
+        assert!(part(b"abc", 3, 16, &redactor).is_err());
+    }
+}

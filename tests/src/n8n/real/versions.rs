@@ -1,0 +1,199 @@
+//! The history of workflows, and moving them.
+
+use super::*;
+
+/// Replaces the nodes of a workflow as its author would.
+async fn write(env: &Env, workflow: &TestWorkflow, nodes: Vec<Value>) {
+    let to = json!({"node": nodes[1]["name"], "type": "main", "index": 0});
+    let connections = json!({"Webhook": {"main": [[to]]}});
+    let body =
+        json!({"name": workflow.name, "nodes": nodes, "connections": connections, "settings": {}});
+    let path = format!("/workflows/{}?publishIfActive=false", workflow.id);
+    env.api("PUT", &path, Some(body)).await;
+}
+
+async fn versions(env: &Env, workflow: &TestWorkflow) -> Vec<Value> {
+    let pages = all_pages(
+        env,
+        "list_workflow_versions",
+        json!({"workflow_id": workflow.id, "limit": 2}),
+    )
+    .await;
+    let rows = pages
+        .iter()
+        .flat_map(|page| page["versions"].as_array().unwrap());
+    rows.cloned().collect()
+}
+
+#[tokio::test]
+async fn versions_are_listed_compared_and_restored() {
+    let Some(env) = Env::full().await else { return };
+    let trigger = webhook("lastNode");
+    let mut node = http_request("http://127.0.0.1:1/old");
+    node["parameters"]["options"] = json!({"timeout": 1000});
+    let workflow = env.live(vec![trigger.clone(), node.clone()]).await;
+    let id = &workflow.id;
+    if env
+        .is_too_old("list_workflow_versions", json!({"workflow_id": id}))
+        .await
+    {
+        let any = env.read(&workflow).await["versionId"].clone();
+        refused!(env, "get_workflow_version", {"workflow_id": id, "version_id": any}, "update n8n");
+        env.delete(&workflow).await;
+        return;
+    }
+    let secret = |value: &str| json!({"parameters": [{"name": "X-Api-Key", "value": value}]});
+    node["parameters"]["url"] = json!("http://127.0.0.1:1/new");
+    node["parameters"]["headerParameters"] = secret("CANARY-1");
+    let code = |middle: &str| code(&format!("const a = 1;\n{middle}\nreturn [];"));
+    write(
+        &env,
+        &workflow,
+        vec![trigger.clone(), node.clone(), code("a();")],
+    )
+    .await;
+    node["name"] = json!("Renamed");
+    node["parameters"]["headerParameters"] = secret("CANARY-2");
+    node["parameters"]
+        .as_object_mut()
+        .unwrap()
+        .remove("options");
+    write(
+        &env,
+        &workflow,
+        vec![trigger.clone(), node, code("b();"), set("x")],
+    )
+    .await;
+
+    let listed = versions(&env, &workflow).await;
+    assert_eq!(listed.len(), 3, "{listed:?}");
+    let [newest, middle, oldest] = [0, 1, 2].map(|at| &listed[at]["version_id"]);
+    assert_has!(listed[0], {"current": true});
+    assert_has!(listed[2], {"live": true});
+    assert_eq!(
+        (listed[1].get("current"), listed[1].get("live")),
+        (None, None)
+    );
+
+    let shown = done!(env, "get_workflow_version", {"workflow_id": id, "version_id": oldest});
+    assert_eq!(
+        member_texts(&shown["nodes"], "name"),
+        ["Webhook", "HTTP Request"]
+    );
+    assert_eq!(shown["connections"], json!(["Webhook -> HTTP Request"]));
+    for to in [&json!("current"), newest] {
+        let shown = done!(env, "get_workflow_version", {"workflow_id": id, "version_id": middle, "changes_to": to});
+        assert_lacks(&shown.to_string(), "CANARY");
+        let header = "parameters.headerParameters.parameters[0].value";
+        let expected = json!({
+            "added": ["Set (n8n-nodes-base.set)"], "renamed": ["HTTP Request -> Renamed"],
+            "changed": [
+                {"node": "Renamed", "path": header, "before": "***", "after": "***"},
+                {"node": "Renamed", "path": "parameters.options", "before": "{\"timeout\":1000}"},
+                {"node": "Code", "path": "parameters.jsCode", "before": "a();", "after": "b();"},
+            ],
+            "connected": ["Webhook -> Renamed"], "disconnected": ["Webhook -> HTTP Request"],
+        });
+        assert_eq!(shown["changes"], expected, "{shown}");
+    }
+    let none = json!({"workflow_id": id, "version_id": newest, "changes_to": "current"});
+    assert_eq!(
+        done(&env, "get_workflow_version", none).await["changes"],
+        json!({})
+    );
+
+    let restored =
+        done!(env, "restore_workflow_version", {"workflow_id": id, "version_id": middle});
+    assert_contains(&restored["note"], "live has not changed");
+    let now = env.read(&workflow).await;
+    assert_eq!(
+        now["nodes"][1]["parameters"]["headerParameters"],
+        secret("CANARY-1")
+    );
+    assert_eq!(now["activeVersionId"], *oldest);
+    let listed = versions(&env, &workflow).await;
+    assert_eq!(
+        &listed[1]["version_id"], newest,
+        "the replaced draft is kept"
+    );
+    refused!(env, "get_workflow_version", {"workflow_id": id, "version_id": "no"}, "list_workflow_versions");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn restored_version_obeys_the_rules() {
+    let Some(env) = Env::full().await else { return };
+    if env.is_old().await {
+        return;
+    }
+    let closed = env.draft(vec![called_by_another(), echo()]).await;
+    let call = json!({"workflowId": {"__rl": true, "mode": "id", "value": closed.id}});
+    let call = node_builders::base("Call", "executeWorkflow", 1.2, call);
+    let trigger = webhook("lastNode");
+    let workflow = env.draft(vec![trigger.clone(), call]).await;
+    write(&env, &workflow, vec![trigger, set("x")]).await;
+    let listed = versions(&env, &workflow).await;
+    let arguments = json!({"workflow_id": workflow.id, "version_id": listed[1]["version_id"]});
+    let tool = "restore_workflow_version";
+    let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
+    let guarded = Env::with(&args).await.unwrap();
+    assert_refused(&guarded, tool, arguments.clone(), "N8N_DENY_WORKFLOWS").await;
+    env.activate(&workflow).await;
+    let reviewed = Env::with(&["--toolsets", "all", "--require-review"])
+        .await
+        .unwrap();
+    assert_refused(&reviewed, tool, arguments.clone(), "review").await;
+    assert_eq!(versions(&env, &workflow).await.len(), 2);
+    env.delete(&workflow).await;
+    env.delete(&closed).await;
+}
+
+#[tokio::test]
+async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(vec![webhook("lastNode")]).await;
+    let id = &workflow.id;
+    let project = env.read(&workflow).await["shared"][0]["projectId"].clone();
+    let to = |project: &Value| json!({"workflow_id": id, "project_id": project, "confirm": id});
+    refused!(env, "move_workflow", {"workflow_id": id}, "`project_id`, `folder_id`");
+    refused!(env, "move_workflow", {"workflow_id": id, "project_id": "no"}, "call again with confirm");
+    assert_refused(&env, "move_workflow", to(&json!("no")), "project").await;
+    assert_refused(
+        &env,
+        "move_workflow",
+        to(&project),
+        "t transfer a workflow into the",
+    )
+    .await;
+    let folder = json!({"workflow_id": id, "folder_id": "no"});
+    if env.is_old().await {
+        assert_refused(&env, "move_workflow", folder, "update n8n").await;
+    } else {
+        assert_refused(&env, "move_workflow", folder, "only with a licence").await;
+        let moved = done!(env, "move_workflow", {"workflow_id": id, "folder_id": "root"});
+        assert_has!(moved, {"moved": id.as_str()});
+    }
+    let project = format!("project:{}", project.as_str().unwrap());
+    for (option, rule, target) in [
+        ("--allow-workflows", project.as_str(), "other"),
+        ("--deny-workflows", "project:other", "other"),
+    ] {
+        let guarded = Env::with(&["--toolsets", "all", option, rule])
+            .await
+            .unwrap();
+        let arguments = to(&json!(target));
+        assert_refused(&guarded, "move_workflow", arguments, "Nothing was moved").await;
+    }
+    let credential = json!({"credential_id": "no", "project_id": "no"});
+    assert_refused(
+        &env,
+        "transfer_credential",
+        credential.clone(),
+        "call again with confirm",
+    )
+    .await;
+    let mut agreed = credential;
+    agreed["confirm"] = json!("no");
+    assert_refused(&env, "transfer_credential", agreed, "credential").await;
+    env.delete(&workflow).await;
+}

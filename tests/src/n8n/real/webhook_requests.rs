@@ -1,0 +1,163 @@
+//! Requests to webhooks as the caller wants them: method, headers, query and files, in and out.
+
+use super::*;
+
+/// The nodes and connections of a webhook with these methods, all of which lead to the node.
+async fn live_with_methods(env: &Env, methods: &[&str], node: Value) -> TestWorkflow {
+    let mut trigger = webhook("lastNode");
+    trigger["parameters"]["multipleMethods"] = json!(true);
+    trigger["parameters"]["httpMethod"] = json!(methods);
+    let target = json!([{"node": node["name"], "type": "main", "index": 0}]);
+    let outputs = vec![target; methods.len()];
+    let connections = json!({"Webhook": {"main": outputs}});
+    env.connected_nodes(vec![trigger, node], connections).await
+}
+
+#[tokio::test]
+async fn method_headers_and_query_reach_the_workflow() {
+    let Some(env) = Env::urls().await else { return };
+    let seen = set("={{ JSON.stringify([$json.headers['x-tenant'], $json.query, $json.body]) }}");
+    let workflow = live_with_methods(&env, &["GET", "PUT"], seen).await;
+    let id = &workflow.id;
+    let details = done!(env, "get_workflow", {"workflow_id": id});
+    assert_eq!(details["triggers"][0]["method"], "GET, PUT", "{details}");
+    for (method, query, body) in [
+        ("get", json!({"n": "1", "page": "2"}), json!({})),
+        ("PUT", json!({"page": "2"}), json!({"n": 1})),
+    ] {
+        let ran = run_with(
+            &env,
+            json!({"workflow_id": id, "method": method, "query": {"page": 2},
+            "headers": {"X-Tenant": "a b"}, "parameters": {"n": 1}}),
+        )
+        .await;
+        let seen: Value = serde_json::from_str(ran["output"]["result"].as_str().unwrap()).unwrap();
+        assert_eq!(seen, json!(["a b", query, body]), "{ran}");
+    }
+    refused!(env, "run_workflow", {"workflow_id": id, "method": "POST"}, "It takes: GET, PUT.");
+    refused!(env, "run_workflow", {"workflow_id": id, "headers": {"Host": "x"}}, "\"Host\"");
+    env.delete(&workflow).await;
+    let form = env.live(vec![form()]).await;
+    refused!(env, "run_workflow", {"workflow_id": form.id, "method": "GET"}, "cannot receive `method`");
+    env.delete(&form).await;
+}
+
+#[tokio::test]
+async fn header_of_the_credential_is_not_replaced_and_secrets_are_not_shown() {
+    let Some(n8n) = Instance::new() else { return };
+    let data = json!({"name": "X-Gate", "value": "s3cret-of-the-gate"});
+    let (trigger, credential, name) = n8n
+        .secured_webhook("headerAuth", "httpHeaderAuth", data.clone())
+        .await;
+    let all = set("={{ JSON.stringify($json.headers) }}");
+    let workflow = n8n.live(vec![trigger, all]).await;
+    let known = json!({ &name: data }).to_string();
+    let [url, key] = n8n.env_without_mcp();
+    let vars = [url, key, ("N8N_WEBHOOK_CREDENTIALS", &known)];
+    let session = Session::start(SERVER, &vars).await;
+    let headers = json!({"X-Api-Key": "k3y-of-the-caller"});
+    let arguments = json!({"workflow_id": workflow.id, "headers": headers});
+    let ran = run_with(&session, arguments).await;
+    assert_eq!(ran["status"], "completed", "{ran}");
+    assert_contains(&json!(ran.to_string()), "x-api-key");
+    assert_lacks(&ran, "k3y-of-the-caller");
+    assert_lacks(&ran, "s3cret-of-the-gate");
+    let other = json!({"workflow_id": workflow.id, "headers": {"x-gate": "open"}});
+    assert_refused(&session, "run_workflow", other, "N8N_WEBHOOK_CREDENTIALS").await;
+    n8n.delete(&workflow).await;
+    n8n.delete_credential(&credential).await;
+}
+
+/// The whole file of an execution, read in parts of this size.
+async fn file(env: &Env, mut arguments: Value, size: u32) -> Vec<u8> {
+    use base64::Engine as _;
+    arguments["max_bytes"] = size.into();
+    let mut content = Vec::new();
+    loop {
+        let part = done(env, "get_execution_file", arguments.clone()).await;
+        match part["base64"].as_str() {
+            Some(text) => content.extend(
+                base64::engine::general_purpose::STANDARD
+                    .decode(text)
+                    .unwrap(),
+            ),
+            None => content.extend(part["text"].as_str().unwrap().bytes()),
+        }
+        match part.get("next_offset") {
+            Some(next) => arguments["offset"] = next.clone(),
+            None => return content,
+        }
+    }
+}
+
+#[tokio::test]
+async fn files_reach_the_workflow_and_are_read_from_its_execution() {
+    let Some(env) = Env::urls().await else { return };
+    let expression = "={{ JSON.stringify([$json.body.n, $binary.image.fileName, $binary.image.mimeType, \
+                      $binary.text.fileExtension]) }}";
+    let workflow = env.live(vec![webhook("lastNode"), set(expression)]).await;
+    let image = json!({"name": "a.png", "type": "image/png", "base64": "iVBORw0KGgoAAAD/2P8="});
+    let text = json!({"name": "b.csv", "type": "text/csv", "text": "a;ä\npassword=hunter2-x\n"});
+    let given = json!({"workflow_id": workflow.id, "parameters": {"n": 7}, "files": {"image": image, "text": text}});
+    let ran = run_with(&env, given).await;
+    let seen: Value = serde_json::from_str(ran["output"]["result"].as_str().unwrap()).unwrap();
+    assert_eq!(seen, json!(["7", "a.png", "image/png", "csv"]), "{ran}");
+    let id = &ran["execution_id"];
+    let about = json!({"execution_id": id, "node": "Webhook", "property": "image"});
+    let stored = &env.execution(&ran).await["data"]["resultData"]["runData"]["Webhook"][0]["data"]
+        ["main"][0][0]["binary"]["image"];
+    if stored["id"].is_string() {
+        // What n8n 2 keeps on its disk, its API does not return.
+        assert_refused(
+            &env,
+            "get_execution_file",
+            about,
+            "N8N_DEFAULT_BINARY_DATA_MODE",
+        )
+        .await;
+    } else {
+        let part = done(&env, "get_execution_file", about.clone()).await;
+        assert_has!(part, {"name": "a.png", "mime_type": "image/png", "size": 14});
+        let bytes = [
+            0x89, 0x50, 0x4e, 0x47, 0xd, 0xa, 0x1a, 0xa, 0, 0, 0, 0xff, 0xd8, 0xff,
+        ];
+        assert_eq!(file(&env, about, 16).await, bytes);
+        let about = json!({"execution_id": id, "node": "Webhook", "property": "text"});
+        let text = String::from_utf8(file(&env, about, 16).await).unwrap();
+        assert_eq!(text, "a;ä\npassword=***\n");
+    }
+    for (arguments, part) in [
+        (
+            json!({"execution_id": id, "node": "Webhook"}),
+            "`property` is one of: image, text",
+        ),
+        (json!({"execution_id": id, "node": "Nope"}), "Set, Webhook"),
+        (json!({"execution_id": id, "item": 1}), "1 items"),
+        (json!({"execution_id": id}), "has no file"),
+    ] {
+        assert_refused(&env, "get_execution_file", arguments, part).await;
+    }
+    let get = live_with_methods(&env, &["GET"], echo()).await;
+    let files = json!({"workflow_id": get.id, "files": {"f": "x"}});
+    assert_refused(
+        &env,
+        "run_workflow",
+        files,
+        "`files` cannot be sent with GET",
+    )
+    .await;
+    env.delete(&get).await;
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn file_of_a_form_may_be_among_the_files() {
+    let Some(env) = Env::urls().await else { return };
+    let fields = json!([{"fieldLabel": "CV", "fieldType": "file", "requiredField": true}]);
+    let name = set("={{ $json.CV[0]?.filename ?? $json.CV.filename }}");
+    let workflow = env.live(vec![form_with(&fields), name]).await;
+    let files = json!({"CV": {"name": "cv.txt", "text": "me"}});
+    let ran = run_with(&env, json!({"workflow_id": workflow.id, "files": files})).await;
+    assert_eq!(ran["output"], json!({"result": "cv.txt"}), "{ran}");
+    env.delete(&workflow).await;
+}
