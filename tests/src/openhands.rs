@@ -25,6 +25,7 @@ macro_rules! assert_error {
 mod aliases;
 mod app_server;
 mod budgets;
+mod callbacks;
 mod cancellation;
 mod changes;
 mod confirmation;
@@ -49,6 +50,7 @@ mod read_tools;
 mod repositories;
 mod resources;
 mod tasks;
+mod usage;
 mod workspaces;
 
 use mcp_client::Client;

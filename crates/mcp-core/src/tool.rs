@@ -80,8 +80,10 @@ pub use limited::limited;
 pub use log_level::LogLevel;
 pub use output::{Output, ToolResult};
 pub use schema::Bounded;
-pub use task::TaskSupport;
-pub use toolset::{ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, ToolFuture, ToolKind, Toolset};
+pub use task::{EarlierTask, TaskSupport};
+pub use toolset::{
+    ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, FoundCall, ToolFuture, ToolKind, Toolset,
+};
 
 /// A tool. The fields of the implementing struct are its arguments.
 ///
@@ -109,4 +111,26 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
         service: &Self::Service,
         call: &Call,
     ) -> impl Future<Output = Result<Self::Output, ToolError>> + Send;
+
+    /// The part of the id of this call's task after the random digits, so that [`Tool::find_task`] finds
+    /// its work again after a restart of the server: ASCII letters, digits, `-` and `_`. `None` for
+    /// tasks that end with the server.
+    fn task_reference(&self, service: &Self::Service, call: &Call) -> Option<String> {
+        let _ = (service, call);
+        None
+    }
+
+    /// Finds the work of a task that was begun before a restart, for `call`, which asks for it: a call of
+    /// the tool that goes on with it.
+    ///
+    /// # Errors
+    /// [`ToolErrorKind::NotFound`] if there is none, or it is not this caller's.
+    fn find_task(
+        service: &Self::Service,
+        task: EarlierTask<'_>,
+        call: &Call,
+    ) -> impl Future<Output = Result<Self, ToolError>> + Send {
+        let _ = (service, task, call);
+        std::future::ready(Err(ToolError::not_found("The task has ended.")))
+    }
 }

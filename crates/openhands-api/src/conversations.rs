@@ -99,6 +99,15 @@ pub struct ListedConversation {
     /// Its usage of models.
     #[serde(default)]
     pub stats: Stats,
+    launched_agent_profile: Option<LaunchedProfile>,
+}
+
+impl ListedConversation {
+    /// The id of the agent profile that it was started with.
+    pub fn profile(&self) -> Option<&str> {
+        let launched = self.launched_agent_profile.as_ref()?;
+        Some(&launched.agent_profile_id)
+    }
 }
 
 /// The workspace of a conversation.
@@ -147,7 +156,7 @@ impl Stats {
     pub fn cost(&self) -> f64 {
         let metrics = self.usage_to_metrics.values();
         let cost: f64 = metrics.map(|metrics| metrics.accumulated_cost).sum();
-        (cost * COST_UNITS).round() / COST_UNITS
+        round_cost(cost)
     }
 
     /// The tokens of all models together, read and written.
@@ -162,6 +171,11 @@ impl Stats {
         let model = used.max_by_key(|metrics| metrics.tokens())?;
         Some(model.model_name.as_str()).filter(|name| !matches!(*name, "" | "default"))
     }
+}
+
+/// The cost in US dollars without the error of binary fractions.
+pub fn round_cost(cost: f64) -> f64 {
+    (cost * COST_UNITS).round() / COST_UNITS
 }
 
 /// `ConversationExecutionStatus`.

@@ -20,7 +20,8 @@ const NO_ANSWER: &str = "The OpenHands agent server at {address} does not answer
 const NO_KEY: &str = "The key of the OpenHands agent server cannot be read (yet): check \
     OPENHANDS_API_KEY_FILE.";
 
-pub(crate) const WORDING: FailureTexts = FailureTexts {
+/// The texts of failures.
+pub const WORDING: FailureTexts = FailureTexts {
     unreachable: NO_ANSWER,
     interrupted: NO_ANSWER,
     timeout: "The OpenHands agent server at {address} did not answer within {seconds} s. Try again \

@@ -30,11 +30,12 @@ pub use app_server::{
 };
 pub use conversations::{
     ConfirmationPolicy, Conversation, Execution, ListedConversation, NewConversation, Plugin, Tags,
+    round_cost,
 };
 pub use events::{Event, RunError, TextPart, event_kind};
-pub use failure::{ApiFailure, ApiResult, SandboxProblem};
+pub use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
 pub use listener::{EventListeners, Listener};
-pub use profiles::AgentProfile;
+pub use profiles::{AgentProfile, ModelProfile};
 pub use servers::{Backend, Servers, StartEnd};
 pub use shell::{ScriptOutput, shell_quoted};
 pub use task_id::TaskId;

@@ -53,6 +53,15 @@ pub struct AgentProfile {
     pub system_message_suffix: Option<String>,
 }
 
+/// A model's profile: the model, its endpoint and its key, which is not read.
+#[derive(Debug, Deserialize)]
+pub struct ModelProfile {
+    /// Its name.
+    pub name: String,
+    /// Such as `anthropic/claude-sonnet-4-5`.
+    pub model: Option<String>,
+}
+
 /// The list of agent profiles, without their instructions.
 #[derive(Deserialize)]
 struct Profiles {
@@ -81,6 +90,16 @@ impl AgentServer {
         }
         let request = self.profile_request(Method::GET, name);
         Ok(request.send::<ProfileDetail>().await?.profile)
+    }
+
+    /// The profiles of models.
+    pub async fn models(&self) -> ApiResult<Vec<ModelProfile>> {
+        #[derive(Deserialize)]
+        struct Models {
+            profiles: Vec<ModelProfile>,
+        }
+        let request = self.get(&["api", "profiles"]);
+        Ok(request.send::<Models>().await?.profiles)
     }
 
     /// The names of all agent profiles.

@@ -12,6 +12,7 @@
 //! - `task`: specification, creation, observation and reports of tasks;
 //! - `service`: the shared state; `owner`: the principals of tasks; `ended`: tasks that have ended;
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
+//! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `summary`: one-line summaries of events;
 //! - `git`: repositories, git hosts with credentials, pull requests; `named_urls`: their options;
@@ -20,6 +21,7 @@
 //! The crate `openhands-api` calls OpenHands.
 
 mod budget;
+mod callback;
 mod ended;
 mod git;
 mod named_urls;
@@ -80,7 +82,17 @@ impl Service for OpenHands {
         if !server.is_read_only() {
             self.allow_checks();
         }
-        tokio::join!(self.scheduler.run(), resources::announce_changes(&self));
+        let deliver = async {
+            // A delivery is kept in a tag.
+            if !server.is_read_only() {
+                task::deliver_results(&self).await;
+            }
+        };
+        tokio::join!(
+            self.scheduler.run(),
+            resources::announce_changes(&self),
+            deliver
+        );
     }
 
     fn changes(&self) -> Option<ChangeNotifier> {

@@ -76,6 +76,21 @@ pub struct Options {
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_git_token_files: Vec<String>,
 
+    /// Hosts to which a task may send its result (callback_url), separated by commas: HOST or
+    /// HOST:PORT; https, or http on loopback
+    #[arg(long, env = "OPENHANDS_CALLBACK_HOSTS", value_name = "HOST")]
+    #[arg(value_delimiter = ',')]
+    pub(crate) openhands_callback_hosts: Vec<String>,
+
+    /// Bearer token that is sent with these results
+    #[arg(long, env = "OPENHANDS_CALLBACK_TOKEN", value_name = "TOKEN")]
+    #[arg(hide_env_values = true)]
+    pub(crate) openhands_callback_token: Option<String>,
+
+    /// File with that token; it may be created or changed later
+    #[arg(long, env = "OPENHANDS_CALLBACK_TOKEN_FILE", value_name = "FILE")]
+    pub(crate) openhands_callback_token_file: Option<PathBuf>,
+
     /// Maximum number of tasks that run at once on the agent server; others are queued. One less
     /// than the agent server's own max_concurrent_runs (10), because queueing a task takes a slot
     /// as well

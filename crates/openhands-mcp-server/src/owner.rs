@@ -22,6 +22,11 @@ impl Owner {
         Self(principal.to_owned())
     }
 
+    /// The id and the name of the principal.
+    pub(crate) fn tag(&self) -> (String, &str) {
+        (self.id(), &self.0)
+    }
+
     /// The id of the principal, as it is kept at a task. Names may be too long for a tag.
     pub(crate) fn id(&self) -> String {
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, self.0.as_bytes());
@@ -91,7 +96,8 @@ mod tests {
         let (alice, bob) = (Owner::new("alice"), Owner::new("bob"));
         let mut tags = ConversationTags::default();
         assert!(alice.may_see(&tags) && bob.may_see(&tags));
-        tags.set_owner(Some(alice.id()));
+        tags.set_owner(Some(alice.tag()));
+        assert_eq!(tags.principal(), Some("alice"));
         assert!(alice.may_see(&tags) && !bob.may_see(&tags));
         assert_ne!(alice.key("k"), bob.key("k"));
         assert!(alice.root("/srv").starts_with("/srv/.mcp-principals/"));

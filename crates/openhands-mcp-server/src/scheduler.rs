@@ -144,7 +144,7 @@ impl Scheduler {
         self.queue.remove(id);
         server.interrupt(id).await?;
         // Tags last, because they cannot be set during a step.
-        if let Err(failure) = tag_stopped(server, id, reason).await {
+        if let Err(failure) = self.tag_stopped(server, id, reason).await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         Ok(())
@@ -185,9 +185,17 @@ impl Scheduler {
                 if tags.waits_for().is_some() {
                     found.push(listed.id);
                 } else if execution == Execution::Idle && is_orphaned(&tags, &listed.updated_at) {
-                    tags.wait_for_slot();
-                    server.set_tags(listed.id, tags.as_tags()).await?;
-                    found.push(listed.id);
+                    let Some(_lock) = self.starts.try_lock(listed.id) else {
+                        continue;
+                    };
+                    // The list may be older than the lock.
+                    let now = server.conversation(listed.id).await?;
+                    tags = ConversationTags::new(now.tags);
+                    if now.execution_status == execution && is_orphaned(&tags, &now.updated_at) {
+                        tags.wait_for_slot();
+                        server.set_tags(listed.id, tags.as_tags()).await?;
+                        found.push(listed.id);
+                    }
                 }
             }
             page = conversations.next_page_id;
@@ -202,6 +210,10 @@ impl Scheduler {
 
     /// Starts a waiting task, if it is ready and there is a slot.
     async fn try_start(&self, id: TaskId) -> ApiResult<StartAttempt> {
+        // A call that holds it is starting the task, or checks or resumes it.
+        let Some(_lock) = self.starts.try_lock(id) else {
+            return Ok(StartAttempt::NotReady);
+        };
         let server = self.servers.for_task(id).await?;
         let conversation = server.conversation(id).await?;
         let mut tags = ConversationTags::new(conversation.tags);
@@ -222,8 +234,9 @@ impl Scheduler {
         if server.count_messages(id, "user").await? == 0 {
             let quiet = time::since(&conversation.updated_at);
             let is_cut_off = quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT);
-            if is_cut_off && !self.starts.contains(id) {
-                tag_stopped(&server, id, StopReason::NoPrompt).await?;
+            if is_cut_off {
+                tags.mark_stopped(StopReason::NoPrompt);
+                server.set_tags(id, tags.as_tags()).await?;
                 return Ok(StartAttempt::Done);
             }
             return Ok(StartAttempt::NotReady);
@@ -242,6 +255,18 @@ impl Scheduler {
                 }
             }
         }
+        if let Some(model) = tags.model() {
+            // After the prompt: usage of a model that is set before is not counted by the agent server.
+            match server.use_model(id, model).await {
+                Err(failure) if !failure.is_transient() => {
+                    tracing::warn!(task = %id, ?failure, "cannot set the model");
+                    tags.mark_stopped(StopReason::NoModel);
+                    server.set_tags(id, tags.as_tags()).await?;
+                    return Ok(StartAttempt::Done);
+                }
+                set => set?,
+            }
+        }
         Ok(match self.run_or_wait(&server, id, &mut tags).await? {
             true => StartAttempt::Done,
             false => StartAttempt::NoSlot,
@@ -258,7 +283,7 @@ impl Scheduler {
         let limited = running.iter().filter(|task| task.1.deadline().is_some());
         let limited = limited.map(|task| task.0).collect();
         for id in self.limited.ended(&limited) {
-            clear_deadline(server, id).await?;
+            self.clear_deadline(server, id).await?;
         }
         for (id, tags, cost) in running {
             let reason = if tags.is_overdue() {
@@ -279,37 +304,40 @@ impl Scheduler {
         }
         Ok(())
     }
+
+    /// Removes the deadline of a run that has ended: it must not stop a later run by another client.
+    async fn clear_deadline(&self, server: &AgentServer, id: TaskId) -> ApiResult<()> {
+        let _lock = self.starts.lock(id).await;
+        let conversation = match server.conversation(id).await {
+            Err(failure) if failure.is_unknown_task() => return Ok(()),
+            conversation => conversation?,
+        };
+        let ended = conversation.last_event_at();
+        let mut tags = ConversationTags::new(conversation.tags);
+        if conversation.execution_status == Execution::Running || tags.deadline().is_none() {
+            return Ok(());
+        }
+        tags.end_run_at(ended);
+        server.set_tags(id, tags.as_tags()).await
+    }
+
+    /// Tags a stopped task with the reason.
+    pub(crate) async fn tag_stopped(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+        reason: StopReason,
+    ) -> ApiResult<()> {
+        let _lock = self.starts.lock(id).await;
+        let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+        tags.mark_stopped(reason);
+        server.set_tags(id, tags.as_tags()).await
+    }
 }
 
 async fn running(server: &AgentServer) -> ApiResult<Vec<ListedConversation>> {
     let running = server.conversations(Some(Execution::Running), PAGE_SIZE, None);
     Ok(running.await?.items)
-}
-
-/// Removes the deadline of a run that has ended: it must not stop a later run by another client.
-async fn clear_deadline(server: &AgentServer, id: TaskId) -> ApiResult<()> {
-    let conversation = match server.conversation(id).await {
-        Err(failure) if failure.is_unknown_task() => return Ok(()),
-        conversation => conversation?,
-    };
-    let ended = conversation.last_event_at();
-    let mut tags = ConversationTags::new(conversation.tags);
-    if conversation.execution_status == Execution::Running || tags.deadline().is_none() {
-        return Ok(());
-    }
-    tags.end_run_at(ended);
-    server.set_tags(id, tags.as_tags()).await
-}
-
-/// Tags a stopped task with the reason.
-pub(crate) async fn tag_stopped(
-    server: &AgentServer,
-    id: TaskId,
-    reason: StopReason,
-) -> ApiResult<()> {
-    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
-    tags.mark_stopped(reason);
-    server.set_tags(id, tags.as_tags()).await
 }
 
 /// Returns true for an idle task that was tagged as started by a server that crashed before it

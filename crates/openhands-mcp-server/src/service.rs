@@ -11,6 +11,7 @@ use openhands_api::{AgentServer, ApiResult, Backend, EventListeners, Servers, Ta
 
 use crate::Options;
 use crate::budget::Budget;
+use crate::callback::Callbacks;
 use crate::ended::EndedTasks;
 use crate::git::GitHosts;
 use crate::owner::{Owner, Owners};
@@ -31,6 +32,7 @@ pub struct OpenHands {
     /// The git hosts for which there is a credential.
     pub(crate) git_hosts: GitHosts,
     pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) callbacks: Callbacks,
     /// The verify commands of tasks may be run.
     may_check: AtomicBool,
     /// The principals of tasks; `None` if all see all tasks.
@@ -76,6 +78,13 @@ impl OpenHands {
             &options.openhands_git_tokens,
             &options.openhands_git_token_files,
         )?;
+        let callbacks = Callbacks::new(
+            &options.openhands_callback_hosts,
+            Secret::new(
+                options.openhands_callback_token,
+                options.openhands_callback_token_file,
+            ),
+        )?;
         let profile = options.openhands_agent_profile;
         let url = options.openhands_url;
         ensure!(
@@ -97,6 +106,7 @@ impl OpenHands {
             },
             mcp_servers,
             git_hosts,
+            callbacks,
             scheduler: Arc::new(Scheduler::new(servers.clone(), options.max_parallel)),
             may_check: AtomicBool::new(false),
             owners: (!options.share_tasks).then(Owners::default),
@@ -121,6 +131,14 @@ impl OpenHands {
     pub(crate) fn owner(&self, call: &Call) -> Option<Owner> {
         self.owners.as_ref()?;
         call.client().principal.as_deref().map(Owner::new)
+    }
+
+    /// The id of the caller's task with this idempotency key.
+    pub(crate) fn key_id(&self, key: &str, call: &Call) -> TaskId {
+        match self.owner(call) {
+            Some(owner) => TaskId::from_key(&owner.key(key)),
+            None => TaskId::from_key(key),
+        }
     }
 
     /// The agent server of a task that the caller may see.

@@ -2,6 +2,9 @@
 //! its budget. They are kept at the agent server, so they survive every restart of this server.
 
 mod check_run;
+mod delivery;
+#[cfg(test)]
+mod tests;
 
 use openhands_api::Tags;
 use upstream::text::one_line;
@@ -11,6 +14,7 @@ use uuid::Uuid;
 use crate::budget::{Budget, TaskLimits};
 
 pub(crate) use check_run::CheckRun;
+pub(crate) use delivery::Delivery;
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;
@@ -28,6 +32,12 @@ const STEPS_TAG: &str = "mcpsteps";
 const COST_TAG: &str = "mcpcost";
 const STOP_REASON_TAG: &str = "mcpstopped";
 const OWNER_TAG: &str = "mcpowner";
+const PRINCIPAL_TAG: &str = "mcpprincipal";
+/// The name of a model's profile.
+const MODEL_TAG: &str = "mcpmodel";
+const CALLBACK_TAG: &str = "mcpcallback";
+/// The attempts to send the result to it.
+const DELIVERY_TAG: &str = "mcpdelivery";
 const BASE_TAG: &str = "mcpbase";
 const VERIFY_TAG: &str = "mcpverify";
 const CHECK_TAG: &str = "mcpcheck";
@@ -63,15 +73,18 @@ pub(crate) enum StopReason {
     NoPrompt,
     /// Its repository could not be fetched.
     NoRepository,
+    /// The profile of its model could not be used.
+    NoModel,
 }
 
-const STOP_REASONS: [(StopReason, &str); 6] = [
+const STOP_REASONS: [(StopReason, &str); 7] = [
     (StopReason::Cancelled, "cancelled"),
     (StopReason::Time, "time"),
     (StopReason::Cost, "cost"),
     (StopReason::Steps, "steps"),
     (StopReason::NoPrompt, "prompt"),
     (StopReason::NoRepository, "repository"),
+    (StopReason::NoModel, "model"),
 ];
 
 impl ConversationTags {
@@ -244,8 +257,17 @@ impl ConversationTags {
         !tags.contains_key(OWNER_TAG)
     }
 
-    pub(crate) fn set_owner(&mut self, id: Option<String>) {
-        self.set(OWNER_TAG, id);
+    pub(crate) fn set_owner(&mut self, owner: Option<(String, &str)>) {
+        let name = owner
+            .as_ref()
+            .map(|(_, name)| one_line(name, MAX_VALUE_CHARS));
+        self.set(PRINCIPAL_TAG, name);
+        self.set(OWNER_TAG, owner.map(|(id, _)| id));
+    }
+
+    /// The name of the principal that created the task, or its id for a task of an earlier version.
+    pub(crate) fn principal(&self) -> Option<&str> {
+        self.get(PRINCIPAL_TAG).or(self.owner())
     }
 
     /// The command that checks the finished task.
@@ -255,6 +277,37 @@ impl ConversationTags {
 
     pub(crate) fn set_verify(&mut self, command: Option<&str>) {
         self.set(VERIFY_TAG, command.map(str::to_owned));
+    }
+
+    /// The name of the model's profile that its caller chose.
+    pub(crate) fn model(&self) -> Option<&str> {
+        self.get(MODEL_TAG)
+    }
+
+    pub(crate) fn set_model(&mut self, name: Option<&str>) {
+        self.set(MODEL_TAG, name.map(str::to_owned));
+    }
+
+    /// The URL that gets the result.
+    pub(crate) fn callback(&self) -> Option<&str> {
+        self.get(CALLBACK_TAG)
+    }
+
+    pub(crate) fn set_callback(&mut self, url: Option<&str>) {
+        self.set(CALLBACK_TAG, url.map(str::to_owned));
+    }
+
+    /// The attempts to send the result to its URL.
+    pub(crate) fn delivery(&self) -> Delivery {
+        self.get(DELIVERY_TAG)
+            .map_or_else(Delivery::default, Delivery::parse)
+    }
+
+    pub(crate) fn set_delivery(&mut self, delivery: &Delivery) {
+        self.set(
+            DELIVERY_TAG,
+            Some(one_line(&delivery.value(), MAX_VALUE_CHARS)),
+        );
     }
 
     /// The run that checks the task after this number of steps.
@@ -324,73 +377,11 @@ impl ConversationTags {
             STOP_REASON_TAG,
             CHECK_TAG,
             PUBLISHED_TAG,
+            CALLBACK_TAG,
+            DELIVERY_TAG,
         ] {
             copy.set(name, None);
         }
         copy
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
-        let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));
-        ConversationTags::new(pairs.into())
-    }
-
-    #[test]
-    fn tags_round_trip_and_foreign_tags_stay() {
-        let mut tags = tags([("team", "a")]);
-        let command = Uuid::from_u128(7);
-        tags.set_waits_for(Some(WaitsFor::Repository(command)));
-        let (iterations, seconds) = (1, 60);
-        tags.set_budget(&Budget {
-            iterations,
-            seconds,
-            cost: Some(0.25),
-        });
-        tags.set_stop_reason(Some(StopReason::Time));
-        let mut tags = ConversationTags::new(tags.as_tags().clone());
-        assert_eq!(tags.waits_for(), Some(WaitsFor::Repository(command)));
-        assert_eq!((tags.seconds(), tags.cost()), (Some(60), Some(0.25)));
-        assert_eq!(tags.stop_reason(), Some(StopReason::Time));
-        assert_eq!(tags.deadline(), None);
-        tags.begin_run();
-        assert_eq!((tags.waits_for(), tags.stop_reason()), (None, None));
-        let left = tags.deadline().unwrap().duration_since(Timestamp::now());
-        assert!((50..=60).contains(&left.as_secs()) && !tags.is_overdue());
-        assert_eq!(tags.get("team"), Some("a"));
-        assert_eq!(tags.without_run_state().deadline(), None);
-    }
-
-    #[test]
-    fn time_limit_is_of_all_runs() {
-        let mut tags = tags([("mcpseconds", "60")]);
-        tags.begin_run();
-        let deadline = tags.deadline().unwrap();
-        tags.end_run_at(deadline - Duration::from_secs(20));
-        assert_eq!((tags.deadline(), tags.seconds_left()), (None, Some(20)));
-        tags.begin_run();
-        let left = tags.deadline().unwrap().duration_since(Timestamp::now());
-        assert!((10..=20).contains(&left.as_secs()));
-        tags.end_run_at(tags.deadline().unwrap() + Duration::from_secs(5));
-        assert_eq!(tags.seconds_left(), Some(0));
-        let (steps, cost) = (None, None);
-        let seconds = Some(90);
-        tags.continue_with(&TaskLimits {
-            steps,
-            seconds,
-            cost,
-        });
-        assert_eq!((tags.seconds(), tags.seconds_left()), (Some(90), Some(30)));
-    }
-
-    #[test]
-    fn base_must_be_hexadecimal() {
-        assert_eq!(tags([("mcpbase", "HEAD; x")]).base(), None);
     }
 }

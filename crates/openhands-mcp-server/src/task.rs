@@ -3,6 +3,7 @@
 mod claim;
 pub(crate) mod completion;
 mod create;
+mod deliver;
 mod follow;
 mod outcome;
 mod permission;
@@ -16,6 +17,7 @@ mod start_error;
 mod verify;
 
 pub(crate) use create::create;
+pub(crate) use deliver::deliver_results;
 pub(crate) use follow::{ObservedTask, observe, stop_abandoned};
 pub(crate) use outcome::{TaskOutcome, TaskStatus};
 pub(crate) use permission::{PermissionAnswer, ask_user, send_answer};

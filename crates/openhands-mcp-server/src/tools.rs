@@ -4,6 +4,7 @@ mod aliases;
 mod arguments;
 mod cancel_task;
 mod delete_task;
+mod earlier;
 mod fork_task;
 mod get_task_archive;
 mod get_task_changes;
@@ -12,6 +13,7 @@ mod get_task_file;
 mod get_task_patch;
 mod get_task_result;
 mod get_task_status;
+mod get_usage;
 mod list_agent_profiles;
 mod list_tasks;
 mod pause_task;
@@ -62,10 +64,11 @@ fn control() -> Toolset<OpenHands> {
         .with::<delete_task::DeleteTask>()
 }
 
-/// Tools that show the events and files of a task.
+/// Tools that show agent profiles, usage, and the events and files of a task.
 fn inspect() -> Toolset<OpenHands> {
     Toolset::new()
         .with::<list_agent_profiles::ListAgentProfiles>()
+        .with::<get_usage::GetUsage>()
         .with::<get_task_events::GetTaskEvents>()
         .with::<get_task_file::GetTaskFile>()
         .with::<get_task_patch::GetTaskPatch>()

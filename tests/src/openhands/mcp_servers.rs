@@ -165,6 +165,36 @@ async fn task_runs_an_n8n_workflow() {
 }
 
 #[tokio::test]
+async fn task_restarts_a_container_through_the_gateway() {
+    let (Some(real), Some(engine)) = (real::openhands(), real::docker()) else {
+        return;
+    };
+    let docker_env = [("DOCKER_HOST", engine.as_str()), ("MCP_TOOLSETS", "all")];
+    let docker = Server::start("docker-mcp-server", &docker_env).await;
+    let admin = docker.client().await;
+    let name = format!("looked-after-{}", Uuid::new_v4().simple());
+    let container = json!({"image": "busybox:test", "name": name, "command": ["sleep", "600"]});
+    call(&admin, "create_container", container).await;
+    let inspect = async || call(&admin, "get_container", json!({"container": name})).await;
+    let started = async || inspect().await["state"]["started_at"].clone();
+    let before = started().await;
+    let backend = format!("--backend=docker={}", docker.url);
+    let gateway = Server::with_args("mcp-gateway", &["--events=memory", &backend], &[]).await;
+    let servers = format!("gateway={}", gateway.url);
+    let client = client_with(&real, &[("OPENHANDS_MCP_SERVERS", &*servers)]).await;
+    let arguments = json!({"container": name, "timeout_seconds": 0});
+    let caller = ToolCaller::start(&real, "docker__restart_container", arguments).await;
+    let run = call!(client, "run_task", {"task": "Restart it", "agent": caller.name,
+        "wait_seconds": 25});
+    assert_eq!(run["status"], "finished", "{run} {:?}", caller.tools());
+    assert_contains(&run["result"], &name);
+    assert_ne!(started().await, before);
+    let remove = json!({"container": name, "force": true, "confirm": name});
+    call(&admin, "remove_container", remove).await;
+    remove_agent(&real, &caller.name).await;
+}
+
+#[tokio::test]
 async fn invalid_servers_are_refused_at_the_start() {
     let refused = |variables: &[(&'static str, &'static str)]| {
         let output = std::process::Command::new(crate::harness::binary(NAME))

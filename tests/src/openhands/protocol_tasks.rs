@@ -1,16 +1,31 @@
-//! Tasks of the protocol, in both forms: each is an OpenHands task with the same id.
+//! Tasks of the protocol, in both forms: their ids name the tasks of OpenHands, so they survive a restart.
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 use serde_json::{Value, json};
 
+use uuid::Uuid;
+
 use super::gate::Gate;
-use super::{NAME, call_with_id, client_with, env, server_with, wait_for_status};
+use super::{NAME, call, env, env_with, run_task, server_with};
 use crate::harness::real::openhands;
 use crate::harness::{Server, eventually};
 
-/// Sends a request of the modern era, from a client that supports tasks.
-async fn modern(server: &Server, method: &str, name: &str, mut params: Value) -> Value {
+/// Sends a request of the modern era, from a client that supports tasks. Returns its result.
+async fn modern(server: &Server, method: &str, name: &str, params: Value) -> Value {
+    let reply = modern_as(server, "", method, name, params).await;
+    reply["result"].clone()
+}
+
+/// The same with a bearer token. Returns the response.
+async fn modern_as(
+    server: &Server,
+    token: &str,
+    method: &str,
+    name: &str,
+    mut params: Value,
+) -> Value {
+    let token = format!("Bearer {token}");
     params["_meta"] = json!({
         "io.modelcontextprotocol/protocolVersion": "2026-07-28",
         "io.modelcontextprotocol/clientCapabilities":
@@ -21,9 +36,38 @@ async fn modern(server: &Server, method: &str, name: &str, mut params: Value) ->
         ("mcp-protocol-version", "2026-07-28"),
         ("mcp-method", method),
         ("mcp-name", name),
+        ("authorization", &token),
     ];
-    let reply = server.post_with(&headers, body.to_string()).await;
-    reply.json()["result"].clone()
+    server.post_with(&headers, body.to_string()).await.json()
+}
+
+/// A session of 2025-11-25.
+struct LegacySession<'a>(&'a Server, String);
+
+const REVISION: (&str, &str) = ("mcp-protocol-version", "2025-11-25");
+
+impl<'a> LegacySession<'a> {
+    async fn new(server: &'a Server) -> Self {
+        let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "tests", "version": "1"}}});
+        let reply = server.post_with(&[REVISION], hello.to_string()).await;
+        let session = reply.headers["mcp-session-id"].to_str().unwrap();
+        Self(server, session.to_owned())
+    }
+
+    /// Sends a request; returns the response.
+    async fn ask(&self, method: &str, params: Value) -> Value {
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let headers = [REVISION, ("mcp-session-id", self.1.as_str())];
+        self.0.post_with(&headers, body.to_string()).await.json()
+    }
+}
+
+/// Kills the server with SIGKILL and starts it again.
+async fn restarted(server: Server, env: &[(&str, &str)]) -> Server {
+    server.kill().await;
+    Server::start(NAME, env).await
 }
 
 #[tokio::test]
@@ -43,25 +87,15 @@ async fn long_task_continues_as_a_task_of_the_protocol_with_its_result() {
     let ended = eventually("the end of the task", ended).await;
     let result = &ended["result"]["structuredContent"];
     assert_has!(*result, {"status": "finished", "last_output": "late"});
-    assert_eq!(result["task_id"].as_str().unwrap().replace('-', ""), id);
 }
 
 #[tokio::test]
 async fn task_of_2025_11_25_waits_for_the_end() {
     let Some(real) = openhands() else { return };
     let (server, _client) = server_with(&real, &[]).await;
-    let revision = ("mcp-protocol-version", "2025-11-25");
-    let hello = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
-        "protocolVersion": "2025-11-25", "capabilities": {},
-        "clientInfo": {"name": "tests", "version": "1"}}});
-    let reply = server.post_with(&[revision], hello.to_string()).await;
-    let session = reply.headers["mcp-session-id"].to_str().unwrap().to_owned();
-    let ask = async |method: &str, params: Value| {
-        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
-        let headers = [revision, ("mcp-session-id", session.as_str())];
-        let reply = server.post_with(&headers, body.to_string()).await;
-        reply.json()["result"].clone()
-    };
+    let session = LegacySession::new(&server).await;
+    let ask =
+        async |method: &str, params: Value| session.ask(method, params).await["result"].clone();
     let params = json!({"name": "run_task", "task": {},
         "arguments": {"task": "RUN: sleep 2; echo slow", "wait_seconds": 0}});
     let created = ask("tools/call", params).await;
@@ -84,9 +118,194 @@ async fn stop_of_our_server_leaves_the_task_running() {
     kill(pid, Signal::SIGTERM).unwrap();
     server.wait_for_exit().await;
     gate.open();
-    let client = client_with(&real, &[]).await;
-    // The id of the protocol's task is that of the task.
-    wait_for_status(&client, &id, "finished").await;
-    let result = call_with_id(&client, "get_task_result", &id).await;
-    assert_eq!(result["last_output"], "survived");
+    let server = Server::start(NAME, &env(&real)).await;
+    let ended = ended_modern(&server, &id).await;
+    assert_eq!(
+        ended["result"]["structuredContent"]["last_output"],
+        "survived"
+    );
+}
+
+/// The task after its end, over the modern era.
+async fn ended_modern(server: &Server, id: &Value) -> Value {
+    let name = id.as_str().unwrap();
+    let ended = async || {
+        let task = modern(server, "tasks/get", name, json!({"taskId": id})).await;
+        assert!(!task.is_null(), "{id} is not known");
+        Some(task).filter(|task| task["status"] != "working")
+    };
+    eventually("the end of the task", ended).await
+}
+
+#[tokio::test]
+async fn tasks_of_the_modern_era_survive_a_kill() {
+    let Some(real) = openhands() else { return };
+    let env = env(&real);
+    let server = Server::start(NAME, &env).await;
+    let gate = Gate::new();
+    let text = format!("RUN: {}; echo survived", gate.pass());
+    let key = Uuid::new_v4().to_string();
+    let plain = json!({"task": text, "wait_seconds": 1});
+    let keyed = json!({"task": text, "wait_seconds": 1, "idempotency_key": key});
+    let several = json!({"wait_seconds": 1, "tasks":
+        [{"task": text}, {"task": text, "idempotency_key": format!("{key}-2")}]});
+    let create = async |tool: &str, arguments: &Value| {
+        let params = json!({"name": tool, "arguments": arguments});
+        let created = modern(&server, "tools/call", tool, params).await;
+        assert_eq!(created["resultType"], "task", "{created}");
+        created["taskId"].clone()
+    };
+    let plain = create("run_task", &plain).await;
+    let started = call(&server.client().await, "run_task", keyed.clone()).await;
+    let ids = [
+        plain,
+        create("run_task", &keyed).await,
+        create("wait_task", &json!({"task_id": started["task_id"]})).await,
+        create("run_parallel_tasks", &several).await,
+    ];
+    let server = restarted(server, &env).await;
+    for id in &ids {
+        let name = id.as_str().unwrap();
+        let task = modern(&server, "tasks/get", name, json!({"taskId": id})).await;
+        assert_has!(task, {"status": "working", "taskId": id});
+    }
+    // What was found stays found.
+    let server = restarted(server, &env).await;
+    gate.open();
+    for id in &ids {
+        let ended = ended_modern(&server, id).await;
+        assert_eq!(ended["status"], "completed", "{ended}");
+        let result = &ended["result"]["structuredContent"];
+        match result["tasks"].as_array() {
+            Some(tasks) => {
+                assert_eq!(tasks.len(), 2);
+                assert!(
+                    tasks.iter().all(|task| task["status"] == "finished"),
+                    "{result}"
+                );
+            }
+            None => assert_has!(*result, {"status": "finished", "last_output": "survived"}),
+        }
+    }
+}
+
+#[tokio::test]
+async fn tasks_of_2025_11_25_survive_a_kill() {
+    let Some(real) = openhands() else { return };
+    let env = env(&real);
+    let server = Server::start(NAME, &env).await;
+    let gate = Gate::new();
+    let task = format!("RUN: {}; echo survived", gate.pass());
+    let (client, session) = (server.client().await, LegacySession::new(&server).await);
+    let mut ids = Vec::new();
+    for key in [None, Some(Uuid::new_v4().to_string())] {
+        let mut arguments = json!({"task": task, "wait_seconds": 0});
+        if let Some(key) = key {
+            arguments["idempotency_key"] = json!(key);
+        }
+        let params = json!({"name": "run_task", "task": {}, "arguments": arguments});
+        let created = session.ask("tools/call", params).await["result"]["task"].clone();
+        assert_eq!(created["status"], "working", "{created}");
+        // The answer comes before the work.
+        let running = async || {
+            let tasks = call(&client, "list_tasks", json!({"limit": 50})).await;
+            let words = &task[..40];
+            let tasks = tasks["tasks"].as_array().unwrap().clone();
+            let own = tasks
+                .iter()
+                .filter(|own| own["task"].as_str().unwrap_or_default().starts_with(words));
+            (own.count() > ids.len()).then_some(())
+        };
+        eventually("the start of the task", running).await;
+        ids.push(created["taskId"].clone());
+    }
+    let server = restarted(server, &env).await;
+    let session = LegacySession::new(&server).await;
+    for id in &ids {
+        let task = session.ask("tasks/get", json!({"taskId": id})).await;
+        assert_has!(task["result"], {"status": "working", "taskId": id});
+    }
+    gate.open();
+    for id in &ids {
+        let result = session.ask("tasks/result", json!({"taskId": id})).await;
+        let result = &result["result"]["structuredContent"];
+        assert_has!(*result, {"status": "finished", "last_output": "survived"});
+    }
+}
+
+#[tokio::test]
+async fn task_is_cancelled_after_a_kill() {
+    let Some(real) = openhands() else { return };
+    let env = env(&real);
+    let server = Server::start(NAME, &env).await;
+    let gate = Gate::new();
+    let params = json!({"name": "run_task",
+        "arguments": {"task": format!("RUN: {}", gate.pass()), "wait_seconds": 1}});
+    let created = modern(&server, "tools/call", "run_task", params).await;
+    let id = &created["taskId"];
+    let server = restarted(server, &env).await;
+    let name = id.as_str().unwrap();
+    modern(&server, "tasks/cancel", name, json!({"taskId": id})).await;
+    let task = modern(&server, "tasks/get", name, json!({"taskId": id})).await;
+    assert_eq!(task["status"], "cancelled");
+    let client = server.client().await;
+    let cancelled = async || {
+        let tasks = call(&client, "list_tasks", json!({"limit": 50})).await;
+        let mut tasks = tasks["tasks"].as_array().unwrap().clone();
+        let words = format!("RUN: {}", gate.pass())[..40].to_owned();
+        tasks.retain(|task| {
+            task["task"]
+                .as_str()
+                .unwrap_or_default()
+                .starts_with(&words)
+        });
+        tasks.pop().filter(|task| task["status"] == "cancelled")
+    };
+    eventually("the end of the OpenHands task", cancelled).await;
+}
+
+#[tokio::test]
+async fn only_its_principal_finds_a_task_after_a_kill() {
+    let Some(real) = openhands() else { return };
+    let tokens = std::env::temp_dir().join(format!("mcp-tokens-{}", Uuid::new_v4()));
+    std::fs::write(&tokens, "alice token-of-alice\nbob token-of-bob\n").unwrap();
+    let env = env_with(&real, &[("MCP_TOKEN_FILE", tokens.to_str().unwrap())]);
+    let server = Server::start(NAME, &env).await;
+    let gate = Gate::new();
+    let params = json!({"name": "run_task", "arguments": {"wait_seconds": 1,
+        "task": format!("RUN: {}; echo of-alice", gate.pass())}});
+    let created = modern_as(&server, "token-of-alice", "tools/call", "run_task", params).await;
+    let id = &created["result"]["taskId"];
+    let name = id.as_str().unwrap();
+    let server = restarted(server, &env).await;
+    std::fs::remove_file(tokens).unwrap();
+    let params = json!({"taskId": id});
+    for method in ["tasks/get", "tasks/cancel"] {
+        let refused = modern_as(&server, "token-of-bob", method, name, params.clone()).await;
+        assert_eq!(refused["error"]["code"], -32602, "{refused}");
+    }
+    let hers = modern_as(&server, "token-of-alice", "tasks/get", name, params).await;
+    assert_eq!(hers["result"]["status"], "working", "{hers}");
+}
+
+#[tokio::test]
+async fn ids_without_a_task_are_unknown() {
+    let Some(real) = openhands() else { return };
+    let (server, client) = server_with(&real, &[]).await;
+    let known = run_task(&client, "FINISH: ok").await["task_id"].clone();
+    let known = known.as_str().unwrap().replace('-', "");
+    let digits = "0123456789abcdef".repeat(2);
+    for id in [
+        digits.clone(),
+        format!("{digits}.run_task.n"),
+        format!("{digits}.run_task"),
+        format!("{digits}.run_task.{known}-{known}"),
+        format!("{digits}.cancel_task.{known}"),
+        format!("{digits}.no_such_tool.{known}"),
+        format!("{digits}.wait_task.../{known}"),
+    ] {
+        let params = json!({"taskId": id});
+        let refused = modern_as(&server, "", "tasks/get", &id, params).await;
+        assert_eq!(refused["error"]["code"], -32602, "{id}: {refused}");
+    }
 }

@@ -20,7 +20,7 @@ struct Recipe {
     path: String,
 }
 
-fn recipes() -> [Recipe; 2] {
+fn recipes() -> [Recipe; 3] {
     let blocks = blocks("docs/recipes.md");
     let pairs = blocks.windows(2).filter_map(|pair| {
         let [workflow, curl] = pair else { return None };
@@ -33,7 +33,7 @@ fn recipes() -> [Recipe; 2] {
         })
     });
     let recipes: Vec<_> = pairs.collect();
-    recipes.try_into().ok().expect("two workflows")
+    recipes.try_into().ok().expect("three workflows")
 }
 
 /// A model that calls one tool and repeats its result.
@@ -77,9 +77,12 @@ struct Setup {
 impl Setup {
     async fn start() -> Option<Self> {
         let (n8n, openhands, docker) = (real::n8n()?, real::openhands()?, real::docker()?);
+        let port = n8n.url.rsplit(':').next().unwrap_or_default();
+        let hosts = format!("localhost:{port},127.0.0.1:{port}");
         let env = [
             ("OPENHANDS_URL", &*openhands.url),
             ("OPENHANDS_API_KEY", &openhands.api_key),
+            ("OPENHANDS_CALLBACK_HOSTS", &hosts),
         ];
         let openhands = Server::start("openhands-mcp-server", &env).await;
         let docker = Server::start("docker-mcp-server", &[("DOCKER_HOST", &docker)]).await;
@@ -111,6 +114,13 @@ impl Setup {
         let (status, text) = (response.status(), response.text().await.unwrap());
         assert!(status.is_success(), "{path}: {status} {text}");
         serde_json::from_str(&text).unwrap()
+    }
+
+    /// Reads from n8n's API.
+    async fn read(&self, path: &str) -> Value {
+        let request = http_client().get(format!("{}/api/v1{path}", self.n8n.url));
+        let request = request.header("X-N8N-API-KEY", &self.n8n.api_key);
+        request.send().await.unwrap().json().await.unwrap()
     }
 
     /// Imports a recipe's workflow and calls it; returns what it answers.
@@ -164,7 +174,7 @@ mod n8n {
                 json!({"apiKey": "none", "url": format!("{}/v1", model.url), "header": false});
             let credential = json!({"name": "model", "type": "openAiApi", "data": data});
             let credential = setup.api("/credentials", &credential).await;
-            let [recipe, _] = recipes();
+            let [recipe, ..] = recipes();
             let answer = setup
                 .run(&recipe, Some(&credential), "Which are there?")
                 .await;
@@ -179,7 +189,7 @@ mod n8n {
             let Some(setup) = Setup::start().await else {
                 return;
             };
-            let [_, mut recipe] = recipes();
+            let [_, mut recipe, _] = recipes();
             let short = recipe
                 .workflow
                 .replace("{ task: ", "{ wait_seconds: 1, task: ");
@@ -189,6 +199,33 @@ mod n8n {
             assert_has(
                 &answer,
                 json!({"status": "finished", "result": "described", "last_output": "{\"containers\""}),
+            );
+        }
+
+        #[tokio::test]
+        async fn task_of_openhands_resumes_the_workflow_that_waits_for_it() {
+            let Some(setup) = Setup::start().await else {
+                return;
+            };
+            let [.., mut recipe] = recipes();
+            let name = format!("Callback {}", Uuid::new_v4());
+            recipe.workflow = recipe.workflow.replace("Task with callback", &name);
+            let task = "SLEEP: 2\nRUN: echo from-agent\nFINISH: called back";
+            let answer = setup.run(&recipe, None, task).await;
+            assert_eq!(answer["message"], "Workflow was started", "{answer}");
+            let result = async || {
+                let path = "/executions?status=success&includeData=true&limit=20";
+                let listed = setup.read(path).await;
+                let runs = listed["data"].as_array().unwrap().clone();
+                let is_ours = |run: &Value| run["workflowData"]["name"] == *name;
+                let ended = runs.into_iter().find(is_ours)?;
+                let data = &ended["data"]["resultData"]["runData"]["Result"][0]["data"];
+                Some(data["main"][0][0]["json"].clone())
+            };
+            let result = eventually("the end of the execution", result).await;
+            assert_has(
+                &result,
+                json!({"status": "finished", "result": "called back", "last_output": "from-agent"}),
             );
         }
     }

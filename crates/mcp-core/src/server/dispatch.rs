@@ -273,11 +273,11 @@ impl Server {
             McpMethod::SetLogLevel => self.set_log_level(context),
             // Boxed: the futures of a batch, which other eras have, would each reserve its space.
             McpMethod::Listen => Box::pin(self.listen(context)).await,
-            McpMethod::GetTask => self.get_task(context),
+            McpMethod::GetTask => self.get_task(context).await,
             McpMethod::TaskResult => self.task_result(context).await,
             McpMethod::ListTasks => self.list_tasks(context),
-            McpMethod::UpdateTask => self.update_task(context),
-            McpMethod::CancelTask => self.cancel_task(context),
+            McpMethod::UpdateTask => self.update_task(context).await,
+            McpMethod::CancelTask => self.cancel_task(context).await,
             McpMethod::Seed001ListTools => {
                 let catalog = self.catalog_of(context.caller);
                 Ok(catalog.seed_001_list().clone().into())

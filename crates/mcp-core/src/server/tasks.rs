@@ -4,16 +4,18 @@
 //! * [`task`]: the state that the work of a task, polls and subscribers share; [`outcome`]: its end.
 //! * [`lifecycle`]: runs the work of a task, and removes the task when it expires.
 //! * [`calls`]: decides which calls become tasks.
+//! * [`earlier`]: finds the tasks of an earlier process again.
 //! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one only.
 //! * [`client`]: questions and notifications from the work to its client.
 //! * [`subscription`]: notifications of changes.
 //! * [`wire`]: the JSON of a task.
 //!
-//! Tasks are kept in memory, each visible only to its caller, and end with the process. Work that must
-//! survive a restart needs an id at the service.
+//! Tasks are kept in memory, each visible only to its caller, and end with the process. Those of a tool that
+//! finds its work at the service again ([`crate::tool::Tool::find_task`]) survive a restart.
 
 pub(super) mod calls;
 mod client;
+mod earlier;
 mod experimental;
 mod lifecycle;
 mod methods;
@@ -51,7 +53,9 @@ const MAX_STORED_BYTES: usize = 64 * 1024 * 1024;
 /// Requests that wait for the end of a task; less than the requests that a transport admits.
 const MAX_WAITING_REQUESTS: usize = 200;
 
-type TaskMap = HashMap<String, Arc<Task>>;
+/// By caller and id: after a restart two callers may find one task, each its own.
+type TaskMap = HashMap<TaskKey, Arc<Task>>;
+type TaskKey = (Option<Arc<str>>, String);
 
 pub(super) struct Tasks {
     by_id: Mutex<TaskMap>,
@@ -66,12 +70,15 @@ impl Tasks {
         }
     }
 
-    /// Stores a new task.
+    /// Stores a new task. Returns it, or the one that is stored already.
     ///
     /// # Errors
     /// There are too many running tasks; the message is for the model.
-    fn insert(&self, task: &Arc<Task>) -> Result<(), ToolError> {
+    fn insert(&self, task: &Arc<Task>) -> Result<Arc<Task>, ToolError> {
         let mut tasks = self.tasks();
+        if let Some(stored) = tasks.get(&key(task)) {
+            return Ok(Arc::clone(stored));
+        }
         let running = |other: &&Arc<Task>| other.owner == task.owner && !other.has_ended();
         if tasks.values().filter(running).count() >= MAX_RUNNING_TASKS {
             return Err(ToolError::unavailable(format!(
@@ -82,15 +89,15 @@ impl Tasks {
             let message = "The server has reached its limit of tasks; try again later.";
             return Err(ToolError::unavailable(message));
         }
-        tasks.insert(task.id.clone(), Arc::clone(task));
-        Ok(())
+        tasks.insert(key(task), Arc::clone(task));
+        Ok(Arc::clone(task))
     }
 
     /// The task with this id, if it is the caller's. Unknown ids and ids of other callers are
     /// indistinguishable.
-    fn find(&self, id: &str, caller: Option<&str>) -> Option<Arc<Task>> {
-        let task = self.tasks().get(id).cloned()?;
-        (task.owner.as_deref() == caller).then_some(task)
+    fn find(&self, id: &str, caller: Option<&Arc<str>>) -> Option<Arc<Task>> {
+        let key = (caller.cloned(), id.to_owned());
+        self.tasks().get(&key).cloned()
     }
 
     /// The caller's tasks, oldest first.
@@ -107,12 +114,12 @@ impl Tasks {
         for task in self.owned_by(caller) {
             task.cancel();
             task.removed.cancel();
-            self.remove(&task.id);
+            self.remove(&task);
         }
     }
 
-    fn remove(&self, id: &str) {
-        self.tasks().remove(id);
+    fn remove(&self, task: &Task) {
+        self.tasks().remove(&key(task));
     }
 
     /// Removes the oldest results until `more` bytes fit; false if they never fit.
@@ -132,12 +139,16 @@ impl Tasks {
     }
 }
 
+fn key(task: &Task) -> TaskKey {
+    (task.owner.clone(), task.id.clone())
+}
+
 /// Removes the oldest task that has ended; false if none has ended.
 fn remove_oldest(tasks: &mut TaskMap) -> bool {
     let ended = tasks.values().filter(|task| task.has_ended());
     let oldest = ended.min_by_key(|task| task.created).cloned();
     if let Some(task) = &oldest {
-        tasks.remove(&task.id);
+        tasks.remove(&key(task));
         task.removed.cancel();
     }
     oldest.is_some()

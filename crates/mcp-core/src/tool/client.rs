@@ -14,7 +14,8 @@ pub struct ClientInfo {
     pub name: Option<Arc<str>>,
     /// The name of its bearer token, the same in all its sessions; `None` for a token without a name.
     pub principal: Option<Arc<str>>,
-    /// The id of the task in which the call runs, or would run: 32 hexadecimal digits.
+    /// The digits with which the id of the task begins in which the call runs, or would run: 32
+    /// hexadecimal ones.
     pub task_id: Option<Arc<str>>,
     /// The capabilities that it has declared.
     pub capabilities: ClientCapabilities,

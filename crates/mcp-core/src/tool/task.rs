@@ -56,3 +56,16 @@ impl TaskSupport {
         }
     }
 }
+
+/// A task that was begun before a restart of the server, as its id names it.
+#[derive(Clone, Copy, Debug)]
+pub struct EarlierTask<'a> {
+    /// [`ClientInfo::task_id`] of its call.
+    ///
+    /// [`ClientInfo::task_id`]: super::ClientInfo::task_id
+    pub digits: &'a str,
+    /// The value of [`Tool::task_reference`].
+    ///
+    /// [`Tool::task_reference`]: super::Tool::task_reference
+    pub reference: &'a str,
+}

@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use serde_json::value::RawValue;
 
 use super::arguments::{ArgumentError, parse_arguments};
-use super::{Call, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
+use super::{Call, EarlierTask, Effect, Output, Tool, ToolDefinition, ToolError, ToolResult};
 use crate::registry::{Bound, Item, ItemKind, Registry, UNGROUPED};
 
 /// The toolset of tools outside of a [`Toolset::group`]; served unless others are chosen.
@@ -35,6 +35,9 @@ impl ItemKind for ToolKind {
 /// A running tool call.
 pub type ToolFuture<'a> = BoxFuture<'a, Result<ToolResult, ToolError>>;
 
+/// A call that goes on with a task that was begun before a restart; it is not started yet.
+pub type FoundCall = Box<dyn FnOnce(Call) -> ToolFuture<'static> + Send>;
+
 /// A tool together with the service that it works on.
 pub trait BoundTool: Send + Sync {
     /// Parses the arguments and starts the call.
@@ -46,6 +49,21 @@ pub trait BoundTool: Send + Sync {
         arguments: &RawValue,
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError>;
+
+    /// [`Tool::task_reference`] of a call with these arguments.
+    fn task_reference(&self, _arguments: &RawValue, _call: &Call) -> Option<String> {
+        None
+    }
+
+    /// [`Tool::find_task`].
+    fn find_task<'a>(
+        &'a self,
+        _task: EarlierTask<'a>,
+        _call: &'a Call,
+    ) -> BoxFuture<'a, Result<FoundCall, ToolError>> {
+        let none = ToolError::not_found("The task has ended.");
+        Box::pin(std::future::ready(Err(none)))
+    }
 }
 
 impl<S: Send + Sync + 'static> Toolset<S> {
@@ -127,6 +145,29 @@ impl<T: Tool> BoundTool for Bound<ToolKind, T, T::Service> {
             let output = tool.call(&self.service, call).await?;
             output.into_result().map_err(ToolError::unwritable)
         }))
+    }
+
+    fn task_reference(&self, arguments: &RawValue, call: &Call) -> Option<String> {
+        let tool = parse_arguments::<T>(arguments).ok()?;
+        tool.task_reference(&self.service, call)
+    }
+
+    fn find_task<'a>(
+        &'a self,
+        task: EarlierTask<'a>,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<FoundCall, ToolError>> {
+        Box::pin(async move {
+            let tool = T::find_task(&self.service, task, call).await?;
+            let service = Arc::clone(&self.service);
+            let found: FoundCall = Box::new(|call| {
+                Box::pin(async move {
+                    let output = tool.call(&service, &call).await?;
+                    output.into_result().map_err(ToolError::unwritable)
+                })
+            });
+            Ok(found)
+        })
     }
 }
 

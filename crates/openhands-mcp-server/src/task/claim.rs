@@ -1,4 +1,4 @@
-//! Claims of idempotency keys: of several calls with one key, one starts the task.
+//! Claims: of several calls with one idempotency key one starts the task, and one runs its verify command.
 //!
 //! Calls of this server wait for each other (`scheduler::starts`). Calls of other replicas see a file on the machine of the
 //! agent server, which exists while the task is being started.

@@ -10,6 +10,7 @@ use openhands_api::{
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
+use upstream::text::one_line;
 use upstream::time;
 
 use super::claim::{Claim, Claimed, being_started, wait_for_other};
@@ -17,6 +18,7 @@ use super::sandbox;
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
+use crate::callback::CallbackUrl;
 use crate::owner::Owner;
 use crate::scheduler::{PROMPT_TIMEOUT, Scheduler};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
@@ -26,6 +28,8 @@ use crate::workspace::{absolute_roots, set_up};
 /// Retries of a creation on a full agent server, and their interval.
 const MAX_SLOT_RETRIES: u32 = 30;
 const SLOT_RETRY_INTERVAL: Duration = Duration::from_millis(300);
+/// Characters of the names of models in an error.
+const MAX_MODEL_NAMES_CHARS: usize = 300;
 
 /// Creates the task, or finds the existing one with its idempotency key. If all slots are taken, the
 /// task is queued at the agent server.
@@ -43,7 +47,7 @@ pub(crate) async fn create(
     };
     let owner = service.owner(call);
     let mut tags = ConversationTags::default();
-    tags.set_owner(owner.as_ref().map(Owner::id));
+    tags.set_owner(owner.as_ref().map(Owner::tag));
     let mut roots = absolute_roots(server, &service.roots).await?;
     let shared_root = roots.first().cloned().unwrap_or_default();
     if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
@@ -55,10 +59,7 @@ pub(crate) async fn create(
         let lock = service.scheduler.starts.lock(id).await;
         return create_new(service, server, id, spec, tags, places, (lock, None)).await;
     };
-    let id = TaskId::from_key(&match &owner {
-        Some(owner) => owner.key(key),
-        None => key.clone(),
-    });
+    let id = service.key_id(key, call);
     let fingerprint = spec.fingerprint();
     // Nothing is uploaded or sent before the key is ours: the task may be at work already.
     if let Some(found) = find(service, server, id, &spec, &fingerprint).await? {
@@ -122,6 +123,9 @@ async fn create_new(
     let budget = service.max_budget.apply(&spec.budget)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let agent_profile = server.agent_profile(profile).await?;
+    if let Some(model) = &spec.model {
+        check_model(server, model).await?;
+    }
     let workspace = set_up(
         server,
         &places.roots,
@@ -140,8 +144,13 @@ async fn create_new(
     }
     tags.set_budget(&budget);
     tags.set_verify(spec.verify.as_deref());
+    tags.set_model(spec.model.as_deref());
+    tags.set_callback(spec.callback.as_ref().map(CallbackUrl::as_str));
     tags.set_dead_servers(&dead);
     let (server, scheduler) = (server.clone(), Arc::clone(&service.scheduler));
+    if spec.callback.is_some() {
+        service.callbacks.expect(id);
+    }
     // The start goes on if the caller's time is over: half of it would be a task without a prompt.
     let start = tokio::spawn(async move {
         let prompt = spec.prompt();
@@ -177,7 +186,9 @@ async fn start_or_queue(
     waits_for: Option<WaitsFor>,
 ) -> Result<(), ToolError> {
     let mut tags = tags.clone();
-    if waits_for.is_none() && scheduler.take_slot(new.id).await? {
+    // The scheduler sets the model between the prompt and the start.
+    let starts_at_once = waits_for.is_none() && tags.model().is_none();
+    if starts_at_once && scheduler.take_slot(new.id).await? {
         tags.begin_run();
         let tags = tags.as_tags();
         let created = post(server, &NewConversation { tags, ..*new }).await;
@@ -278,6 +289,20 @@ async fn post(
         }
         created => Ok(created),
     }
+}
+
+/// # Errors
+/// OpenHands has no profile of a model with this name.
+async fn check_model(server: &AgentServer, model: &str) -> Result<(), ToolError> {
+    let models = server.models().await?;
+    if models.iter().any(|known| known.name == model) {
+        return Ok(());
+    }
+    let known: Vec<String> = models.into_iter().map(|model| model.name).collect();
+    Err(ToolError::invalid_argument(format!(
+        "model must be the name of a model's profile in OpenHands: {}.",
+        one_line(&known.join(", "), MAX_MODEL_NAMES_CHARS)
+    )))
 }
 
 fn check_fingerprint(conversation: &Conversation, fingerprint: &str) -> Result<(), ToolError> {

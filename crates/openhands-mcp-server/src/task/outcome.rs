@@ -247,6 +247,11 @@ impl TaskOutcome {
                 "Check context.repository and branch; a private one needs credentials: on the agent \
                  server, or in OPENHANDS_GIT_TOKENS.",
             ),
+            StopReason::NoModel => Self::failed(
+                S::Failed,
+                "The profile of its model cannot be used, so the agent was not started.",
+                "Run it again with a model that list_agent_profiles shows.",
+            ),
             StopReason::Cancelled => Self::cancelled(),
         }
     }

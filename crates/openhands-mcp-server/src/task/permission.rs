@@ -8,6 +8,7 @@ use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
 
+use crate::scheduler::Scheduler;
 use crate::summary;
 use crate::tags::ConversationTags;
 
@@ -72,10 +73,12 @@ pub(crate) async fn ask_user(
 /// # Errors
 /// The agent does not wait for a permission, or the agent server does not answer.
 pub(crate) async fn send_answer(
+    scheduler: &Scheduler,
     server: &AgentServer,
     id: TaskId,
     answer: &PermissionAnswer,
 ) -> Result<(), ToolError> {
+    let lock = scheduler.starts.lock(id).await;
     let task = waiting_conversation(server, id).await?;
     // A permission starts a new run with the rest of the time; a refusal ends the run.
     let ended = task.last_event_at();
@@ -87,6 +90,7 @@ pub(crate) async fn send_answer(
     server.set_tags(id, tags.as_tags()).await?;
     let asked: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
     server.respond(id, answer.accept, &answer.reason).await?;
+    drop(lock);
     wait_for_next_state(server, id, asked.as_ref()).await;
     Ok(())
 }

@@ -14,6 +14,7 @@ use super::outcome::{TaskOutcome, TaskStatus};
 use super::snapshot::TaskSnapshot;
 use super::verify::{Check, check};
 use crate::OpenHands;
+use crate::callback::MAX_ATTEMPTS;
 use crate::ended::LastState;
 use crate::tags::ConversationTags;
 use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};
@@ -108,7 +109,7 @@ impl Report {
                     .await
             };
             let added = timeout_at(answer_by, added).await;
-            if !matches!(added, Ok(Ok(()))) {
+            if !matches!(added, Ok(Ok(_))) {
                 let failure = added.map(Result::err);
                 tracing::warn!(task = %id, ?failure, "cannot read the result");
                 report.next = Some("Call get_task_result for the result.".into());
@@ -149,6 +150,7 @@ impl Report {
                  their tools: {names}."
             ));
         }
+        report.warnings.extend(undelivered(&tags));
         report
     }
 
@@ -212,19 +214,22 @@ impl Report {
     }
 
     /// Runs the command that checks a finished task, and adds its outcome if it ends before `until`.
+    ///
+    /// Returns false if the command still runs.
     pub(crate) async fn add_check(
         &mut self,
         service: &OpenHands,
         server: &AgentServer,
         task: &TaskSnapshot,
         until: Instant,
-    ) -> ApiResult<()> {
+    ) -> ApiResult<bool> {
         match check(service, server, task, until).await? {
             Check::None => {}
             Check::NotRun => self.warnings.push(NOT_RUN.to_owned()),
             Check::Lost => self.warnings.push(LOST.to_owned()),
             Check::Running => {
                 self.next = Some("Its verify command runs: call wait_task for its outcome.".into());
+                return Ok(false);
             }
             Check::Done { exit_code, output } => {
                 self.verified = Some(exit_code == 0);
@@ -232,7 +237,7 @@ impl Report {
                 self.verify_output = Some(output);
             }
         }
-        Ok(())
+        Ok(true)
     }
 
     /// The report about a task that was started and not polled yet.
@@ -264,4 +269,20 @@ impl Report {
         self.error = outcome.error;
         self.next = outcome.next.map(str::to_owned);
     }
+}
+
+/// The warning for a task whose callback_url does not have the result.
+fn undelivered(tags: &ConversationTags) -> Option<String> {
+    let delivery = tags.delivery();
+    if tags.callback().is_none() || delivery.is_done || delivery.failed == 0 {
+        return None;
+    }
+    let end = match delivery.failed >= MAX_ATTEMPTS {
+        true => "It is not tried again.",
+        false => "It is tried again.",
+    };
+    Some(format!(
+        "callback_url did not take the result (attempt {} of {MAX_ATTEMPTS}: {}). {end}",
+        delivery.failed, delivery.reason
+    ))
 }

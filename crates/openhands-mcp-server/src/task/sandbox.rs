@@ -31,8 +31,8 @@ pub(super) async fn create(
     spec: &TaskSpec,
 ) -> Result<TaskId, ToolError> {
     let servers = &service.servers;
-    let id = spec.key.as_deref();
-    let id = id.map_or_else(TaskId::random, TaskId::from_key);
+    let id = spec.key.as_deref().map(TaskId::from_key).or(spec.id);
+    let id = id.unwrap_or_else(TaskId::random);
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let new = request(id, spec, profile)?;
     if !service.mcp_servers.is_empty() {
@@ -115,6 +115,14 @@ fn request(
         (
             spec.verify.is_some(),
             "check a task with a command: have the agent run it, and leave verify out",
+        ),
+        (
+            spec.callback.is_some(),
+            "send the result of a task to a URL: leave callback_url out, and ask with wait_task",
+        ),
+        (
+            spec.model.is_some(),
+            "choose the model of one task: name an agent profile with that model in agent",
         ),
         (
             spec.confirm.is_some(),

@@ -8,6 +8,7 @@ use tokio::time::Instant;
 use uuid::Uuid;
 
 use crate::budget::BudgetRequest;
+use crate::callback::CallbackUrl;
 use crate::git::Repository;
 use crate::workspace::{FileContent, FileName, WorkspaceSpec};
 
@@ -27,10 +28,14 @@ pub(crate) struct TaskSpec {
     pub(crate) workspace: WorkspaceSpec,
     /// The name of the agent profile; `None` for the configured one.
     pub(crate) agent: Option<String>,
+    /// The name of a model's profile; `None` for that of the agent.
+    pub(crate) model: Option<String>,
     pub(crate) budget: BudgetRequest,
     pub(crate) confirm: Option<Confirm>,
     /// A command that checks the finished task.
     pub(crate) verify: Option<String>,
+    /// Gets the result at the end.
+    pub(crate) callback: Option<CallbackUrl>,
     /// The idempotency key: the same key is always the same task.
     pub(crate) key: Option<String>,
     /// The id of a task without a key; `None` for a random one.
@@ -65,9 +70,11 @@ impl TaskSpec {
             task,
             workspace: WorkspaceSpec::default(),
             agent: None,
+            model: None,
             budget: BudgetRequest::default(),
             confirm: None,
             verify: None,
+            callback: None,
             key: None,
             id: None,
             answer_by,
@@ -139,6 +146,9 @@ impl TaskSpec {
         }
         if let Some(verify) = &self.verify {
             whole += &format!("{verify:?}");
+        }
+        if self.model.is_some() || self.callback.is_some() {
+            whole += &format!("{:?}", (&self.model, &self.callback));
         }
         let id = Uuid::new_v5(&Uuid::NAMESPACE_OID, whole.as_bytes());
         id.simple().to_string()

@@ -8,11 +8,13 @@ use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::tail;
 
+use super::claim::{Claim, Claimed};
 use super::outcome::TaskStatus;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
 use crate::scheduler::Scheduler;
 use crate::tags::{CheckRun, ConversationTags};
+use crate::workspace::absolute_roots;
 
 /// The timeout of the command.
 const CHECK_SECONDS: u64 = 900;
@@ -73,7 +75,9 @@ pub(super) async fn check(
         }
         // The end of the call must not come between the start and the tag.
         let scheduler = Arc::clone(&service.scheduler);
-        let started = tokio::spawn(start(scheduler, server.clone(), task.id, known));
+        let roots = absolute_roots(server, &service.roots).await?;
+        let root = roots.into_iter().next().unwrap_or_default();
+        let started = tokio::spawn(start(scheduler, server.clone(), root, task.id, known));
         known = match timeout_at(until, started).await {
             Ok(Ok(started)) => started?,
             Ok(Err(_)) => return Err(ApiFailure::NoAnswer),
@@ -90,20 +94,31 @@ pub(super) async fn check(
 async fn start(
     scheduler: Arc<Scheduler>,
     server: AgentServer,
+    root: String,
     id: TaskId,
     lost: Option<CheckRun>,
 ) -> ApiResult<Option<CheckRun>> {
     let _lock = scheduler.starts.lock(id).await;
-    let task = TaskSnapshot::read(&server, id).await?;
+    let claim_id = TaskId::from_key(&format!("verify {id}"));
+    let (task, _claim) = loop {
+        let claimed = Claim::try_new(&server, &root, claim_id, "verify").await?;
+        let task = TaskSnapshot::read(&server, id).await?;
+        let known = ConversationTags::new(task.conversation.tags.clone()).check(task.steps);
+        if known.is_some() && known != lost {
+            return Ok(known);
+        }
+        if let Claimed::ByUs(claim) = claimed {
+            break (task, claim);
+        }
+        // Another replica is starting it. Its claim expires if it crashes.
+        sleep(POLL_INTERVAL).await;
+    };
     let is_finished = task.status() == TaskStatus::Finished;
     let tags = ConversationTags::new(task.conversation.tags);
     let Some(command) = tags.verify().filter(|_| is_finished) else {
         return Ok(None);
     };
     let known = tags.check(task.steps);
-    if known.is_some() && known != lost {
-        return Ok(known);
-    }
     let script = script(&task.conversation.workspace.working_dir, command);
     let script = server.start_script(&script, CHECK_SECONDS).await?;
     let run = CheckRun::new(script, task.steps, known.is_some());

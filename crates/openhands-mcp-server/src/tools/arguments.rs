@@ -91,6 +91,7 @@ pub(super) struct TaskArguments {
 /// The agent, budget and permissions for the tasks of a call.
 pub(super) struct Limits {
     pub(super) agent: Option<String>,
+    pub(super) model: Option<String>,
     pub(super) max_iterations: Option<Bounded<1, 100_000>>,
     pub(super) max_seconds: Option<Bounded<1, 604_800>>,
     pub(super) max_cost: Option<f64>,
@@ -172,6 +173,7 @@ impl Limits {
             return refuse("agent must be the name of an agent profile.");
         }
         spec.agent.clone_from(&self.agent);
+        spec.model.clone_from(&self.model);
         spec.confirm = self.confirm;
         spec.budget = BudgetRequest {
             iterations: self.max_iterations.map(Bounded::get),

@@ -6,7 +6,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::scheduler::tag_stopped;
 use crate::tags::{ConversationTags, StopReason};
 use crate::task::{TaskSnapshot, TaskStatus};
 
@@ -69,7 +68,9 @@ impl Tool for CancelTask {
                 server
                     .respond(task_id, false, "The task was cancelled.")
                     .await?;
-                tag_stopped(server, task_id, StopReason::Cancelled).await?;
+                let reason = StopReason::Cancelled;
+                let scheduler = &service.scheduler;
+                scheduler.tag_stopped(server, task_id, reason).await?;
             }
             _ => {
                 return Ok(StopResult {

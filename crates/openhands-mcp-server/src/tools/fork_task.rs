@@ -35,7 +35,11 @@ impl Tool for ForkTask {
         let copy = TaskId::random();
         let tags = ConversationTags::new(task.tags.clone()).without_run_state();
         server.fork(self.task_id, copy, tags.as_tags()).await?;
-        if let Some(model) = server.llm_profile(task.profile()).await? {
+        let model = match tags.model() {
+            Some(model) => Some(model.to_owned()),
+            None => server.llm_profile(task.profile()).await?,
+        };
+        if let Some(model) = model {
             server.use_model(copy, &model).await?;
         }
         if let Some(message) = self.message {

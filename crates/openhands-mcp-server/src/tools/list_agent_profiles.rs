@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
 
-/// Returns the agent profiles of OpenHands, for `agent` of run_task.
+/// Returns the agent profiles and models of OpenHands, for `agent` and `model` of run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListAgentProfiles {}
@@ -14,6 +14,15 @@ pub(crate) struct ListAgentProfiles {}
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct AgentProfiles {
     profiles: Vec<ProfileRow>,
+    models: Vec<ModelRow>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ModelRow {
+    /// For run_task.
+    name: String,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    model: Option<String>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -48,8 +57,12 @@ impl Tool for ListAgentProfiles {
             agent_kind: profile.agent_kind,
             model: profile.llm_profile_ref,
         };
+        let models = server.models().await?.into_iter();
+        let models =
+            models.map(|openhands_api::ModelProfile { name, model }| ModelRow { name, model });
         Ok(AgentProfiles {
             profiles: profiles.into_iter().map(row).collect(),
+            models: models.collect(),
         })
     }
 }

@@ -1,7 +1,9 @@
 //! `run_parallel_tasks`
 
 use futures_util::future::join_all;
-use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError, ToolErrorKind};
+use mcp_core::tool::{
+    Bounded, Call, EarlierTask, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,
+};
 use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -9,6 +11,7 @@ use tokio::sync::Semaphore;
 use upstream::text::one_line;
 
 use super::arguments::{Limits, TaskArguments};
+use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
@@ -22,7 +25,7 @@ const MAX_TEXT_CHARS: usize = 160;
 
 /// Runs several tasks at once, each in its own directory unless workspace is set. Tasks without a
 /// slot are queued and start by themselves.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunParallelTasks {
     /// 1 to 20.
@@ -39,6 +42,11 @@ pub(crate) struct RunParallelTasks {
     confirm: Option<Confirm>,
     /// As in run_task.
     agent: Option<String>,
+    /// As in run_task.
+    model: Option<String>,
+    /// Tasks that were begun before a restart of this server.
+    #[serde(skip)]
+    existing: Vec<Option<TaskId>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -81,9 +89,55 @@ impl Tool for RunParallelTasks {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<ParallelRuns, ToolError> {
         let wait = WaitFor::new(self.wait_seconds);
-        let specs = self.specs(wait)?;
+        if !self.existing.is_empty() {
+            return follow(service, self.existing, wait, call).await;
+        }
+        let mut specs = self.specs(wait)?;
+        for (at, spec) in specs.iter_mut().enumerate() {
+            spec.id = earlier::new_id(call, at);
+        }
         run(service, specs, wait, call).await
     }
+
+    fn task_reference(&self, service: &OpenHands, call: &Call) -> Option<String> {
+        let keys = self
+            .tasks
+            .iter()
+            .map(|task| task.idempotency_key.as_deref());
+        let ids = keys.map(|key| key.map(|key| service.key_id(key, call)));
+        (self.tasks.len() <= MAX_TASKS).then(|| earlier::reference(ids))
+    }
+
+    async fn find_task(
+        service: &OpenHands,
+        task: EarlierTask<'_>,
+        call: &Call,
+    ) -> Result<Self, ToolError> {
+        Ok(Self {
+            existing: earlier::all(service, task, call).await?,
+            ..Self::default()
+        })
+    }
+}
+
+/// Waits for tasks that were begun before a restart of this server; `None` for those that are missing.
+async fn follow(
+    service: &OpenHands,
+    tasks: Vec<Option<TaskId>>,
+    wait: WaitFor,
+    call: &Call,
+) -> Result<ParallelRuns, ToolError> {
+    let tasks = tasks.into_iter().map(async |id| match id {
+        Some(id) => {
+            TaskWait::new(service, id, wait, call)
+                .follow_quietly()
+                .await
+        }
+        None => Err(ToolError::not_found(
+            "It had not been started when the server was restarted, or was deleted.",
+        )),
+    });
+    ended(join_all(tasks).await, call)
 }
 
 /// Starts the tasks in their order and waits for all of them.
@@ -109,7 +163,10 @@ pub(super) async fn run(
             .follow_quietly()
             .await
     });
-    let ended: Vec<Result<Report, ToolError>> = join_all(tasks).await;
+    ended(join_all(tasks).await, call)
+}
+
+fn ended(ended: Vec<Result<Report, ToolError>>, call: &Call) -> Result<ParallelRuns, ToolError> {
     if call.is_cancelled() {
         let message = "The call was cancelled, and so were its tasks.";
         return Err(ToolError::new(ToolErrorKind::Cancelled, message));
@@ -121,6 +178,7 @@ impl RunParallelTasks {
     fn specs(self, wait: WaitFor) -> Result<Vec<TaskSpec>, ToolError> {
         let limits = Limits {
             agent: self.agent,
+            model: self.model,
             max_iterations: self.max_iterations,
             max_seconds: self.max_seconds,
             max_cost: self.max_cost,

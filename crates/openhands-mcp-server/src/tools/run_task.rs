@@ -1,18 +1,19 @@
 //! `run_task`
 
-use mcp_core::tool::{Bounded, Call, Effect, TaskSupport, Tool, ToolError};
+use mcp_core::tool::{Bounded, Call, EarlierTask, Effect, TaskSupport, Tool, ToolError};
 use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::arguments::{Context, Limits, TaskArguments};
+use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{Confirm, Report, TaskSpec, create};
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
 /// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
-#[derive(Debug, Deserialize, JsonSchema)]
+#[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunTask {
     /// The task in words; the agent sees nothing else of this conversation.
@@ -39,6 +40,13 @@ pub(crate) struct RunTask {
     verify: Option<String>,
     /// Agent profile; default the active one.
     agent: Option<String>,
+    /// Model profile; default the agent's.
+    model: Option<String>,
+    /// URL that gets the result at the end.
+    callback_url: Option<String>,
+    /// A task that was begun before a restart of this server.
+    #[serde(skip)]
+    existing: Option<TaskId>,
 }
 
 impl Tool for RunTask {
@@ -50,15 +58,43 @@ impl Tool for RunTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::new(self.wait_seconds);
+        if let Some(id) = self.existing {
+            return TaskWait::new(service, id, wait, call)
+                .follow_and_ask(true)
+                .await;
+        }
+        let callback = self.callback_url.as_deref();
+        let callback = callback
+            .map(|url| service.callbacks.check(url))
+            .transpose()?;
         let mut spec = self.spec(wait)?;
-        // One id for the task of the protocol and that of OpenHands, which outlives this server.
-        let id = call.client().task_id.as_deref().map(str::to_owned);
-        spec.id = id.and_then(|id| TaskId::try_from(id).ok());
+        spec.callback = callback;
         // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
         let may_ask = call.waits_for_answers() || spec.key.is_some();
+        // After a restart the task of the protocol finds its OpenHands task by this id.
+        spec.id = earlier::new_id(call, 0);
         let id = create(service, call, spec).await?;
         let wait = TaskWait::new(service, id, wait, call);
         wait.follow_and_ask(may_ask).await
+    }
+
+    fn task_reference(&self, service: &OpenHands, call: &Call) -> Option<String> {
+        let key = self.idempotency_key.as_deref();
+        Some(earlier::reference([
+            key.map(|key| service.key_id(key, call))
+        ]))
+    }
+
+    async fn find_task(
+        service: &OpenHands,
+        task: EarlierTask<'_>,
+        call: &Call,
+    ) -> Result<Self, ToolError> {
+        let existing = earlier::one(service, task, call).await?;
+        Ok(Self {
+            existing: Some(existing),
+            ..Self::default()
+        })
     }
 }
 
@@ -66,6 +102,7 @@ impl RunTask {
     fn spec(self, wait: WaitFor) -> Result<TaskSpec, ToolError> {
         let limits = Limits {
             agent: self.agent,
+            model: self.model,
             max_iterations: self.max_iterations,
             max_seconds: self.max_seconds,
             max_cost: self.max_cost,

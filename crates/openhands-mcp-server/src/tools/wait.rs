@@ -177,7 +177,8 @@ impl<'a> TaskWait<'a> {
             self.wait = self.wait.renewed();
             match answer {
                 Some(answer) => {
-                    send_answer(&servers.for_task(self.id).await?, self.id, &answer).await?;
+                    let server = servers.for_task(self.id).await?;
+                    send_answer(&self.service.scheduler, &server, self.id, &answer).await?;
                 }
                 None => return Ok(self.report(seen).await),
             }

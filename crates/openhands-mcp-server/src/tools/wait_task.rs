@@ -1,10 +1,11 @@
 //! `wait_task`
 
-use mcp_core::tool::{Call, Effect, TaskSupport, Tool, ToolError};
+use mcp_core::tool::{Call, EarlierTask, Effect, TaskSupport, Tool, ToolError};
 use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{ObservedTask, Report};
@@ -44,5 +45,21 @@ impl Tool for WaitTask {
             },
             seen => Ok(wait.report(seen).await),
         }
+    }
+
+    fn task_reference(&self, _: &OpenHands, _: &Call) -> Option<String> {
+        Some(earlier::reference([Some(self.task_id)]))
+    }
+
+    async fn find_task(
+        service: &OpenHands,
+        task: EarlierTask<'_>,
+        call: &Call,
+    ) -> Result<Self, ToolError> {
+        let task_id = earlier::one(service, task, call).await?;
+        Ok(Self {
+            task_id,
+            wait_seconds: None,
+        })
     }
 }

@@ -2,9 +2,14 @@
 
 use reqwest::Url;
 
-/// Appends path segments to `base`, each of them escaped: a segment cannot change the path.
+/// Appends path segments to `base`, each of them escaped: a segment cannot change the path. Without segments
+/// the path stays as it is.
 pub fn join_path<S: AsRef<str>>(base: &Url, segments: impl IntoIterator<Item = S>) -> Url {
     let mut url = base.clone();
+    let mut segments = segments.into_iter().peekable();
+    if segments.peek().is_none() {
+        return url;
+    }
     // Fails only for URLs without a host, for which there is no client.
     if let Ok(mut path) = url.path_segments_mut() {
         path.pop_if_empty();
@@ -55,6 +60,7 @@ mod tests {
         ] {
             assert_eq!(joined(base, &["api", "v1"]), expected);
         }
+        assert_eq!(joined("http://h/x/?y=z", &[]), "http://h/x/?y=z");
     }
 
     #[test]

@@ -61,7 +61,7 @@ impl Server {
         self.check_resources(uris, context).await?;
         let Context { call, caller, .. } = context;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
-        let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context)?;
+        let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context).await?;
         let mut receiver = self.receive_changes();
         let uris = || filter.resource_subscriptions.iter();
         let subscribe = |changes: &ChangeNotifier| -> Vec<_> {

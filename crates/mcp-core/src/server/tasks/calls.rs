@@ -10,7 +10,7 @@ use serde_json::{Map, json};
 
 use super::client::TaskClient;
 use super::lifecycle::{Work, catch_panic, run};
-use super::task::Task;
+use super::task::{Task, id};
 use super::{EXTENSION, MAX_TTL, MIN_TTL, TTL};
 use crate::era::Era;
 use crate::error::Error;
@@ -78,14 +78,14 @@ impl Server {
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
         let era = context.era;
-        let task = self.new_task(ttl, context)?;
+        let task = self.new_task(tool, arguments, ttl, context)?;
         // In the modern era only the task reaches the client.
         let call = in_task(&context.call, &task, era != Era::Modern);
         let mut work = work(tool, arguments, call, context);
         if era == Era::Modern
             && let Some(outcome) = (&mut work).now_or_never()
         {
-            self.tasks.remove(&task.id);
+            self.tasks.remove(&task);
             return outcome;
         }
         if let Some(origin) = context.call.extension::<OriginalRequest>() {
@@ -103,11 +103,11 @@ impl Server {
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
         let call = &context.call;
-        let task = self.new_task(TTL, context)?;
+        let task = self.new_task(tool, arguments, TTL, context)?;
         // No client knows the task yet, so it ends with its request.
         let unpublished = OnDrop(|| {
             task.stop.cancel();
-            self.tasks.remove(&task.id);
+            self.tasks.remove(&task);
         });
         let mut work = work(tool, arguments, in_task(call, &task, true), context);
         let outcome = tokio::select! {
@@ -131,12 +131,23 @@ impl Server {
         }
     }
 
-    fn new_task(&self, ttl: Duration, context: &Context<'_>) -> Result<Arc<Task>, Error> {
+    fn new_task(
+        &self,
+        (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),
+        arguments: &RawValue,
+        ttl: Duration,
+        context: &Context<'_>,
+    ) -> Result<Arc<Task>, Error> {
         let random = (self.settings.random)().ok_or(Error::Internal)?;
+        let digits = format!("{random:032x}");
+        let task_id = match tool.task_reference(arguments, &context.call) {
+            Some(reference) => id(&digits, &definition.name, &reference),
+            None => digits,
+        };
         let round = context.client.as_deref().and_then(ModernClient::round);
         let none = Map::new();
         let task = Arc::new(Task::new(
-            format!("{random:032x}"),
+            task_id,
             context.caller.name().cloned(),
             ttl,
             round.map_or(&none, |round| &round.answers),
@@ -154,17 +165,22 @@ impl Server {
             Era::Modern => task.created_modern(),
             _ => json!({"task": task.legacy()}).into(),
         };
-        let running = run(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
-        (self.settings.spawn)(Box::pin(running));
+        self.spawn_task(task, work);
         MethodResult {
             kind: ResultKind::Task,
             ..created.into()
         }
     }
+
+    /// Runs `work` until it ends or its task expires.
+    pub(super) fn spawn_task(&self, task: Arc<Task>, work: Work) {
+        let running = run(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
+        (self.settings.spawn)(Box::pin(running));
+    }
 }
 
 /// Returns the call with the cancellation and the client of `task` instead of the request's.
-fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
+pub(super) fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
     call.with_client(task.stop.clone(), |client| {
         Arc::new(TaskClient::new(task, client, keeps_peer))
     })

@@ -22,7 +22,7 @@ impl TaskClient {
     pub(super) fn new(task: &Arc<Task>, request_client: Arc<dyn Client>, keeps_peer: bool) -> Self {
         let info = ClientInfo {
             message_meta: Some(Arc::new(task.related())),
-            task_id: Some(task.id.as_str().into()),
+            task_id: Some(task.digits().into()),
             ..request_client.info().clone()
         };
         Self {

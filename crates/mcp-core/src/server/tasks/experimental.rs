@@ -37,7 +37,7 @@ impl Server {
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
         let Context { call, caller, .. } = context;
-        let task = self.task(context)?;
+        let task = self.task(context).await?;
         let mut changes = task.changes();
         let mut asked = HashSet::new();
         let mut answers = FuturesUnordered::new();

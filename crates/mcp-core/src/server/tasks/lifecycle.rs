@@ -43,7 +43,7 @@ pub(super) async fn run(tasks: Arc<Tasks>, task: Arc<Task>, work: Work, clock: A
             () = task.removed.cancelled() => return,
         }
     }
-    tasks.remove(&task.id);
+    tasks.remove(&task);
 }
 
 /// Returns false if the task expired before its end.
@@ -64,7 +64,7 @@ async fn ended_in_time(
         () = task.stop.cancelled() => true,
         () = expiry => {
             task.end(TaskOutcome::expired());
-            tasks.remove(&task.id);
+            tasks.remove(task);
             false
         }
     };

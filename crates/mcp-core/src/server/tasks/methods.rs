@@ -19,14 +19,12 @@ use crate::server::params::wrong;
 
 impl Server {
     /// The caller's task that the request names.
-    pub(super) fn task(&self, context: &Context<'_>) -> Result<Arc<Task>, Error> {
+    pub(super) async fn task(&self, context: &Context<'_>) -> Result<Arc<Task>, Error> {
         if context.era == Era::Modern && !context.call.supports_tasks() {
             return Err(missing_extension());
         }
         let id = context.params.task_id()?;
-        let caller = context.caller.name().map(|name| &**name);
-        let found = self.tasks.find(&id, caller);
-        found.ok_or_else(|| {
+        self.find_task(&id, context).await?.ok_or_else(|| {
             wrong(
                 "taskId",
                 "is not a task of this client, or the task has expired",
@@ -34,16 +32,22 @@ impl Server {
         })
     }
 
-    pub(in crate::server) fn get_task(&self, context: &Context<'_>) -> Result<Outcome, Error> {
-        let task = self.task(context)?;
+    pub(in crate::server) async fn get_task(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Error> {
+        let task = self.task(context).await?;
         Ok(match context.era {
             Era::Modern => Json::Owned(format!("{{{}}}", task.detailed())).into(),
             _ => task.legacy().into(),
         })
     }
 
-    pub(in crate::server) fn cancel_task(&self, context: &Context<'_>) -> Result<Outcome, Error> {
-        let task = self.task(context)?;
+    pub(in crate::server) async fn cancel_task(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Error> {
+        let task = self.task(context).await?;
         let is_cancelled = task.cancel();
         match context.era {
             Era::Modern => Ok(empty()),
@@ -55,13 +59,16 @@ impl Server {
         }
     }
 
-    pub(in crate::server) fn update_task(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+    pub(in crate::server) async fn update_task(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Error> {
         #[derive(Deserialize)]
         struct Params {
             #[serde(rename = "inputResponses")]
             responses: Map<String, Value>,
         }
-        let task = self.task(context)?;
+        let task = self.task(context).await?;
         let Params { responses } = context.parse("inputResponses")?;
         let wrong = |reason: String| wrong("inputResponses", &reason);
         if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {

@@ -23,7 +23,7 @@ pub(in crate::server) struct TaskSubscription {
 
 impl Server {
     /// Subscribes to those of `ids` that are tasks of the caller.
-    pub(in crate::server) fn subscribe_to_tasks(
+    pub(in crate::server) async fn subscribe_to_tasks(
         &self,
         ids: &BTreeSet<String>,
         context: &Context<'_>,
@@ -31,9 +31,11 @@ impl Server {
         if !ids.is_empty() && !context.call.supports_tasks() {
             return Err(missing_extension());
         }
-        let caller = context.caller.name().map(|name| &**name);
-        let tasks = ids.iter().filter_map(|id| self.tasks.find(id, caller));
-        let tasks: Vec<Arc<Task>> = tasks.take(MAX_SUBSCRIBED_TASKS).collect();
+        let mut tasks: Vec<Arc<Task>> = Vec::new();
+        for id in ids.iter().take(MAX_SUBSCRIBED_TASKS) {
+            let found = self.find_task(id, context).await;
+            tasks.extend(found.ok().flatten());
+        }
         Ok(TaskSubscription {
             ids: tasks.iter().map(|task| task.id.clone()).collect(),
             changes: tasks.into_iter().map(changes).collect(),

@@ -14,7 +14,7 @@ use crate::error::truncated;
 
 /// A call that continues after its request was answered.
 pub(in crate::server) struct Task {
-    /// 128 random bits: without an owner, every caller who knows the id may use the task.
+    /// Begins with 128 random bits: without an owner, every caller who knows the id may use the task.
     pub(super) id: String,
     /// The only caller that may see it.
     pub(super) owner: Option<Arc<str>>,
@@ -81,6 +81,11 @@ impl Task {
             clock,
             state: watch::Sender::new(state),
         }
+    }
+
+    /// The random digits with which its id begins.
+    pub(super) fn digits(&self) -> &str {
+        self.id.split('.').next().unwrap_or_default()
     }
 
     pub(super) fn set_message(&self, message: &str) {
@@ -165,6 +170,13 @@ impl Task {
             has_changed
         })
     }
+}
+
+/// The id of a task of `tool`, which finds its work by the digits and the reference. A name of a tool has
+/// no dot.
+pub(super) fn id(digits: &str, tool: &str, reference: &str) -> String {
+    let dot = if reference.is_empty() { "" } else { "." };
+    format!("{digits}.{tool}{dot}{reference}")
 }
 
 fn size(answer: &Result<Value, String>) -> usize {

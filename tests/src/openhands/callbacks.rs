@@ -1,0 +1,124 @@
+//! Results that are sent to a URL at the end of a task.
+
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU32, Ordering};
+
+use mcp_client::Client;
+use serde_json::{Value, json};
+
+use super::gate::Gate;
+use super::{NAME, assert_error, call, call_with_id, client_with, env_with, server_with};
+use crate::harness::real::openhands;
+use crate::harness::{FakeService, Response, Server, assert_contains, eventually};
+
+const HOSTS: &str = "OPENHANDS_CALLBACK_HOSTS";
+
+/// The host of the receiver only: servers of other tests must not send its results.
+fn host(receiver: &FakeService) -> &str {
+    receiver.url.trim_start_matches("http://")
+}
+
+/// A receiver that answers the first `refusals` requests with 503.
+async fn receiver(refusals: u32) -> FakeService {
+    let left = Arc::new(AtomicU32::new(refusals));
+    let refuse =
+        move || left.fetch_update(Ordering::Relaxed, Ordering::Relaxed, |n| n.checked_sub(1));
+    FakeService::start(move |_| match refuse() {
+        Ok(_) => Response::json(503, &json!({})),
+        Err(_) => Response::json(200, &json!({})),
+    })
+    .await
+}
+
+/// The task ids and bodies that the receiver got.
+async fn received(receiver: &FakeService, count: usize) -> Vec<(Value, Value)> {
+    let requests = async || Some(receiver.requests()).filter(|got| got.len() >= count);
+    let requests = eventually("the result", requests).await.into_iter();
+    let parts = requests.map(|request| {
+        assert_eq!((&*request.method, &*request.target), ("POST", "/hook/?a=b"));
+        let key = request.headers["idempotency-key"].to_str().unwrap();
+        (json!(key), serde_json::from_slice(&request.body).unwrap())
+    });
+    parts.collect()
+}
+
+async fn start(client: &Client, receiver: &FakeService, task: &str) -> Value {
+    let url = format!("{}/hook/?a=b", receiver.url);
+    let run = call!(client, "run_task", {"task": task, "callback_url": url, "wait_seconds": 0});
+    run["task_id"].clone()
+}
+
+#[tokio::test]
+async fn url_gets_the_result_once_with_the_token() {
+    let Some(real) = openhands() else { return };
+    let receiver = receiver(1).await;
+    let token = ("OPENHANDS_CALLBACK_TOKEN", "token-of-receiver");
+    let more = [(HOSTS, host(&receiver)), token];
+    let (_server, client) = server_with(&real, &more).await;
+    let id = start(&client, &receiver, "RUN: echo called\nFINISH: done").await;
+    let got = received(&receiver, 2).await;
+    for (key, body) in got {
+        assert_eq!(key, id);
+        assert_has!(body, {"task_id": id, "status": "finished", "result": "done",
+            "last_output": "called"});
+    }
+    let requests = receiver.requests();
+    assert_eq!(
+        requests[0].headers["authorization"],
+        "Bearer token-of-receiver"
+    );
+    let clean = async || {
+        let result = call_with_id(&client, "get_task_result", &id).await;
+        result["warnings"].is_null().then_some(())
+    };
+    eventually("the record of the delivery", clean).await;
+    // A task that went on has told its result already.
+    call!(client, "send_message", {"task_id": id, "message": "FINISH: again", "wait_seconds": 20});
+    let other = start(&client, &receiver, "FINISH: other").await;
+    let got = received(&receiver, 3).await;
+    assert_eq!((got.len(), &got[2].0), (3, &other));
+}
+
+#[tokio::test]
+async fn result_is_sent_after_a_kill() {
+    let Some(real) = openhands() else { return };
+    let (gate, receiver) = (Gate::new(), receiver(0).await);
+    let env = env_with(&real, &[(HOSTS, host(&receiver))]);
+    let server = Server::start(NAME, &env).await;
+    let task = format!("RUN: {}; echo late", gate.pass());
+    let id = start(&server.client().await, &receiver, &task).await;
+    server.kill().await;
+    gate.open();
+    assert!(receiver.requests().is_empty());
+    let _server = Server::start(NAME, &env).await;
+    let got = received(&receiver, 1).await;
+    assert_has!(got[0].1, {"task_id": id, "status": "finished", "last_output": "late"});
+}
+
+#[tokio::test]
+async fn failed_delivery_is_part_of_the_result() {
+    let Some(real) = openhands() else { return };
+    let receiver = FakeService::start(|_| Response::json(302, &json!({}))).await;
+    let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
+    let id = start(&client, &receiver, "FINISH: done").await;
+    let warned = async || {
+        let result = call_with_id(&client, "get_task_result", &id).await;
+        result["warnings"][0].as_str().map(str::to_owned)
+    };
+    let warning = eventually("the warning", warned).await;
+    assert_contains(&warning, "callback_url did not take the result");
+    assert_contains(&warning, "HTTP 302");
+}
+
+#[tokio::test]
+async fn foreign_host_is_refused_before_anything_starts() {
+    let Some(real) = openhands() else { return };
+    for (hosts, url, why) in [
+        ("", "https://example.com/", "OPENHANDS_CALLBACK_HOSTS"),
+        ("127.0.0.1:1", "http://127.0.0.1:2/", "127.0.0.1:2"),
+        ("example.com", "http://example.com/", "must be https"),
+    ] {
+        let client = client_with(&real, &[(HOSTS, hosts)]).await;
+        assert_error!(client, "run_task", {"task": "FINISH: x", "callback_url": url}, why);
+    }
+}

@@ -1,0 +1,76 @@
+//! Cost, tokens and models of tasks.
+
+use serde_json::{Value, json};
+use uuid::Uuid;
+
+use super::{NAME, add_agent, assert_error, call, client_with, env_with, remove_agent, run_task};
+use crate::harness::Server;
+use crate::harness::real::openhands;
+
+#[tokio::test]
+async fn task_runs_with_the_model_that_its_caller_names() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let listed = call!(client, "list_agent_profiles", {});
+    let default = super::agent_server(&real, "GET", "/api/settings", Value::Null).await;
+    let llm = &default["agent_settings"]["llm"];
+    let name = format!("model-{}", Uuid::new_v4().simple());
+    let llm = json!({"model": "openai/other-model", "base_url": llm["base_url"],
+        "api_key": "not-a-key", "num_retries": 0});
+    add_agent(&real, &name, llm).await;
+    assert!(!listed.to_string().contains(&name));
+    let listed = call!(client, "list_agent_profiles", {});
+    let models = listed["models"].as_array().unwrap();
+    let added = models.iter().find(|model| model["name"] == *name).unwrap();
+    assert_eq!(added["model"], "openai/other-model");
+    assert!(!listed.to_string().contains("not-a-key"));
+    let run = call!(client, "run_task", {"task": "RUN: echo chosen", "model": name,
+        "wait_seconds": 25});
+    assert_has!(run, {"status": "finished", "last_output": "chosen"});
+    assert_eq!(run["model"], "openai/other-model", "{run}");
+    assert!(run["tokens"].is_u64(), "{run}");
+    let copy =
+        call!(client, "fork_task", {"task_id": run["task_id"], "message": "RUN: echo copied"});
+    let copy = call!(client, "wait_task", {"task_id": copy["task_id"], "wait_seconds": 25});
+    assert_has!(copy, {"status": "finished", "last_output": "copied"});
+    assert_error!(client, "run_task", {"task": "FINISH: x", "model": "no-such"}, &name);
+    remove_agent(&real, &name).await;
+}
+
+#[tokio::test]
+async fn usage_is_summed_by_day_principal_and_profile() {
+    let Some(real) = openhands() else { return };
+    let tokens = std::env::temp_dir().join(format!("mcp-tokens-{}", Uuid::new_v4()));
+    let name = format!("alice-{}", Uuid::new_v4().simple());
+    std::fs::write(
+        &tokens,
+        format!("{name} token-of-alice\nbob token-of-bob\n"),
+    )
+    .unwrap();
+    let env = env_with(&real, &[("MCP_TOKEN_FILE", tokens.to_str().unwrap())]);
+    let server = Server::start(NAME, &env).await;
+    std::fs::remove_file(tokens).unwrap();
+    let alice = server.client_with_token("token-of-alice").await;
+    let mut spent = 0;
+    for _ in 0..2 {
+        let run = run_task(&alice, "RUN: echo counted").await;
+        assert!(run["seconds"].is_u64() && run["model"].is_string(), "{run}");
+        spent += run["tokens"].as_u64().unwrap();
+    }
+    let usage = call!(alice, "get_usage", {"days": 1});
+    let own = &usage["by_principal"][&name];
+    assert_eq!(
+        (&own["tasks"], &own["tokens"]),
+        (&json!(2), &json!(spent)),
+        "{usage}"
+    );
+    for sums in ["by_day", "by_profile"] {
+        let sums = usage[sums].as_object().unwrap().values();
+        let tasks: u64 = sums.map(|sum| sum["tasks"].as_u64().unwrap()).sum();
+        assert_eq!(json!(tasks), usage["total"]["tasks"], "{usage}");
+    }
+    assert!(usage["not_counted"].is_array());
+    let bob = server.client_with_token("token-of-bob").await;
+    let usage = call!(bob, "get_usage", {});
+    assert!(usage["by_principal"][&name].is_null(), "{usage}");
+}
