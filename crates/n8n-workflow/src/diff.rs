@@ -16,7 +16,7 @@ const MAX_VALUE: usize = 2_000;
 /// Members that say nothing about what a workflow does.
 const IGNORED: &[&str] = &["id", "name", "position", "webhookId"];
 
-/// What changed from one definition to another.
+/// Changes from one definition to another.
 #[derive(Default, Serialize, JsonSchema)]
 pub struct WorkflowDiff {
     /// Nodes, with their types.
@@ -55,7 +55,7 @@ struct ValueChange {
 /// A value as it is, and as it may be shown.
 type Twin<'a> = (&'a Value, &'a Value);
 
-/// What changed from `before` to `after`. Each comes with its redacted form, so that a changed secret is
+/// Returns the changes from `before` to `after`. Each comes with its redacted form, so that a changed secret is
 /// named and not shown. `line` writes a connection.
 pub fn diff(
     before: (&Draft, &Draft),

@@ -16,7 +16,7 @@ use crate::production_url::UrlRequest;
 use crate::start_method::{Access, StartMethod};
 use crate::variant_name::variant_name;
 
-use form::form_request;
+use form::{file_parts, form_request};
 use parameters::{chat_request, mcp_request, webhook_request};
 
 pub(in crate::run) use form::form_body;
@@ -78,7 +78,8 @@ impl RunPlan {
             StartMethod::Webhook => {
                 let credential = access.credential(trigger);
                 let reserved = credential.and_then(|name| access.credentials.header(name));
-                Start::Url(webhook_request(trigger, parameters, http, reserved)?)
+                let files = file_parts(std::mem::take(&mut http.files))?;
+                Start::Url(webhook_request(trigger, parameters, http, files, reserved)?)
             }
             StartMethod::Chat => Start::Url(chat_request(trigger, parameters, request_id)?),
             StartMethod::Form => Start::Url(form_request(trigger, parameters, request_id)?),

@@ -19,7 +19,7 @@ const METHODS: [Method; 6] = [
 /// The method and the path of a webhook.
 #[derive(Debug, PartialEq)]
 pub struct Webhook {
-    /// The one that is used if the caller names none: POST if it is one of several.
+    /// Used if the caller names none: POST if it is one of several.
     pub method: Method,
     /// All that it takes.
     pub methods: Vec<Method>,

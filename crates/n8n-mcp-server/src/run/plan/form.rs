@@ -95,11 +95,21 @@ struct FileArgument {
     base64: Option<String>,
 }
 
+/// The parts of a form for files by field.
+pub(super) fn file_parts(given: Map<String, Value>) -> Result<Vec<(String, FormValue)>, ToolError> {
+    let mut parts = Vec::new();
+    for (field, value) in given {
+        let all = files(&field, value, true)?.into_iter();
+        parts.extend(all.map(|file| (field.clone(), FormValue::File(file))));
+    }
+    Ok(parts)
+}
+
 /// Parses the value of `field`: a text, an object, or a list of those.
 ///
 /// # Errors
 /// When it is not a file, or there are too many.
-pub(super) fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
+fn files(field: &str, value: Value, several: bool) -> Result<Vec<FormFile>, ToolError> {
     match value {
         Value::Array(all) if several || all.len() == 1 => {
             all.into_iter().map(|one| file(field, one)).collect()

@@ -5,7 +5,6 @@ use n8n_workflow::trigger::{FormField, FormFieldKind, Trigger, TriggerKind};
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
 
-use super::form::files;
 use super::http_input::HttpInput;
 use crate::builtin_mcp::{McpInputs, McpRequest};
 use crate::production_url::{Body, FormValue, REQUEST_ID, UrlRequest};
@@ -35,6 +34,7 @@ pub(super) fn webhook_request(
     trigger: &Trigger<'_>,
     mut parameters: Map<String, Value>,
     http: HttpInput,
+    files: Vec<(String, FormValue)>,
     reserved: Option<&str>,
 ) -> Result<UrlRequest, ToolError> {
     let webhook = trigger.webhook().map_err(ToolError::conflict)?;
@@ -47,13 +47,11 @@ pub(super) fn webhook_request(
             None => segment,
         });
     }
-    let (body, mut pairs) = if http.files.is_empty() {
+    let (body, mut pairs) = if files.is_empty() {
         webhook_body(&method, parameters)
     } else if takes_body(&method) {
-        (
-            Some(http_body_with_files(parameters, http.files)?),
-            Vec::new(),
-        )
+        let texts = query(&parameters).map(|(name, text)| (name, FormValue::Text(text)));
+        (Some(Body::Form(texts.chain(files).collect())), Vec::new())
     } else {
         return Err(ToolError::invalid_argument(format!(
             "`files` cannot be sent with {method}: only POST, PUT and PATCH have a body."
@@ -205,21 +203,6 @@ fn inputs(
 
 fn takes_body(method: &Method) -> bool {
     matches!(*method, Method::POST | Method::PUT | Method::PATCH)
-}
-
-/// The parts of a form (`multipart/form-data`) with files.
-fn http_body_with_files(
-    parameters: Map<String, Value>,
-    given: Map<String, Value>,
-) -> Result<Body, ToolError> {
-    let mut parts: Vec<_> = query(&parameters)
-        .map(|(name, text)| (name, FormValue::Text(text)))
-        .collect();
-    for (field, value) in given {
-        let all = files(&field, value, true)?.into_iter();
-        parts.extend(all.map(|file| (field.clone(), FormValue::File(file))));
-    }
-    Ok(Body::Form(parts))
 }
 
 fn texts(pairs: impl IntoIterator<Item = (String, String)>) -> Map<String, Value> {

@@ -55,10 +55,10 @@ struct VersionRow {
     name: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
-    /// The one that is being edited.
+    /// Being edited.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     current: bool,
-    /// The one that triggers start.
+    /// Started by triggers.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     live: bool,
 }
