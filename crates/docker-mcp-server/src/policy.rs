@@ -309,6 +309,21 @@ mod tests {
     }
 
     #[test]
+    fn file_of_a_project_is_no_link() {
+        let dir = std::env::temp_dir().canonicalize().unwrap();
+        let dir = dir.join(format!("docker-mcp-files-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("file"), "").unwrap();
+        std::os::unix::fs::symlink(dir.join("file"), dir.join("link")).unwrap();
+        let policy = policy(&format!(r#"{{"directories":[{dir:?}]}}"#));
+        policy.file(&dir.join("file")).unwrap();
+        policy.file(&dir.join("missing")).unwrap();
+        assert_forbidden(policy.file(&dir.join("link")), &["symbolic link"]);
+        assert_forbidden(policy.file(Path::new("/etc/passwd")), &["--project-dir"]);
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
     fn denied_objects_are_neither_visible_nor_used() {
         let labels = BTreeMap::new();
         let policy = policy(r#"{"allow":["name=shop-*"],"deny":["name=shop-secret"]}"#);
@@ -321,6 +336,11 @@ mod tests {
             assert_eq!(policy.permits(&volume), is_visible, "{name}");
             assert_eq!(policy.permit(&volume).is_ok(), is_visible, "{name}");
             assert_eq!(policy.permit_use(&volume).is_ok(), is_usable, "{name}");
+            let by_id = policy.permit_as("0123", &volume);
+            assert_eq!(by_id.is_ok(), is_visible, "{name}");
+            if let Err(error) = by_id {
+                assert!(error.message().contains("0123") && !error.message().contains(name));
+            }
         }
         let words = ["`shop-secret`", "--allow", "--deny"];
         let secret = Subject::object("shop-secret", &labels);
