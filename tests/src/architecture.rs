@@ -9,7 +9,7 @@ use crate::committed::root;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 13] = [
+const ALLOWED_CRATES: [(&str, &str); 14] = [
     ("mcp-core", ""),
     ("mcp-serve", "mcp-core"),
     ("mcp-client", "mcp-core"),
@@ -23,9 +23,10 @@ const ALLOWED_CRATES: [(&str, &str); 13] = [
         "mcp-core mcp-serve mcp-client upstream n8n-workflow",
     ),
     ("openhands-api", "mcp-core upstream"),
+    ("openhands-git", "mcp-core upstream"),
     (
         "openhands-mcp-server",
-        "mcp-core mcp-serve upstream openhands-api",
+        "mcp-core mcp-serve upstream openhands-api openhands-git",
     ),
     // mcp-core for the errors, upstream for redaction.
     ("docker-engine", "mcp-core upstream"),

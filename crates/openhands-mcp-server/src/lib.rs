@@ -15,15 +15,15 @@
 //! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `summary`: one-line summaries of events;
-//! - `git`: repositories, git hosts with credentials, pull requests; `named_urls`: their options;
+//! - `git_hosts`, `named_urls`: options that name other services;
 //! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits.
 //!
-//! The crate `openhands-api` calls OpenHands.
+//! The crate `openhands-api` calls OpenHands, and `openhands-git` the git hosts.
 
 mod budget;
 mod callback;
 mod ended;
-mod git;
+mod git_hosts;
 mod named_urls;
 mod options;
 mod owner;

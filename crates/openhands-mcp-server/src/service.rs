@@ -8,12 +8,13 @@ use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::Call;
 use mcp_serve::Secret;
 use openhands_api::{AgentServer, ApiResult, Backend, EventListeners, Servers, TaskId};
+use openhands_git::GitHosts;
 
 use crate::Options;
 use crate::budget::Budget;
 use crate::callback::Callbacks;
 use crate::ended::EndedTasks;
-use crate::git::GitHosts;
+use crate::git_hosts;
 use crate::owner::{Owner, Owners};
 use crate::scheduler::Scheduler;
 use crate::workspace::Root;
@@ -73,7 +74,7 @@ impl OpenHands {
             &options.openhands_mcp_tokens,
             &options.openhands_mcp_token_files,
         )?;
-        let git_hosts = GitHosts::from_options(
+        let git_hosts = git_hosts::parse_options(
             &options.openhands_git_hosts,
             &options.openhands_git_tokens,
             &options.openhands_git_token_files,

@@ -7,6 +7,7 @@ use openhands_api::{
     AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
     TaskId,
 };
+use openhands_git::Repository;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
@@ -14,7 +15,6 @@ use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
 use crate::budget::BudgetRequest;
-use crate::git::Repository;
 
 /// The time for a sandbox to resume, and the poll interval.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);

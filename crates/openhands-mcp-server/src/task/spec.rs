@@ -2,6 +2,7 @@
 
 use mcp_core::tool::ToolError;
 use openhands_api::{ConfirmationPolicy, TaskId};
+use openhands_git::Repository;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::Instant;
@@ -9,7 +10,6 @@ use uuid::Uuid;
 
 use crate::budget::BudgetRequest;
 use crate::callback::CallbackUrl;
-use crate::git::Repository;
 use crate::workspace::{FileContent, FileName, WorkspaceSpec};
 
 /// Bytes of a task's text.

@@ -17,7 +17,7 @@ async fn errors_of_all_tools(url: &str) -> Vec<ToolError> {
     for tool in crate::tools::all().definitions() {
         let arguments = match tool.name.as_str() {
             "run_task" => json!({"task": "t"}),
-            "list_tasks" | "list_agent_profiles" => json!({}),
+            "list_tasks" | "list_agent_profiles" | "get_usage" => json!({}),
             "send_message" => json!({"task_id": ID, "message": "m"}),
             "publish_task" => json!({"task_id": ID, "title": "t"}),
             "respond_confirmation" => json!({"task_id": ID, "accept": true}),

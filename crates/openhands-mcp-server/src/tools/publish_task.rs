@@ -4,13 +4,13 @@ use std::sync::Arc;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use openhands_api::{AgentServer, Conversation, TaskId};
+use openhands_git::{HostedRepository, PullRequest, Refs, Repository, Service, is_ref_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 use upstream::text::one_line;
 
 use crate::OpenHands;
-use crate::git::{HostedRepository, PullRequest, Refs, Repository, Service, is_ref_name};
 use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
 use crate::workspace::changes::{Changes, ChangesQuery};

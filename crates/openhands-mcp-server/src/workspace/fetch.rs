@@ -7,10 +7,11 @@ use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, TaskId, shell_quoted};
+use openhands_git::{
+    GitHosts, HostedRepository, PackStream, Refs, Repository, Service, is_ref_name,
+};
 use tokio::time::timeout;
 use uuid::Uuid;
-
-use crate::git::{GitHosts, HostedRepository, PackStream, Refs, Repository, Service, is_ref_name};
 
 /// The exit code of a script that cannot create the directory.
 pub(super) const EXIT_NO_DIRECTORY: i32 = 74;

@@ -5,13 +5,13 @@ use std::fmt;
 
 use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, ApiResult, TaskId, shell_quoted};
+use openhands_git::{GitHosts, Repository};
 use uuid::Uuid;
 
 use super::directory::{Directory, Root};
 use super::fetch::{EXIT_NO_DIRECTORY, start_fetch};
 use super::file_name::FileName;
 use super::snapshot::{printed_id, snapshot_script};
-use crate::git::{GitHosts, Repository};
 
 /// Exit codes of the scripts below.
 const EXIT_SYMLINK: i32 = 73;

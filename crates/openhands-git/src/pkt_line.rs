@@ -1,37 +1,37 @@
 //! The framing of git's protocol: every packet begins with its length as four hexadecimal digits
-//! (gitprotocol-common). Pure.
+//! (gitprotocol-common).
 
 /// The packet without data, which ends a list.
-pub(super) const FLUSH: &[u8] = b"0000";
+pub(crate) const FLUSH: &[u8] = b"0000";
 
 /// A received packet.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) enum Packet {
+pub(crate) enum Packet {
     Flush,
     Data(Vec<u8>),
 }
 
 /// The bytes are not packets.
 #[derive(Debug)]
-pub(super) struct Malformed;
+pub(crate) struct Malformed;
 
 /// Appends a packet with this line.
-pub(super) fn push_line(packets: &mut Vec<u8>, line: &str) {
+pub(crate) fn push_line(packets: &mut Vec<u8>, line: &str) {
     let length = line.len() + 4;
     packets.extend_from_slice(format!("{length:04x}{line}").as_bytes());
 }
 
 /// Packets that arrive in chunks of any size.
 #[derive(Default)]
-pub(super) struct Packets(Vec<u8>);
+pub(crate) struct Packets(Vec<u8>);
 
 impl Packets {
-    pub(super) fn push(&mut self, chunk: &[u8]) {
+    pub(crate) fn push(&mut self, chunk: &[u8]) {
         self.0.extend_from_slice(chunk);
     }
 
     /// The next packet; `None` if it has not arrived as a whole.
-    pub(super) fn next(&mut self) -> Result<Option<Packet>, Malformed> {
+    pub(crate) fn next(&mut self) -> Result<Option<Packet>, Malformed> {
         let Some(digits) = self.0.first_chunk::<4>() else {
             return Ok(None);
         };
@@ -53,7 +53,7 @@ impl Packets {
     }
 
     /// Returns true if all bytes were packets.
-    pub(super) fn is_empty(&self) -> bool {
+    pub(crate) fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }

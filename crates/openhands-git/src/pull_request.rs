@@ -9,12 +9,15 @@ use super::forge::Forge;
 use super::host::HostedRepository;
 
 /// A pull request to be opened.
-pub(crate) struct PullRequest<'a> {
-    pub(crate) branch: &'a str,
+pub struct PullRequest<'a> {
+    /// The branch with the changes.
+    pub branch: &'a str,
     /// The branch into which it is to be merged.
-    pub(crate) base: &'a str,
-    pub(crate) title: &'a str,
-    pub(crate) body: &'a str,
+    pub base: &'a str,
+    /// In one line.
+    pub title: &'a str,
+    /// Its description, in Markdown.
+    pub body: &'a str,
 }
 
 impl PullRequest<'_> {
@@ -40,10 +43,7 @@ impl HostedRepository {
     ///
     /// # Errors
     /// There is no such pull request; the error has the reason of the host.
-    pub(crate) async fn open_pull_request(
-        &self,
-        new: &PullRequest<'_>,
-    ) -> Result<String, ToolError> {
+    pub async fn open_pull_request(&self, new: &PullRequest<'_>) -> Result<String, ToolError> {
         let no_forge = || {
             ToolError::conflict(
                 "The operator has not said which API this git host has (such as \
@@ -119,18 +119,22 @@ fn address(pull: &Value) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use crate::git::{GitHosts, Repository};
+    use upstream::http::Url;
+
+    use crate::{Forge, GitHost, GitHosts, Repository};
 
     #[test]
     fn api_of_github_has_a_host_of_its_own() {
         for (url, path) in [
-            ("github=https://github.com", "repos/acme/app/pulls"),
+            ("https://github.com", "repos/acme/app/pulls"),
             (
-                "github=github+https://github.acme.test",
+                "github+https://github.acme.test",
                 "api/v3/repos/acme/app/pulls",
             ),
         ] {
-            let hosts = GitHosts::from_options(&[url.to_owned()], &[], &[]).unwrap();
+            let (forge, plain) = Forge::split(url);
+            let host = GitHost::new(Url::parse(plain).unwrap(), forge, || Ok(None));
+            let hosts = GitHosts(vec![host.unwrap()]);
             let host = url.rsplit('/').next().unwrap();
             let url = format!("git@{host}:acme/app.git");
             let found = hosts.find(&Repository::new(&url, None).unwrap()).unwrap();

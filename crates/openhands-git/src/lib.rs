@@ -11,7 +11,8 @@ mod pull_request;
 mod repository;
 mod smart_http;
 
-pub(crate) use host::{GitHosts, HostedRepository};
-pub(crate) use pull_request::PullRequest;
-pub(crate) use repository::{Repository, is_ref_name};
-pub(crate) use smart_http::{PackStream, Refs, Service};
+pub use forge::Forge;
+pub use host::{GitHost, GitHosts, HostedRepository};
+pub use pull_request::PullRequest;
+pub use repository::{Repository, is_ref_name};
+pub use smart_http::{PackStream, Refs, Service};

@@ -1,27 +1,24 @@
 //! The git hosts of the configuration, and repositories on them.
 
+use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use mcp_serve::Secret;
 use serde_json::Value;
-use upstream::http::{Client, ErrorResponse, FailureTexts, Method, Request, ServiceProfile, Url};
+use upstream::http::{
+    Client, ErrorResponse, FailureTexts, Method, Request, ServiceProfile, SetupError, Url,
+};
 use upstream::redact::redacted;
 use upstream::text::one_line;
 
 use super::forge::Forge;
 use super::repository::Repository;
-use crate::named_urls::{NamedUrl, OptionNames};
 
-const OPTIONS: OptionNames = OptionNames {
-    urls: "OPENHANDS_GIT_HOSTS",
-    tokens: "OPENHANDS_GIT_TOKENS",
-    files: "OPENHANDS_GIT_TOKEN_FILES",
-};
+/// Reads the token of a host, which may change while the server runs; `None` if there is none.
+type ReadToken = Arc<dyn Fn() -> io::Result<Option<String>> + Send + Sync>;
 
 /// Git hosts answer within a second; the rest is for slow networks.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -99,62 +96,56 @@ fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, Str
 }
 
 /// A text of the host for an error.
-pub(super) fn said(text: &str) -> String {
+pub(crate) fn said(text: &str) -> String {
     one_line(&redacted(text), MAX_REASON_CHARS)
 }
 
-/// A git host, or a part of it.
-struct GitHost {
+/// A git host, or a part of it. Holds a secret, so it has no `Debug`.
+pub struct GitHost {
     /// Repositories must be below this URL.
     url: Url,
     /// `None` for a host without an API for pull requests.
     forge: Option<Forge>,
     git: Client,
     api: Client,
-    token: Arc<Secret>,
+    token: ReadToken,
+}
+
+impl GitHost {
+    /// A host whose repositories are below `url`. `forge` is `None` for one whose API is not known; that of a public
+    /// host is known by its name. Does not connect.
+    ///
+    /// # Errors
+    /// When `url` is not an `http` or `https` URL with a host, or TLS cannot be set up.
+    pub fn new(
+        url: Url,
+        forge: Option<Forge>,
+        read_token: impl Fn() -> io::Result<Option<String>> + Send + Sync + 'static,
+    ) -> Result<Self, SetupError> {
+        let forge = forge.or_else(|| Forge::known(url.host_str()?));
+        let mut origin = url.clone();
+        origin.set_path("");
+        let mut api = origin.clone();
+        if origin.host_str() == Some("github.com") {
+            // Cannot fail for a URL that has a host.
+            let _ = api.set_host(Some("api.github.com"));
+        }
+        Ok(Self {
+            git: Client::new(origin, &PROFILE)?,
+            api: Client::new(api, &PROFILE)?,
+            token: Arc::new(read_token),
+            url,
+            forge,
+        })
+    }
 }
 
 /// The git hosts for which the operator has configured a credential.
-pub(crate) struct GitHosts(Vec<GitHost>);
+pub struct GitHosts(pub Vec<GitHost>);
 
 impl GitHosts {
-    /// Parses the options. Does not connect.
-    ///
-    /// # Errors
-    /// An option is invalid; the error says which and why, but never shows a token.
-    pub(crate) fn from_options(
-        urls: &[String],
-        tokens: &[String],
-        files: &[String],
-    ) -> anyhow::Result<Self> {
-        let hosts = OPTIONS.parse(urls, tokens, files)?.into_iter();
-        let hosts = hosts.map(|NamedUrl { name, url, token }| {
-            let (forge, url) = Forge::split(&url);
-            let url = OPTIONS.parse_url(&name, url)?;
-            let forge = forge.or_else(|| Forge::known(url.host_str()?));
-            let mut origin = url.clone();
-            origin.set_path("");
-            let mut api = origin.clone();
-            if origin.host_str() == Some("github.com") {
-                api.set_host(Some("api.github.com"))?;
-            }
-            let client = |url: Url| {
-                let client = Client::new(url, &PROFILE);
-                client.with_context(|| format!("{}: {name}", OPTIONS.urls))
-            };
-            Ok(GitHost {
-                git: client(origin)?,
-                api: client(api)?,
-                token: Arc::new(token),
-                url,
-                forge,
-            })
-        });
-        hosts.collect::<anyhow::Result<_>>().map(Self)
-    }
-
     /// The repository on a configured host; `None` if the operator has configured no credential for it.
-    pub(crate) fn find(&self, repository: &Repository) -> Option<HostedRepository> {
+    pub fn find(&self, repository: &Repository) -> Option<HostedRepository> {
         let url = repository.parsed()?;
         let path: Vec<&str> = url
             .path_segments()?
@@ -194,29 +185,29 @@ impl GitHosts {
 
 /// A repository on a configured host. Requests carry the credential of the host.
 #[derive(Clone)]
-pub(crate) struct HostedRepository {
-    pub(super) forge: Option<Forge>,
+pub struct HostedRepository {
+    pub(crate) forge: Option<Forge>,
     git: Client,
     api: Client,
-    token: Arc<Secret>,
+    token: ReadToken,
     /// Without `.git` if the forge is known.
-    pub(super) path: Vec<String>,
+    pub(crate) path: Vec<String>,
 }
 
 impl HostedRepository {
     /// The address, without a credential.
-    pub(crate) fn url(&self) -> String {
+    pub fn url(&self) -> String {
         let address = self.git.address().trim_end_matches('/');
         format!("{address}/{}", self.path.join("/"))
     }
 
     /// Returns true if pull requests can be opened.
-    pub(crate) fn has_pull_requests(&self) -> bool {
+    pub fn has_pull_requests(&self) -> bool {
         self.forge.is_some()
     }
 
     /// A request of git's protocol; `rest` follows the repository in the path.
-    pub(super) fn git_request(&self, method: Method, rest: &[&str]) -> Request {
+    pub(crate) fn git_request(&self, method: Method, rest: &[&str]) -> Request {
         let mut path = self.path.clone();
         // GitLab redirects an address without the suffix.
         if self.forge.is_some()
@@ -225,7 +216,7 @@ impl HostedRepository {
             name.push_str(".git");
         }
         path.extend(rest.iter().map(|part| (*part).to_owned()));
-        let basic = self.token.get().map(|token| {
+        let basic = (self.token)().map(|token| {
             token.map(|token| {
                 let user = self.forge.map_or("git", Forge::user);
                 // A token with a colon has its own user.
@@ -241,20 +232,20 @@ impl HostedRepository {
     }
 
     /// A request to the API of the forge.
-    pub(super) fn api_request(&self, method: Method, path: Vec<String>) -> Request {
-        let bearer = self.token.get();
+    pub(crate) fn api_request(&self, method: Method, path: Vec<String>) -> Request {
+        let bearer = (self.token)();
         let bearer = bearer.map(|token| token.map(|token| format!("Bearer {token}")));
         let request = self.api.request(method, path);
         request.required_credential("Authorization", bearer)
     }
 
     /// Returns true if the API has an address of its own.
-    pub(super) fn has_own_api_host(&self) -> bool {
+    pub(crate) fn has_own_api_host(&self) -> bool {
         self.api.base().host_str() != self.git.base().host_str()
     }
 
     /// The error for an answer that is not git's protocol.
-    pub(super) fn unexpected(&self) -> ToolError {
+    pub(crate) fn unexpected(&self) -> ToolError {
         let address = self.git.address();
         ToolError::upstream(PROFILE.wording.unreadable.replace("{address}", address))
     }
@@ -265,8 +256,11 @@ mod tests {
     use super::*;
 
     fn hosts(urls: &[&str]) -> GitHosts {
-        let urls: Vec<String> = urls.iter().map(|url| (*url).to_owned()).collect();
-        GitHosts::from_options(&urls, &[], &[]).unwrap()
+        let host = |text: &&str| {
+            let (forge, url) = Forge::split(text);
+            GitHost::new(Url::parse(url).unwrap(), forge, || Ok(None)).unwrap()
+        };
+        GitHosts(urls.iter().map(host).collect())
     }
 
     fn find(hosts: &GitHosts, url: &str) -> Option<String> {
@@ -277,9 +271,9 @@ mod tests {
     #[test]
     fn only_repositories_below_a_configured_url_get_its_credential() {
         let hosts = hosts(&[
-            "github=https://github.com/acme",
-            "lab=gitlab+https://git.acme.test:8443",
-            "plain=http://127.0.0.1:8080/srv",
+            "https://github.com/acme",
+            "gitlab+https://git.acme.test:8443",
+            "http://127.0.0.1:8080/srv",
         ]);
         for url in [
             "https://github.com/acme/app",
@@ -319,10 +313,7 @@ mod tests {
 
     #[test]
     fn most_specific_url_counts() {
-        let hosts = hosts(&[
-            "all=https://github.com",
-            "acme=gitea+https://github.com/acme",
-        ]);
+        let hosts = hosts(&["https://github.com", "gitea+https://github.com/acme"]);
         let forge = |url| {
             hosts
                 .find(&Repository::new(url, None).unwrap())
@@ -337,25 +328,5 @@ mod tests {
             forge("https://github.com/b/a"),
             Some(Forge::GitHub)
         ));
-    }
-
-    #[test]
-    fn invalid_hosts_are_refused_without_showing_tokens() {
-        let texts = |text: &str| vec![text.to_owned()];
-        for url in [
-            "x=ssh://git@h",
-            "x=https://u:p@h",
-            "x=svn+https://h",
-            "X=https://h",
-        ] {
-            assert!(
-                GitHosts::from_options(&texts(url), &[], &[]).is_err(),
-                "{url}"
-            );
-        }
-        let error = GitHosts::from_options(&[], &texts("very-secret"), &[])
-            .err()
-            .unwrap();
-        assert!(!format!("{error:#}").contains("very-secret"));
     }
 }

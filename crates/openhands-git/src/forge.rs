@@ -1,16 +1,19 @@
-//! The programs that host repositories. Pure.
+//! The programs that host repositories.
 
 /// A program that hosts repositories and has pull requests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Forge {
+pub enum Forge {
+    /// GitHub, also Enterprise.
     GitHub,
+    /// GitLab.
     GitLab,
+    /// Gitea or Forgejo.
     Gitea,
 }
 
 impl Forge {
     /// Splits `gitea+https://…` into the forge and the URL.
-    pub(super) fn split(url: &str) -> (Option<Self>, &str) {
+    pub fn split(url: &str) -> (Option<Self>, &str) {
         let known = [
             ("github+", Self::GitHub),
             ("gitlab+", Self::GitLab),
@@ -23,7 +26,7 @@ impl Forge {
     }
 
     /// The forge of a public host.
-    pub(super) fn known(host: &str) -> Option<Self> {
+    pub(crate) fn known(host: &str) -> Option<Self> {
         match host {
             "github.com" => Some(Self::GitHub),
             "gitlab.com" => Some(Self::GitLab),
@@ -33,7 +36,7 @@ impl Forge {
     }
 
     /// The name of the user that goes with a token.
-    pub(super) fn user(self) -> &'static str {
+    pub(crate) fn user(self) -> &'static str {
         match self {
             Self::GitHub => "x-access-token",
             Self::GitLab => "oauth2",

@@ -17,8 +17,10 @@ const AGENT: &str = concat!("agent=", env!("CARGO_PKG_NAME"));
 
 /// The two services of a git host.
 #[derive(Clone, Copy)]
-pub(crate) enum Service {
+pub enum Service {
+    /// Gives packs: a fetch.
     UploadPack,
+    /// Takes packs: a push.
     ReceivePack,
 }
 
@@ -33,7 +35,7 @@ impl Service {
 
 /// The references of a repository.
 #[derive(Default)]
-pub(crate) struct Refs {
+pub struct Refs {
     /// Their ids and names.
     refs: Vec<(String, String)>,
     capabilities: String,
@@ -76,18 +78,18 @@ impl Refs {
     }
 
     /// The commit of a branch.
-    pub(crate) fn branch(&self, name: &str) -> Option<&str> {
+    pub fn branch(&self, name: &str) -> Option<&str> {
         self.id(&format!("refs/heads/{name}"))
     }
 
     /// The object of a branch or tag.
-    pub(crate) fn branch_or_tag(&self, name: &str) -> Option<&str> {
+    pub fn branch_or_tag(&self, name: &str) -> Option<&str> {
         let tag = || self.id(&format!("refs/tags/{name}"));
         self.branch(name).or_else(tag)
     }
 
     /// The default branch.
-    pub(crate) fn default_branch(&self) -> Option<&str> {
+    pub fn default_branch(&self) -> Option<&str> {
         let mut capabilities = self.capabilities.split(' ');
         let symref = capabilities.find_map(|word| word.strip_prefix("symref=HEAD:refs/heads/"));
         symref.or_else(|| {
@@ -104,7 +106,7 @@ impl Refs {
 
 impl HostedRepository {
     /// Reads the references.
-    pub(crate) async fn refs(&self, service: Service) -> Result<Refs, ToolError> {
+    pub async fn refs(&self, service: Service) -> Result<Refs, ToolError> {
         let request = self.git_request(Method::GET, &["info", "refs"]);
         let response = request.query(&[("service", service.name())]).send().await?;
         Refs::parse(&response.body, service).ok_or_else(|| self.unexpected())
@@ -112,7 +114,7 @@ impl HostedRepository {
 
     /// Fetches the object `id` with all that belongs to it, but without its history if the host can
     /// leave it out.
-    pub(crate) async fn fetch(&self, refs: &Refs, id: &str) -> Result<PackStream, ToolError> {
+    pub async fn fetch(&self, refs: &Refs, id: &str) -> Result<PackStream, ToolError> {
         let mut body = Vec::new();
         push_line(
             &mut body,
@@ -138,7 +140,7 @@ impl HostedRepository {
     ///
     /// # Errors
     /// The branch was not changed, unless the host did not answer.
-    pub(crate) async fn push(
+    pub async fn push(
         &self,
         branch: &str,
         old: Option<&str>,
@@ -200,12 +202,12 @@ fn report_lines(body: &[u8]) -> Option<Vec<String>> {
 }
 
 /// A pack of objects that the host sends.
-pub(crate) struct PackStream {
+pub struct PackStream {
     body: BodyStream,
     repository: HostedRepository,
     packets: Packets,
     /// The commits whose parents are left out. Complete at the end.
-    pub(crate) shallow: Vec<String>,
+    pub shallow: Vec<String>,
     has_ended: bool,
 }
 
@@ -214,7 +216,7 @@ impl PackStream {
     ///
     /// # Errors
     /// The pack is not complete.
-    pub(crate) async fn next(&mut self) -> Result<Option<Vec<u8>>, ToolError> {
+    pub async fn next(&mut self) -> Result<Option<Vec<u8>>, ToolError> {
         loop {
             let packet = self.packets.next();
             match packet.map_err(|_| self.repository.unexpected())? {

@@ -1,23 +1,25 @@
-//! Git repositories for tasks. Pure.
+//! Addresses of git repositories.
 
 use upstream::http::Url;
 
 /// A git repository that can be fetched.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Repository {
+pub struct Repository {
     /// Without credentials: a URL, or git's short form for ssh.
-    pub(crate) url: String,
+    pub url: String,
     /// Branch or tag; `None` for the repository's default.
-    pub(crate) branch: Option<String>,
+    pub branch: Option<String>,
 }
 
 const MAX_URL_BYTES: usize = 2_000;
 const MAX_BRANCH_BYTES: usize = 200;
 
 impl Repository {
+    /// Checks the address and the name of a branch or tag.
+    ///
     /// # Errors
-    /// The repository cannot be fetched, or must not be.
-    pub(crate) fn new(url: &str, branch: Option<&str>) -> Result<Self, &'static str> {
+    /// The repository cannot be fetched, or must not be; the text names the argument of the task.
+    pub fn new(url: &str, branch: Option<&str>) -> Result<Self, &'static str> {
         let is_odd = |c: char| c.is_control() || c.is_whitespace();
         if url.len() > MAX_URL_BYTES || url.chars().any(is_odd) {
             return Err("context.repository is not a URL");
@@ -51,7 +53,7 @@ impl Repository {
     }
 
     /// The URL; that of the short form for ssh is an `ssh://` one.
-    pub(crate) fn parsed(&self) -> Option<Url> {
+    pub fn parsed(&self) -> Option<Url> {
         parse(&self.url)
     }
 }
@@ -71,7 +73,7 @@ fn parse(url: &str) -> Option<Url> {
 }
 
 /// Applies the rules of `git check-ref-format`, and refuses names that look like an option.
-pub(crate) fn is_ref_name(name: &str) -> bool {
+pub fn is_ref_name(name: &str) -> bool {
     let forbidden = |c: char| c.is_control() || c.is_whitespace() || "~^:?*[\\".contains(c);
     let part = |part: &str| !part.is_empty() && !part.starts_with('.') && !part.ends_with(".lock");
     name.len() <= MAX_BRANCH_BYTES
