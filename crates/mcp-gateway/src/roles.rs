@@ -85,6 +85,8 @@ pub(crate) enum Decision<'a> {
     OtherEffect(&'a Rule, EffectName),
     /// No rule allows it.
     NoRule,
+    /// A URI that servers may read in different ways.
+    AmbiguousUri,
     /// One of the gateway's own tools, and whether the role may use it.
     Own(bool),
 }
@@ -149,7 +151,10 @@ impl Role {
                 effect: Some(effect),
             } => (vec![name.into()], Some(EffectName::from_effect(effect))),
             AccessItem::Prompt(name) => (vec![name.into()], Some(EffectName::Reads)),
-            AccessItem::Resource(uri) => (uri_spellings(uri), Some(EffectName::Reads)),
+            AccessItem::Resource(uri) => match uri_spellings(uri) {
+                Some(spellings) => (spellings, Some(EffectName::Reads)),
+                None => return Decision::AmbiguousUri,
+            },
         };
         let matches = |rule: &Rule, name: &str| rule.matcher.matches(name);
         let is_denied = |rule: &&Rule| spellings.iter().any(|name| matches(rule, name));
@@ -255,6 +260,7 @@ impl fmt::Display for Decision<'_> {
             Self::OtherEffect(rule, effect) => {
                 write!(f, "denied: {rule} does not allow the effect {effect}")
             }
+            Self::AmbiguousUri => f.write_str("denied: a URI with `..`, tabs or the like"),
             Self::NoRule => f.write_str("denied: no rule allows it"),
             Self::Own(true) => f.write_str("allowed: a tool of the gateway"),
             Self::Own(false) => f.write_str("denied: `own` of the role does not have it"),

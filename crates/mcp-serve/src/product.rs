@@ -7,7 +7,7 @@ use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Audit, ChangeNotifier, Identity, Server};
+use mcp_core::server::{Access, Audit, ChangeNotifier, Identity, Server};
 use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
 use prometheus_client::registry::Registry;
 use schemars::JsonSchema;
@@ -184,6 +184,12 @@ pub trait Service: Send + Sync + 'static {
 
     /// The channel that announces changes of lists and resources; `None` if they never change.
     fn changes(&self) -> Option<ChangeNotifier> {
+        None
+    }
+
+    /// Decides who may use which items, from the first request on; [`Server::publish`] sets it again. `None` if every
+    /// caller may use all.
+    fn access(&self) -> Option<Arc<dyn Access>> {
         None
     }
 

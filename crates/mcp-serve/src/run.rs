@@ -98,6 +98,7 @@ impl<S: Service, O: Args> Product<S, O> {
                 resources: self.resources.bind(&service),
                 prompts: self.prompts.bind(&service),
                 instructions: self.instructions,
+                access: service.access(),
                 ..ServerItems::default()
             },
             audit: service.audit(),

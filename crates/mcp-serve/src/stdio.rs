@@ -65,7 +65,10 @@ pub(crate) async fn serve(
     let watcher = Arc::clone(&client);
     let watch = tokio::spawn(async move {
         let sender = NotificationSender(watcher.lines.clone());
-        watcher.server.watch(&watcher.connection, &sender).await;
+        watcher
+            .server
+            .watch(&watcher.connection, None, &sender)
+            .await;
     });
     let (read, all_read) = oneshot::channel();
     let runtime = Handle::current();

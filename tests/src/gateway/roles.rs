@@ -233,6 +233,7 @@ async fn prompts_resources_templates_and_completions_follow_the_role() {
                 ("test://template/8/data", resource),
                 ("test://template/7/data", false),
                 ("test://template/%37/data", false),
+                ("test://template/8/../7/data", false),
             ] {
                 let reply = read(uri).await;
                 if allowed {

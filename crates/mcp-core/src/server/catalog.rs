@@ -170,7 +170,7 @@ impl Server {
 
     /// The current catalog as this caller sees it.
     pub(super) fn catalog_of(&self, caller: &Caller) -> CatalogView {
-        CatalogView::new(self.catalog(), caller)
+        CatalogView::new(self.catalog(), caller.principal())
     }
 
     pub(super) fn has_resources(&self) -> bool {

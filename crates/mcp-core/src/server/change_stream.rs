@@ -1,13 +1,22 @@
 //! Notifications of changes to a legacy client, as long as its connection exists.
 
+use std::sync::Arc;
+
 use serde_json::json;
 
+use super::catalog::CatalogView;
 use super::{Connection, Peer, Server, ServerChange};
 
 impl Server {
     /// Sends the changes that `connection` needs to `peer` until the server closes: changes of
-    /// subscribed resources and, after `initialize`, of lists.
-    pub async fn watch(&self, connection: &Connection, peer: &dyn Peer) {
+    /// subscribed resources and, after `initialize`, of lists. `principal` is the name of the client's bearer
+    /// token, if it has one.
+    pub async fn watch(
+        &self,
+        connection: &Connection,
+        principal: Option<&Arc<str>>,
+        peer: &dyn Peer,
+    ) {
         let mut receiver = self.receive_changes();
         loop {
             let changes = tokio::select! {
@@ -16,7 +25,11 @@ impl Server {
             };
             for change in changes {
                 let is_wanted = match &change {
-                    ServerChange::Resource(uri) => connection.is_subscribed(uri),
+                    ServerChange::Resource(uri) => {
+                        connection.is_subscribed(uri)
+                            // It may have been allowed when the client subscribed.
+                            && CatalogView::new(self.catalog(), principal).allows_uri(uri)
+                    }
                     _ => connection.negotiated().is_some(),
                 };
                 if is_wanted {

@@ -37,6 +37,7 @@ impl Server {
     pub(super) fn seed_001_server_info(&self, caller: &Caller) -> Value {
         let metrics = self.health.metrics();
         let degraded = self.degraded();
+        let catalog = self.catalog_of(caller);
         let mut info = json!({
             "name": self.identity.name,
             "version": self.identity.version,
@@ -44,10 +45,11 @@ impl Server {
             "status": if degraded.is_none() { "online" } else { "degraded" },
             "uptime": self.clock.uptime().as_secs(),
             "request_count": metrics.total_requests,
-            "tools_count": self.catalog_of(caller).tool_names().len(),
+            "tools_count": catalog.tool_names().len(),
             "health_metrics": metrics,
         });
-        if let Some(reason) = degraded {
+        // It may name what this caller may not see.
+        if let Some(reason) = degraded.filter(|_| catalog.is_open()) {
             info["reason"] = json!(reason);
         }
         info

@@ -3,10 +3,13 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
-use super::{ArgumentError, BoundTool, Call, ToolError, ToolFuture, ToolResult};
+use super::{
+    ArgumentError, BoundTool, Call, EarlierTask, FoundCall, ToolError, ToolFuture, ToolResult,
+};
 use crate::jsonrpc::Json;
 
 /// Objects with more members are maps, from which members may be left out.
@@ -33,18 +36,39 @@ impl BoundTool for Limited {
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError> {
         let running = self.tool.start(arguments, call)?;
-        Ok(Box::pin(async move {
-            match running.await {
-                Ok(ToolResult::Structured(json)) => shortened(json, self.max)
-                    .map(ToolResult::Structured)
-                    .map_err(ToolError::unwritable),
-                Err(error) if error.message().len() > self.max => {
-                    let text = without_middle(error.message(), self.max);
-                    Err(error.with_message(text))
-                }
-                other => other,
-            }
-        }))
+        Ok(Box::pin(async move { within(self.max, running.await) }))
+    }
+
+    fn task_reference(&self, arguments: &RawValue, call: &Call) -> Option<String> {
+        self.tool.task_reference(arguments, call)
+    }
+
+    fn find_task<'a>(
+        &'a self,
+        task: EarlierTask<'a>,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<FoundCall, ToolError>> {
+        let max = self.max;
+        Box::pin(async move {
+            let found = self.tool.find_task(task, call).await?;
+            let bounded: FoundCall =
+                Box::new(move |call| Box::pin(async move { within(max, found(call).await) }));
+            Ok(bounded)
+        })
+    }
+}
+
+/// The result with at most `max` bytes.
+fn within(max: usize, result: Result<ToolResult, ToolError>) -> Result<ToolResult, ToolError> {
+    match result {
+        Ok(ToolResult::Structured(json)) => shortened(json, max)
+            .map(ToolResult::Structured)
+            .map_err(ToolError::unwritable),
+        Err(error) if error.message().len() > max => {
+            let text = without_middle(error.message(), max);
+            Err(error.with_message(text))
+        }
+        other => other,
     }
 }
 

@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 
 use percent_encoding::percent_decode;
+use url::Url;
 use wildmatch::WildMatch;
 
 /// Allow and deny patterns: `*` stands for any text, `?` for one character; case-sensitive.
@@ -31,7 +32,10 @@ impl Filter {
 
     /// Returns true if a deny pattern matches a URI in one of its spellings.
     pub(crate) fn denies_uri(&self, uri: &str) -> bool {
-        uri_spellings(uri).iter().any(|uri| self.denies(uri))
+        match uri_spellings(uri) {
+            Some(spellings) => spellings.iter().any(|uri| self.denies(uri)),
+            None => !self.deny.is_empty(),
+        }
     }
 
     /// Returns true if a deny pattern matches.
@@ -40,21 +44,43 @@ impl Filter {
     }
 }
 
-/// Returns a URI as it is, and decoded if it has characters that are percent-encoded: a server may take both for
-/// the same resource.
-pub(crate) fn uri_spellings(uri: &str) -> Vec<Cow<'_, str>> {
+/// Returns the spellings of a URI that a server may take for the same: as it is, decoded if it has characters that
+/// are percent-encoded, and as a parser of URLs writes both, with a scheme in lower case and without a default port.
+/// `None` for a URI that servers read in different ways: with `..`, tabs and the like.
+pub(crate) fn uri_spellings(uri: &str) -> Option<Vec<Cow<'_, str>>> {
     let mut spellings = vec![Cow::Borrowed(uri)];
     // Some servers decode twice. Deeper ones are not known.
     for _ in 0..3 {
-        let last = spellings[spellings.len() - 1].as_bytes();
-        let decoded: Vec<u8> = percent_decode(last).collect();
-        if decoded == last {
+        let decoded = decoded(&spellings[spellings.len() - 1]);
+        if decoded == spellings[spellings.len() - 1] {
             break;
         }
-        let decoded = String::from_utf8_lossy(&decoded).into_owned();
         spellings.push(Cow::Owned(decoded));
     }
-    spellings
+    if spellings.iter().any(|uri| is_ambiguous(uri)) {
+        return None;
+    }
+    let parsed: Vec<String> = spellings.iter().filter_map(|uri| parsed(uri)).collect();
+    spellings.extend(parsed.into_iter().map(Cow::Owned));
+    Some(spellings)
+}
+
+/// True for a text from which parsers remove parts.
+fn is_ambiguous(uri: &str) -> bool {
+    let path = uri.split(['?', '#']).next().unwrap_or_default();
+    let climbs = path.split('/').any(|part| matches!(part, "." | ".."));
+    climbs || uri.trim() != uri || uri.contains(|c: char| c.is_control() || c == '\\')
+}
+
+fn decoded(uri: &str) -> String {
+    let bytes: Vec<u8> = percent_decode(uri.as_bytes()).collect();
+    String::from_utf8_lossy(&bytes).into_owned()
+}
+
+/// The URI as a parser writes it, if that is another one. Characters that a parser encodes make no other.
+fn parsed(uri: &str) -> Option<String> {
+    let parsed = decoded(Url::parse(uri).ok()?.as_str());
+    (parsed != decoded(uri)).then_some(parsed)
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::borrow::Cow;
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
 use serde_json::value::RawValue;
+use serde_json::{Map, Value, json};
 use upstream::time::{Offset, Timestamp};
 
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
@@ -50,6 +51,17 @@ impl Record {
             status: EventStatus::from_number(status),
             source: source.into(),
             metadata,
+        }
+    }
+
+    /// Makes a request that a role denies look like one for an unknown item: the caller's own events must not tell
+    /// it what is there.
+    pub(crate) fn hide_denial(&mut self) {
+        let metadata = serde_json::from_str::<Map<String, Value>>(&self.metadata);
+        let Ok(mut metadata) = metadata else { return };
+        if metadata.remove("denial").is_some() {
+            metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
+            self.metadata = Value::Object(metadata).to_string();
         }
     }
 

@@ -61,6 +61,11 @@ impl mcp_serve::Service for Gateway {
         tokio::join!(self.publish(&server), self.follow_config());
     }
 
+    fn access(&self) -> Option<Arc<dyn Access>> {
+        let roles = self.config().roles.clone()?;
+        Some(roles as Arc<dyn Access>)
+    }
+
     fn audit(&self) -> Option<Arc<dyn Audit>> {
         let log = Arc::clone(&self.signals.log);
         Some(Arc::new(RequestAudit::new(log)))

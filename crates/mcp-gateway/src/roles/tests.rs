@@ -72,6 +72,33 @@ fn uri_is_decided_in_every_spelling() {
         ("docker://container%73/web", false),
         ("docker://l%6fgs/web", false),
         ("docker://logs/%ff", true),
+        ("docker://logs/x/../secret-1", false),
+        ("docker://logs/../containers/web", false),
+        ("docker://logs/%2e%2e/containers/web", false),
+        ("docker://logs/%252e%252e/containers/web", false),
+        ("docker://logs/sec\tret-1", false),
+        (" docker://logs/secret-1", false),
+        ("DOCKER://logs/secret-1", false),
+        ("docker://logs/{id}", true),
+        ("docker://logs/{+path}?x={y}", true),
+        ("docker://logs/a b", true),
+    ] {
+        let decision = role.decide(AccessItem::Resource(uri));
+        assert_eq!(decision.is_allowed(), allowed, "{uri}: {decision}");
+    }
+}
+
+#[test]
+fn web_address_is_decided_as_a_browser_reads_it() {
+    let role = role(&["https://h.test/pub/*"], &["https://h.test/pub/private*"]);
+    for (uri, allowed) in [
+        ("https://h.test/pub/a", true),
+        ("https://h.test/pub/../etc", false),
+        ("https://h.test/pub\\..\\etc", false),
+        ("https://h.test/pub/x/%2e%2e/private", false),
+        ("https://h.test:443/pub/private", false),
+        ("https://H.test/pub/private", false),
+        ("https://h.test/pub/./private", false),
     ] {
         let decision = role.decide(AccessItem::Resource(uri));
         assert_eq!(decision.is_allowed(), allowed, "{uri}: {decision}");

@@ -42,7 +42,7 @@ impl Tool for CallTool {
             if let (Some(denial), Some(origin)) = (denial, call.extension::<OriginalRequest>()) {
                 origin.notes.set_denial(viewer.explain(denial));
             }
-            let may_call = denial.is_none() && viewer.allows_missing(&self.name);
+            let may_call = viewer.allows_missing(&self.name);
             let missing = may_call.then(|| gateway.why_missing(&self.name)).flatten();
             return Err(missing.unwrap_or_else(|| {
                 ToolError::not_found(format!(

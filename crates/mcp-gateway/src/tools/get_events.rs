@@ -5,7 +5,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::time::Since;
 
-use crate::events::{EventStatus, Query, Timestamp, TraceId};
+use crate::events::{EventStatus, Query, Record, Timestamp, TraceId};
 use crate::gateway::Gateway;
 use crate::roles::Right;
 
@@ -68,6 +68,10 @@ impl Tool for GetEvents {
             ToolError::unavailable("The event log cannot be read now; tools still work.")
                 .caused_by(failure.reason)
         })?;
+        let mut events = events;
+        if !sees_all {
+            events.iter_mut().for_each(Record::hide_denial);
+        }
         let text = serde_json::to_string(&events).map_err(|error| {
             ToolError::upstream("The events could not be written as JSON.").caused_by(error)
         })?;

@@ -133,11 +133,15 @@ impl McpEndpoint {
         };
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
+        let principal = client
+            .principal
+            .as_ref()
+            .map(|owner| Arc::clone(&owner.name));
         let replaced = session.connection.replace_stream();
         let client_gone = replaced.clone();
         let watch = async move {
             tokio::select! {
-                () = server.watch(&session.connection, &sender) => {}
+                () = server.watch(&session.connection, principal.as_ref(), &sender) => {}
                 () = replaced.cancelled() => {}
             }
             FrameReply::nothing()

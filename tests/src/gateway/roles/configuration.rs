@@ -31,7 +31,7 @@ async fn events_are_of_the_caller_unless_its_role_may_see_all() {
             .collect::<Vec<Value>>()
     };
     let denied = eventually("the denied call", async || {
-        let found = events("oncall").await;
+        let found = events("admin").await;
         found.into_iter().find(|event| event["outcome"] == "denied")
     })
     .await;
@@ -41,6 +41,13 @@ async fn events_are_of_the_caller_unless_its_role_may_see_all() {
         &denied["denial"],
         r#"roles.oncall.deny: "b__test_error_handling""#,
     );
+    // Its own events do not tell a caller that there is such a tool.
+    let own = events("oncall").await;
+    let own = own
+        .iter()
+        .find(|event| event["item"] == "b__test_error_handling");
+    assert_has!(own.unwrap(), {"outcome": "failed"});
+    assert_eq!(own.unwrap()["denial"], Value::Null);
     for principal in ["reader", "oncall"] {
         let mut found = events(principal).await;
         found.retain(|event| event["principal"] != principal);

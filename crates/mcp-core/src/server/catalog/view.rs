@@ -9,7 +9,6 @@ use crate::jsonrpc::Json;
 use crate::prompt::{BoundPrompt, PromptDefinition};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::server::Caller;
 use crate::server::access::{Access, AccessItem};
 use crate::server::mcp_method::McpMethod;
 use crate::server::tool_catalog::ToolLists;
@@ -61,11 +60,10 @@ pub(in crate::server) struct CatalogView {
 }
 
 impl CatalogView {
-    pub(in crate::server) fn new(catalog: Arc<Catalog>, caller: &Caller) -> Self {
+    pub(in crate::server) fn new(catalog: Arc<Catalog>, principal: Option<&Arc<str>>) -> Self {
         let access = catalog.access.as_ref();
-        let group = access.map_or(0, |access| {
-            access.group(caller.principal().map(|name| &**name))
-        });
+        let principal = principal.map(|name| &**name);
+        let group = access.map_or(0, |access| access.group(principal));
         Self { catalog, group }
     }
 
@@ -100,17 +98,23 @@ impl CatalogView {
     /// of a request with this method.
     pub(in crate::server) fn denial(&self, method: McpMethod, item: &str) -> Option<String> {
         let access = self.catalog.access.as_ref()?;
-        let mut prompts = self.catalog.prompts.iter();
-        let item = if method.calls_tool() {
-            let (tool, _) = self.catalog.tools.get(self.catalog.tools.position(item)?)?;
-            AccessItem::Tool {
-                name: &tool.name,
-                effect: Some(tool.effect),
+        let is_prompt = || {
+            let mut prompts = self.catalog.prompts.iter();
+            prompts.any(|(prompt, _)| prompt.name == item)
+        };
+        let item = match method {
+            McpMethod::CallTool | McpMethod::Seed001CallTool => {
+                let (tool, _) = self.catalog.tools.get(self.catalog.tools.position(item)?)?;
+                AccessItem::Tool {
+                    name: &tool.name,
+                    effect: Some(tool.effect),
+                }
             }
-        } else if prompts.any(|(prompt, _)| prompt.name == item) {
-            AccessItem::Prompt(item)
-        } else {
-            AccessItem::Resource(item)
+            McpMethod::GetPrompt | McpMethod::Complete if is_prompt() => AccessItem::Prompt(item),
+            McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Complete => {
+                AccessItem::Resource(item)
+            }
+            _ => return None,
         };
         let is_denied = !access.allows(self.group, item);
         is_denied.then(|| access.explain(self.group, item))
@@ -146,11 +150,21 @@ impl CatalogView {
         self.view().tools.seed_001(self.listed_tools())
     }
 
+    /// True if callers may use this URI, or template.
+    pub(in crate::server) fn allows_uri(&self, uri: &str) -> bool {
+        self.allows(AccessItem::Resource(uri))
+    }
+
+    /// True if callers may use all items.
+    pub(in crate::server) fn is_open(&self) -> bool {
+        self.catalog.access.is_none()
+    }
+
     /// All resources and templates if this URI may be used, else none. Which of them has it is for the caller
     /// to find out.
     pub(in crate::server) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
         static NONE: BoundItems<ResourceKind> = Vec::new();
-        match self.allows(AccessItem::Resource(uri)) {
+        match self.allows_uri(uri) {
             true => &self.catalog.resources,
             false => &NONE,
         }

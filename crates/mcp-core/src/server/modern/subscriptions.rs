@@ -94,7 +94,15 @@ impl Server {
                 }
                 changes = receiver.next(|| uris().cloned().collect()) => changes,
             };
-            for change in changes.iter().filter(|change| filter.wants(change)) {
+            // A resource may have been allowed when the client subscribed.
+            let is_allowed = |change: &ServerChange| match change {
+                ServerChange::Resource(uri) => self.catalog_of(caller).allows_uri(uri),
+                _ => true,
+            };
+            for change in changes
+                .iter()
+                .filter(|change| filter.wants(change) && is_allowed(change))
+            {
                 send(change.method(), change.params());
             }
         }

@@ -12,6 +12,7 @@ use super::task::Task;
 use crate::error::Error;
 use crate::server::Server;
 use crate::server::context::{Context, end};
+use crate::server::outcome::CallEnd;
 use crate::server::tool_result::{conclude, log_failure};
 use crate::tool::{EarlierTask, ToolErrorKind};
 
@@ -62,13 +63,15 @@ impl Server {
         let Some((definition, tool)) = catalog.tool(tool) else {
             return Ok(None);
         };
-        let found = match tool.find_task(task, &context.call).await {
-            Ok(found) => found,
-            Err(error) if error.kind() == ToolErrorKind::NotFound => return Ok(None),
-            Err(error) => {
-                log_failure(&definition.name, &error);
-                return Err(error.into());
-            }
+        let searching = tool.find_task(task, &context.call);
+        let found = match self
+            .within_limits("the search for the task", context, searching)
+            .await
+        {
+            CallEnd::Done(found) => found,
+            CallEnd::Failed(error) if error.kind() == ToolErrorKind::NotFound => return Ok(None),
+            CallEnd::Failed(error) => return Err(error.into()),
+            CallEnd::NeedsInput(_) => return Ok(None),
         };
         let task = Arc::new(Task::new(
             id.to_owned(),

@@ -15,6 +15,10 @@ use crate::server::context::Context;
 /// The most tasks of one subscription: their states must fit into a transport's queue.
 const MAX_SUBSCRIBED_TASKS: usize = 50;
 
+/// Tasks of one subscription that are searched at the service, since they may be from before a restart: one
+/// after the other, before the subscription is acknowledged.
+const MAX_SEARCHED_TASKS: usize = 10;
+
 /// The tasks of one subscription.
 pub(in crate::server) struct TaskSubscription {
     pub(in crate::server) ids: Vec<String>,
@@ -31,8 +35,13 @@ impl Server {
         if !ids.is_empty() && !context.call.supports_tasks() {
             return Err(missing_extension());
         }
-        let mut tasks: Vec<Arc<Task>> = Vec::new();
-        for id in ids.iter().take(MAX_SUBSCRIBED_TASKS) {
+        let caller = context.caller.name();
+        let known = ids.iter().filter_map(|id| self.tasks.find(id, caller));
+        let mut tasks: Vec<Arc<Task>> = known.take(MAX_SUBSCRIBED_TASKS).collect();
+        let is_known = |id: &&String| self.tasks.find(id, caller).is_some();
+        let others = ids.iter().filter(|id| !is_known(id));
+        let searched = MAX_SEARCHED_TASKS.min(MAX_SUBSCRIBED_TASKS - tasks.len());
+        for id in others.take(searched) {
             let found = self.find_task(id, context).await;
             tasks.extend(found.ok().flatten());
         }

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use hyper::rt::{Sleep, Timer};
 use parking_lot::Mutex;
+use tokio::task::coop::unconstrained;
 
 /// The timer of one connection. hyper makes a new sleep for each request; to set and remove a timer of the
 /// runtime each time took 800 instructions. Here one timer runs for the whole connection, and is set again
@@ -53,7 +54,8 @@ impl Future for HeadSleep {
             }
         }
         let timer = running.insert(Box::pin(tokio::time::sleep_until(self.deadline.into())));
-        timer.as_mut().poll(cx)
+        // A timer that is refused for this turn of the task would not be registered, and nothing polls it again.
+        std::pin::pin!(unconstrained(timer.as_mut())).poll(cx)
     }
 }
 

@@ -72,7 +72,7 @@ impl McpEndpoint {
         let name = owner.map(|owner| Arc::clone(&owner.name));
         let session = SseSession {
             principal: client.name().to_owned(),
-            caller: name.unwrap_or_else(|| id.as_str().into()),
+            caller: name.clone().unwrap_or_else(|| id.as_str().into()),
             named: client.named(),
             connection: Arc::default(),
             sender,
@@ -84,7 +84,7 @@ impl McpEndpoint {
         let (server, client_gone) = (Arc::clone(&self.server), session.client_gone.clone());
         let watch = async move {
             tokio::select! {
-                () = server.watch(&session.connection, &session.sender) => {}
+                () = server.watch(&session.connection, name.as_ref(), &session.sender) => {}
                 () = session.client_gone.cancelled() => {}
             }
             sessions.0.lock().remove(&id);
