@@ -28,8 +28,17 @@ pub type ObjectName = Name<ObjectSyntax>;
 /// `[registry[:port]/]path[:tag][@sha256:digest]` and `sha256:digest`.
 pub type ImageName = Name<image::ImageSyntax>;
 
+/// Only the syntaxes of this module are safe in a path.
+mod sealed {
+    pub trait Sealed {}
+
+    impl Sealed for super::ContainerSyntax {}
+    impl Sealed for super::ObjectSyntax {}
+    impl Sealed for super::image::ImageSyntax {}
+}
+
 /// The syntax of the identifiers of one kind of objects.
-pub trait NameSyntax {
+pub trait NameSyntax: sealed::Sealed {
     /// The error text for an invalid identifier: describes a valid one.
     const EXPECTED: &'static str;
 

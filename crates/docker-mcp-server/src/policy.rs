@@ -5,11 +5,11 @@
 //! the server may see every container, and create none that could take over the host.
 
 mod create;
+mod directory;
 mod file;
 mod rule;
 
 use std::collections::BTreeMap;
-use std::path::{Component, Path, PathBuf};
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
@@ -211,116 +211,23 @@ impl Policy {
                 .to_owned()
         })
     }
-
-    /// The directory at `path`, if builds and compose projects may be read from it.
-    /// Errors when it is outside of the allowed directories, or does not exist.
-    pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {
-        let roots = &self.settings.directories;
-        let outside = || {
-            forbidden(match roots.len() {
-                0 => {
-                    "No directory may be read. The operator of this server can allow some with \
-                     --project-dir."
-                }
-                _ => "This directory is outside of those that --project-dir allows.",
-            })
-        };
-        let climbs = |part| !matches!(part, Component::RootDir | Component::Normal(_));
-        let asked = Path::new(path);
-        if !asked.is_absolute() || asked.components().any(climbs) {
-            return Err(ToolError::invalid_argument(
-                "The directory must be an absolute path without `..`.",
-            ));
-        }
-        // Checked before it is resolved, so that an error does not reveal what exists outside.
-        if !roots.iter().any(|root| asked.starts_with(root)) {
-            return Err(outside());
-        }
-        let real = asked.canonicalize();
-        let real = real.map_err(|_| ToolError::not_found("There is no such directory."))?;
-        // Checked again after it is resolved: a symbolic link may lead outside.
-        let mut real_roots = roots.iter().filter_map(|root| root.canonicalize().ok());
-        match real_roots.any(|root| real.starts_with(root)) {
-            true => Ok(real),
-            false => Err(outside()),
-        }
-    }
-
-    /// Errors when the file at `path` is outside of the allowed directories, or is a link, which may lead
-    /// out of them.
-    pub(crate) fn file(&self, path: &Path) -> Result<(), ToolError> {
-        let directory = path.parent().unwrap_or(path);
-        self.directory(&directory.to_string_lossy())?;
-        let is_link = path
-            .symlink_metadata()
-            .is_ok_and(|found| found.is_symlink());
-        allow_if(!is_link, || {
-            "A file of the project is a symbolic link: put the file itself there.".to_owned()
-        })
-    }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn policy(json: &str) -> Policy {
+    pub(super) fn policy(json: &str) -> Policy {
         Policy::new(serde_json::from_str(json).unwrap()).unwrap()
     }
 
     #[track_caller]
-    fn assert_forbidden(result: Result<(), ToolError>, words: &[&str]) {
+    pub(super) fn assert_forbidden(result: Result<(), ToolError>, words: &[&str]) {
         let error = result.unwrap_err();
         assert_eq!(error.kind(), ToolErrorKind::Forbidden);
         for word in words {
             assert!(error.message().contains(word), "{error}");
         }
-    }
-
-    #[test]
-    fn directories_are_closed_unless_opened() {
-        let dir = std::env::temp_dir().canonicalize().unwrap();
-        let dir = dir.join(format!("docker-mcp-directories-{}", std::process::id()));
-        std::fs::create_dir_all(dir.join("inner")).unwrap();
-        std::os::unix::fs::symlink("/etc", dir.join("link")).unwrap();
-        let text = dir.to_str().unwrap();
-        let closed = Policy::default().directory(text).map(drop);
-        assert_forbidden(closed, &["No directory may be read", "--project-dir"]);
-        let policy = policy(&format!(r#"{{"directories":["/nowhere","{text}/."]}}"#));
-        assert_eq!(policy.directory(text).unwrap(), dir);
-        let inner = policy.directory(&format!("{text}/inner/.")).unwrap();
-        assert_eq!(inner, dir.join("inner"));
-        for (outside, kind) in [
-            ("/", ToolErrorKind::Forbidden),
-            ("/etc", ToolErrorKind::Forbidden),
-            // What exists outside is not revealed.
-            ("/no such folder", ToolErrorKind::Forbidden),
-            (&*format!("{text}x"), ToolErrorKind::Forbidden),
-            (&format!("{text}/link"), ToolErrorKind::Forbidden),
-            (&format!("{text}/missing"), ToolErrorKind::NotFound),
-            (&format!("{text}/../etc"), ToolErrorKind::InvalidArgument),
-            (&text[1..], ToolErrorKind::InvalidArgument),
-            ("", ToolErrorKind::InvalidArgument),
-        ] {
-            let error = policy.directory(outside).unwrap_err();
-            assert_eq!(error.kind(), kind, "{outside}: {error}");
-        }
-        std::fs::remove_dir_all(&dir).unwrap();
-    }
-
-    #[test]
-    fn file_of_a_project_is_no_link() {
-        let dir = std::env::temp_dir().canonicalize().unwrap();
-        let dir = dir.join(format!("docker-mcp-files-{}", std::process::id()));
-        std::fs::create_dir_all(&dir).unwrap();
-        std::fs::write(dir.join("file"), "").unwrap();
-        std::os::unix::fs::symlink(dir.join("file"), dir.join("link")).unwrap();
-        let policy = policy(&format!(r#"{{"directories":[{dir:?}]}}"#));
-        policy.file(&dir.join("file")).unwrap();
-        policy.file(&dir.join("missing")).unwrap();
-        assert_forbidden(policy.file(&dir.join("link")), &["symbolic link"]);
-        assert_forbidden(policy.file(Path::new("/etc/passwd")), &["--project-dir"]);
-        std::fs::remove_dir_all(&dir).unwrap();
     }
 
     #[test]

@@ -97,6 +97,8 @@ pub trait Tool: DeserializeOwned + JsonSchema + Send + 'static {
     const EFFECT: Effect;
     /// Whether a call may continue as a task after its request was answered.
     const TASK: TaskSupport = TaskSupport::Never;
+    /// Whether an argument bounds the result, so that the server's own bound is not applied.
+    const BOUNDS_ITS_RESULT: bool = false;
     /// The service that the tool works on.
     type Service: Send + Sync + 'static;
     /// The result: a `Serialize + JsonSchema` struct, or a [`ToolResult`] made by hand.

@@ -70,7 +70,10 @@ impl<S: Send + Sync + 'static> ProductTools<S> {
         match S::MAX_RESULT_BYTES {
             usize::MAX => tools.collect(),
             max => tools
-                .map(|(definition, tool)| (definition, limited(tool, max)))
+                .map(|(definition, tool)| match tool.bounds_its_result() {
+                    true => (definition, tool),
+                    false => (definition, limited(tool, max)),
+                })
                 .collect(),
         }
     }

@@ -17,6 +17,8 @@ pub struct BuildImages<'a> {
     pub names: Vec<String>,
     /// Images of `FROM`, each with the number of its stage.
     pub bases: Vec<(String, usize)>,
+    /// A `FROM` names a platform, for which the builder may pull another image than the one that is here.
+    pub has_platform: bool,
     /// Something by which a builder may use others.
     pub unclear: Option<&'static str>,
     build_args: &'a BTreeMap<String, String>,
@@ -30,6 +32,7 @@ pub fn images<'a>(dockerfile: &str, build_args: &'a BTreeMap<String, String>) ->
     let mut found = BuildImages {
         names: Vec::new(),
         bases: Vec::new(),
+        has_platform: false,
         unclear: syntax.map(|_| "the build argument BUILDKIT_SYNTAX"),
         build_args,
         args: BTreeMap::new(),
@@ -88,12 +91,11 @@ impl BuildImages<'_> {
     /// Reads an instruction that the base image of a stage has for this build.
     pub fn trigger(&mut self, line: &str, stage: usize) {
         let (verb, rest) = split_verb(line.trim());
-        match &*verb {
-            "ADD" | "COPY" | "RUN" if rest.contains("<<") => {
-                self.refuse("a base image whose ONBUILD is a heredoc");
-            }
-            _ => self.options(rest, stage),
+        let is_plain = !line.contains(['\n', '\r', '\\']) && is_instruction(&verb);
+        if !is_plain || matches!(&*verb, "FROM" | "ONBUILD") || rest.contains("<<") {
+            self.refuse("a base image whose ONBUILD is not one plain instruction");
         }
+        self.options(rest, stage);
     }
 
     /// Reads an instruction, or a line that continues one and may be one itself.
@@ -106,7 +108,7 @@ impl BuildImages<'_> {
             "ADD" | "COPY" | "RUN" | "ONBUILD" if rest.contains("<<") => self.refuse("a heredoc"),
             // It runs in a later build, which has other stages.
             "ONBUILD" => self.options(split_verb(rest.trim_start()).1, 0),
-            verb if INSTRUCTIONS.split(' ').any(|known| known == verb) => {
+            verb if is_instruction(verb) => {
                 self.options(rest, self.stages.len().saturating_sub(1));
             }
             _ if is_continuation => {}
@@ -131,8 +133,11 @@ impl BuildImages<'_> {
     }
 
     fn from(&mut self, rest: &str) {
-        let words = rest.split_whitespace();
-        let mut words = words.skip_while(|word| word.starts_with("--"));
+        let (options, words): (Vec<_>, Vec<_>) = rest
+            .split_whitespace()
+            .partition(|word| word.starts_with("--"));
+        self.has_platform |= !options.is_empty();
+        let mut words = words.into_iter();
         let name = self.expand(words.next().unwrap_or_default());
         let (kind, stage) = (words.next(), words.next().unwrap_or_default());
         let is_as = kind.is_none_or(|word| word.eq_ignore_ascii_case("as"));
@@ -188,6 +193,10 @@ impl BuildImages<'_> {
             value => format!("{head}{value}{}", self.expand(tail)),
         }
     }
+}
+
+fn is_instruction(verb: &str) -> bool {
+    INSTRUCTIONS.split(' ').any(|known| known == verb)
 }
 
 fn split_verb(line: &str) -> (String, &str) {
@@ -249,6 +258,13 @@ mod tests {
             ("run --mount=type=bind,from=m,target=/x y", Some("m")),
             ("ADD . /", Some("")),
             ("RUN <<EOF\nx\nEOF", None),
+            ("RUN true\nCOPY --from=x / /", None),
+            ("RUN true\rCOPY --from=x / /", None),
+            ("# x\nCOPY --from=x / /", None),
+            ("COPY \\\n--from=x / /", None),
+            ("# COPY --from=x / /", None),
+            ("ONBUILD COPY --from=x / /", None),
+            ("EVIL --from=x / /", None),
             ("COPY \"--from=x\" / /", Some("")),
             ("COPY --fr\"o\"m=x / /", None),
             ("COPY --fr\\om=x / /", None),
@@ -258,6 +274,22 @@ mod tests {
             found.trigger(trigger, 1);
             let names = found.unclear.is_none().then(|| found.names[2..].join(" "));
             assert_eq!(names.as_deref(), expected, "{trigger}");
+        }
+    }
+
+    #[test]
+    fn platform_of_a_base_is_seen() {
+        let args = BTreeMap::new();
+        for (dockerfile, expected) in [
+            ("FROM a\nRUN --network=none x", false),
+            ("FROM --platform=linux/arm64 a", true),
+            ("FROM a AS s\nfrom --PLATFORM=$X s", true),
+        ] {
+            assert_eq!(
+                images(dockerfile, &args).has_platform,
+                expected,
+                "{dockerfile}"
+            );
         }
     }
 

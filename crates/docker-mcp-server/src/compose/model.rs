@@ -195,7 +195,10 @@ impl ComposeModel {
         if build.is_null() {
             return Ok(taken);
         }
-        self.check_build(docker, build, options.pull).await?;
+        // An image of another platform may be pulled.
+        let has_platform = !service["platform"].is_null() || !build["platforms"].is_null();
+        self.check_build(docker, build, options.pull || has_platform)
+            .await?;
         let names = build["tags"].as_array().into_iter().flatten();
         for tag in names.filter_map(Value::as_str).chain([image]) {
             let tag = ImageName::new(tag).map_err(invalid)?;

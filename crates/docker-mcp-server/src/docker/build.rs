@@ -33,6 +33,12 @@ impl Docker {
         if let Some(what) = found.unclear {
             return Err(refused(what));
         }
+        let pulls = pulls || found.has_platform;
+        if !found.bases.is_empty() && self.engine.is_podman().await? {
+            return Err(forbidden(
+                "The rules about images (--allow, --deny) cannot judge a build from an image on Podman,                  which does not tell its ONBUILD instructions: begin with `FROM scratch`.",
+            ));
+        }
         for (base, stage) in std::mem::take(&mut found.bases) {
             let Ok(image) = ImageName::new(&base) else {
                 continue;
@@ -41,8 +47,8 @@ impl Docker {
             let local = local.ok_or_else(|| {
                 forbidden(format!(
                     "The rules about images (--allow, --deny) cannot judge a build from `{base}` as \
-                     it will be pulled: it may have ONBUILD instructions. Call pull_image first, and \
-                     build without pulling."
+                     it may be pulled: it may have ONBUILD instructions. Call pull_image first, and \
+                     build without pulling and without a platform."
                 ))
             })?;
             let triggers = local.config.on_build.iter();

@@ -3,7 +3,8 @@
 //! A privileged container has full control of the host. So options that reach out of a container are
 //! refused, unless the policy file makes an exception.
 
-use std::path::Path;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
@@ -123,11 +124,21 @@ fn covers(root: &str, path: &str) -> bool {
 }
 
 /// Whether a part of `path` below the allowed `root` is a link, which a container with a writable mount
-/// can make: it may lead anywhere. Parts that do not exist yet cannot be links.
+/// can make: it may lead anywhere.
 fn has_link(root: &str, path: &str) -> bool {
-    let below = Path::new(path).components().count() - Path::new(root).components().count();
-    let mut parts = Path::new(path).ancestors().take(below);
-    parts.any(|part| part.symlink_metadata().is_ok_and(|at| at.is_symlink()))
+    let path: PathBuf = Path::new(path).components().collect();
+    let below = path.components().count() - Path::new(root).components().count();
+    path.ancestors().take(below).any(may_be_link)
+}
+
+/// Whether the file at `path` is a link, or cannot be seen. One that does not exist cannot be a link.
+pub(super) fn may_be_link(path: &Path) -> bool {
+    // A `/` or `/.` at the end would mean what the link leads to.
+    let path: PathBuf = path.components().collect();
+    match path.symlink_metadata() {
+        Ok(found) => found.is_symlink(),
+        Err(error) => error.kind() != ErrorKind::NotFound,
+    }
 }
 
 #[cfg(test)]
@@ -245,8 +256,12 @@ mod tests {
         let [inner, root] = [inner, dir.join("root")].map(|path| path.to_str().unwrap().to_owned());
         // The operator may allow a link.
         for (allowed, plain, linked) in [
-            (&inner, ",/folder,/folder/new/deep", "/link,/link/a/b/c"),
-            (&root, ",/folder", "/link/a"),
+            (
+                &inner,
+                ",/folder,/folder/new/deep",
+                "/link,/link/a/b/c,/link/,/link/.,/link//,/./link/,//link/./",
+            ),
+            (&root, ",/folder,/folder/,//folder/.", "/link/a"),
         ] {
             let exceptions = exceptions(&format!(r#"{{"binds":["{allowed}"]}}"#));
             let plain = plain.split(',').map(|below| (below, false));
@@ -266,6 +281,21 @@ mod tests {
         std::fs::remove_dir_all(&dir).unwrap();
     }
 
+    /// A folder may exist that this server may not search.
+    #[test]
+    fn only_what_does_not_exist_is_no_link() {
+        let dir = std::env::temp_dir().join(format!("docker-mcp-unseen-{}", std::process::id()));
+        std::fs::create_dir_all(&dir).unwrap();
+        std::fs::write(dir.join("file"), "").unwrap();
+        // An error other than that it does not exist, also for root.
+        for (path, expected) in [("file", false), ("missing/x", false), ("file/x", true)] {
+            assert_eq!(may_be_link(&dir.join(path)), expected, "{path}");
+        }
+        let long = dir.join("x".repeat(300));
+        assert!(may_be_link(&long));
+        std::fs::remove_dir_all(&dir).unwrap();
+    }
+
     /// Only a container that this server has created was checked before.
     #[cfg(unix)]
     #[test]
@@ -279,6 +309,7 @@ mod tests {
             (&*format!("{text}/data"), true, true),
             (&format!("{text}/link"), false, false),
             (&format!("{text}/link/x"), false, false),
+            (&format!("{text}/link/."), false, false),
             ("/etc", true, false),
         ] {
             let started = [false, true].map(|is_own| allowed.may_start(path, is_own));

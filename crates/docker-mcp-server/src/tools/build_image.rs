@@ -64,12 +64,13 @@ impl Tool for BuildImage {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
         docker.permit_image(&self.tag)?;
         let (context, dockerfile) = self.context(docker).await?;
-        docker
-            .permit_build(&dockerfile, &self.build_args, false)
-            .await?;
+        let permit = || docker.permit_build(&dockerfile, &self.build_args, false);
+        permit().await?;
         docker
             .confirm_name(call, &self.tag, None, &self.confirm)
             .await?;
+        // The user may have taken minutes.
+        permit().await?;
         let used = build::images(&dockerfile, &self.build_args).names;
         let mut lines = docker.engine.build(BuildRequest {
             tag: &self.tag,

@@ -8,8 +8,11 @@ use docker_engine::{EngineError, within};
 
 use super::prelude::*;
 
-/// Bytes of the file without `max_bytes`.
+/// Bytes of the file without `max_bytes`, and of one that is no text.
 const DEFAULT_BYTES: u32 = 7_000;
+const DEFAULT_BINARY_BYTES: usize = 5_000;
+/// Bytes of its text in an answer without `max_bytes`.
+const MAX_TEXT: usize = 15_000;
 /// Entries of a directory that are listed.
 const MAX_ENTRIES: usize = 100;
 /// Bytes of the archive in addition to the file itself: its headers, and those of other entries.
@@ -54,6 +57,7 @@ pub(super) struct File {
 impl Tool for CopyFromContainer {
     const NAME: &'static str = "copy_from_container";
     const EFFECT: Effect = Effect::ReadOnly;
+    const BOUNDS_ITS_RESULT: bool = true;
     type Service = Docker;
     type Output = File;
 
@@ -79,6 +83,9 @@ impl Tool for CopyFromContainer {
         details.display_name().clone_into(&mut file.container);
         let redactor = docker.redactor_of(&details);
         file.text = file.text.map(|text| redactor.text(&text));
+        if let (Some(text), None) = (&mut file.text, self.max_bytes) {
+            file.truncated |= shorten(text, MAX_TEXT);
+        }
         file.redacted = redactor.hidden();
         Ok(file)
     }
@@ -109,7 +116,9 @@ impl CopyFromContainer {
             file.kind = "directory";
             drop(entry);
             let (names, truncated) = list(entries);
-            (file.entries, file.truncated) = (Some(names), truncated);
+            let (names, omitted) = fit(names);
+            file.truncated = truncated || omitted.is_some();
+            file.entries = Some(names);
         } else if kind.is_symlink() {
             file.kind = "link";
             let target = entry.link_name().ok().flatten();
@@ -121,7 +130,13 @@ impl CopyFromContainer {
             file.truncated = (content.len() as u64) < file.size_bytes;
             match text(&content, file.truncated) {
                 Some(text) => file.text = Some(text),
-                None => file.base64 = Some(STANDARD.encode(&content)),
+                None => {
+                    if self.max_bytes.is_none() {
+                        content.truncate(DEFAULT_BINARY_BYTES);
+                        file.truncated = (content.len() as u64) < file.size_bytes;
+                    }
+                    file.base64 = Some(STANDARD.encode(&content));
+                }
             }
         }
         Ok(file)
@@ -165,6 +180,15 @@ fn text(content: &[u8], truncated: bool) -> Option<String> {
         text => text.ok().filter(|text| !text.contains('\0'))?,
     };
     Some(text.to_owned())
+}
+
+/// Drops the end of a text that takes more than `max` bytes of an answer. Returns whether it did.
+fn shorten(text: &mut String, max: usize) -> bool {
+    let length = text.len();
+    while weight(text) > max {
+        text.truncate(text.floor_char_boundary(text.len() * 7 / 8));
+    }
+    text.len() < length
 }
 
 /// Errors when `path` is not a valid path in a container.
@@ -223,6 +247,19 @@ pub(super) async fn explain(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// A control character has 13 bytes in an answer.
+    #[test]
+    fn text_is_shortened_by_what_an_answer_takes() {
+        for (text, is_shorter) in [
+            ("a line of text\n".repeat(400), false),
+            ("\u{1}".repeat(7_000), true),
+        ] {
+            let mut short = text.clone();
+            assert_eq!(shorten(&mut short, MAX_TEXT), is_shorter);
+            assert!(text.starts_with(&short) && short.len() > 900 && weight(&short) <= MAX_TEXT);
+        }
+    }
 
     #[test]
     fn text_and_binary_content_are_distinguished() {

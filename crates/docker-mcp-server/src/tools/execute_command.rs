@@ -10,6 +10,8 @@ const DEFAULT_SECONDS: u32 = 20;
 const CLEANUP_TIMEOUT: Duration = Duration::from_secs(15);
 /// Bytes of each output without `max_bytes`: an answer contains both, twice.
 const DEFAULT_BYTES: u32 = 3_500;
+/// Bytes of both in an answer without `max_bytes`.
+const MAX_OUTPUT: usize = 14_800;
 
 /// Run a command in a running container. Needs the operator's --allow-exec.
 #[derive(Deserialize, JsonSchema)]
@@ -60,6 +62,7 @@ pub(super) struct Executed {
 impl Tool for ExecuteCommand {
     const NAME: &'static str = "execute_command";
     const EFFECT: Effect = Effect::Destructive;
+    const BOUNDS_ITS_RESULT: bool = true;
     type Service = Docker;
     type Output = Executed;
 
@@ -96,7 +99,13 @@ impl Tool for ExecuteCommand {
             }
         };
         match run.await {
-            Ok(Some(end)) => Ok(report(&redactor, name, end, seconds)),
+            Ok(Some(end)) => {
+                let mut done = report(&redactor, name, end, seconds);
+                if self.max_bytes.is_none() {
+                    done.shorten(MAX_OUTPUT);
+                }
+                Ok(done)
+            }
             Ok(None) => Err(cancelled()),
             Err(failure) => {
                 let action = Action::on_container("run a command in", &name)
@@ -133,6 +142,34 @@ impl ExecuteCommand {
     }
 }
 
+impl Executed {
+    /// Leaves out more of the outputs, until they take at most `max` bytes of an answer.
+    fn shorten(&mut self, max: usize) {
+        let half = max / 2;
+        let rest = max.saturating_sub(weight(&self.stdout)).max(half);
+        let mut omitted = without_middle(&mut self.stderr, rest);
+        let rest = max.saturating_sub(weight(&self.stderr));
+        omitted += without_middle(&mut self.stdout, rest);
+        self.omitted_bytes = positive(self.omitted_bytes.unwrap_or(0) + omitted);
+    }
+}
+
+/// Leaves out the middle of a text that takes more than `max` bytes of an answer. Returns its bytes.
+fn without_middle(text: &mut String, max: usize) -> usize {
+    let (mut room, mut omitted) = (text.len(), 0);
+    let mut shown = text.clone();
+    while weight(&shown) > max {
+        room = room * 7 / 8;
+        let head = text.floor_char_boundary(room / 4);
+        let tail = text.ceil_char_boundary(text.len() - (room - room / 4));
+        omitted = tail - head;
+        let (head, tail) = (&text[..head], &text[tail..]);
+        shown = format!("{head}\n… {omitted} bytes left out …\n{tail}");
+    }
+    *text = shown;
+    omitted
+}
+
 fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32) -> Executed {
     let note = if end.still_running {
         Some(format!(
@@ -162,5 +199,39 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
         exec_id: end.still_running.then_some(end.exec_id),
         note,
         redacted: redactor.hidden(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outputs_fit_into_an_answer_whatever_their_characters() {
+        for (stdout, stderr) in [("y\n", ""), ("", "\u{1}"), ("\"", "\\"), ("a", "é")] {
+            let [stdout, stderr] = [stdout, stderr].map(|part| part.repeat(3_500));
+            let mut done = Executed {
+                container: "web".to_owned(),
+                exit_code: Some(0),
+                stdout: format!("first{stdout}last"),
+                stderr: format!("first{stderr}last"),
+                omitted_bytes: None,
+                timed_out: false,
+                still_running: false,
+                exec_id: None,
+                note: None,
+                redacted: None,
+            };
+            done.shorten(MAX_OUTPUT);
+            let bytes = weight(&done.stdout) + weight(&done.stderr);
+            assert!((MAX_OUTPUT / 3..=MAX_OUTPUT).contains(&bytes), "{bytes}");
+            assert!(done.omitted_bytes.is_some());
+            for text in [done.stdout, done.stderr] {
+                assert!(
+                    text.starts_with("first") && text.ends_with("last"),
+                    "{text}"
+                );
+            }
+        }
     }
 }

@@ -54,6 +54,13 @@ pub(super) fn page<T: Serialize>(
     (shown, omitted, omitted.map(|_| note))
 }
 
+/// Bytes of a text in an answer, which contains it as JSON, and that JSON as a text.
+pub(super) fn weight(text: &str) -> usize {
+    let json = serde_json::Value::from(text).to_string();
+    let escaped = json.bytes().filter(|byte| matches!(byte, b'"' | b'\\'));
+    2 * json.len() + escaped.count()
+}
+
 /// `None` for zero: the member is left out of the answer.
 pub(super) fn positive(count: usize) -> Option<usize> {
     (count > 0).then_some(count)

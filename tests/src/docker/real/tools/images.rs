@@ -100,6 +100,9 @@ async fn base_images_bring_no_images_past_the_rules() {
         let missing = format!("FROM {}:9", free.name("missing"));
         let build = json!({"tag": tag, "dockerfile": missing});
         fails_with!(bounded, "build_image", build, "Call pull_image", "ONBUILD");
+        let foreign = "FROM --platform=linux/arm64 busybox:test\nLABEL a=b";
+        let build = json!({"tag": tag, "dockerfile": foreign});
+        fails_with!(bounded, "build_image", build, "without a platform");
         made.push(tag);
         for image in made.into_iter().rev() {
             succeed!(free, "remove_image", {"image": image, "confirm": image});

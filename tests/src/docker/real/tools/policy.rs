@@ -94,7 +94,15 @@ async fn link_in_an_allowed_directory_is_refused_as_a_bind() {
         json!({"image": "busybox:test", "name": thief, "command": ["ls", "/w"],
             "mounts": [source(path)]})
     };
-    for path in ["/link", "/link/etc", "/folder/../link", "/./link"] {
+    for path in [
+        "/link",
+        "/link/etc",
+        "/folder/../link",
+        "/./link",
+        "/link/",
+        "/link/.",
+        "//link//",
+    ] {
         let arguments = asked(path);
         fails_with!(
             lab,
@@ -111,7 +119,7 @@ async fn link_in_an_allowed_directory_is_refused_as_a_bind() {
         arguments,
         "this path of the host as a mount"
     );
-    succeed(&lab, "create_container", asked("/folder")).await;
+    succeed(&lab, "create_container", asked("/folder/")).await;
 }
 
 #[test]
