@@ -81,6 +81,8 @@ pub enum ApiFailure {
     NoAnswer,
     /// The server at this address has no WebSocket for events.
     NoSocket(String),
+    /// The agent server cannot write this file of ours.
+    NotWritable(String),
     /// The API key for the event socket cannot be read.
     Key(io::Error),
 }
@@ -272,6 +274,10 @@ impl From<ApiFailure> for ToolError {
             ApiFailure::Absent(RequestTarget::Profile(name)) => Self::conflict(format!(
                 "There is no agent profile {name:?} on the OpenHands agent server: create it \
                  there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
+            )),
+            ApiFailure::NotWritable(path) => Self::conflict(format!(
+                "The file {path} cannot be created on the agent server: check its disk space and who may \
+                 write to that directory, or have the operator set OPENHANDS_WORKSPACE_ROOT."
             )),
             ApiFailure::V0(address) => Self::upstream(format!(
                 "The server at {address} is OpenHands V0. OpenHands has removed its API, and this \

@@ -14,6 +14,7 @@ mod control;
 mod conversations;
 mod events;
 mod failure;
+mod file_name;
 mod files;
 mod listener;
 mod probe;
@@ -21,6 +22,7 @@ mod profiles;
 mod servers;
 mod shell;
 mod socket;
+pub mod summary;
 mod task_id;
 mod version;
 
@@ -34,6 +36,7 @@ pub use conversations::{
 };
 pub use events::{Event, RunError, TextPart, event_kind};
 pub use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
+pub use file_name::FileName;
 pub use listener::{EventListeners, Listener};
 pub use profiles::{AgentProfile, ModelProfile};
 pub use servers::{Backend, Servers, StartEnd};

@@ -179,6 +179,8 @@ impl GitHosts {
             api: host.api.clone(),
             token: Arc::clone(&host.token),
             path,
+            // Otherwise its path may be that of the program or of an owner.
+            is_whole: host.url.path() == "/" || Forge::known(host.url.host_str()?).is_some(),
         })
     }
 }
@@ -192,6 +194,8 @@ pub struct HostedRepository {
     token: ReadToken,
     /// Without `.git` if the forge is known.
     pub(crate) path: Vec<String>,
+    /// The API is known to be at the root of the host.
+    pub(crate) is_whole: bool,
 }
 
 impl HostedRepository {
@@ -203,7 +207,7 @@ impl HostedRepository {
 
     /// Returns true if pull requests can be opened.
     pub fn has_pull_requests(&self) -> bool {
-        self.forge.is_some()
+        self.pulls_path().is_some()
     }
 
     /// A request of git's protocol; `rest` follows the repository in the path.
@@ -219,12 +223,7 @@ impl HostedRepository {
         let basic = (self.token)().map(|token| {
             token.map(|token| {
                 let user = self.forge.map_or("git", Forge::user);
-                // A token with a colon has its own user.
-                let pair = match token.contains(':') {
-                    true => token,
-                    false => format!("{user}:{token}"),
-                };
-                format!("Basic {}", STANDARD.encode(pair))
+                own_user(&token).unwrap_or_else(|| basic(&format!("{user}:{token}")))
             })
         });
         let request = self.git.request(method, path);
@@ -233,10 +232,10 @@ impl HostedRepository {
 
     /// A request to the API of the forge.
     pub(crate) fn api_request(&self, method: Method, path: Vec<String>) -> Request {
-        let bearer = (self.token)();
-        let bearer = bearer.map(|token| token.map(|token| format!("Bearer {token}")));
+        let value = |token: String| own_user(&token).unwrap_or_else(|| format!("Bearer {token}"));
+        let credential = (self.token)().map(|token| token.map(value));
         let request = self.api.request(method, path);
-        request.required_credential("Authorization", bearer)
+        request.required_credential("Authorization", credential)
     }
 
     /// Returns true if the API has an address of its own.
@@ -249,6 +248,15 @@ impl HostedRepository {
         let address = self.git.address();
         ToolError::upstream(PROFILE.wording.unreadable.replace("{address}", address))
     }
+}
+
+/// The credential of a token with a colon, which has its own user.
+fn own_user(token: &str) -> Option<String> {
+    token.contains(':').then(|| basic(token))
+}
+
+fn basic(pair: &str) -> String {
+    format!("Basic {}", STANDARD.encode(pair))
 }
 
 #[cfg(test)]
@@ -309,6 +317,12 @@ mod tests {
         ] {
             assert_eq!(find(&hosts, other), None, "{other}");
         }
+    }
+
+    #[test]
+    fn token_with_a_user_is_never_a_bearer_token() {
+        assert_eq!(own_user("u:p").as_deref(), Some("Basic dTpw"));
+        assert_eq!(own_user("ghp_x"), None);
     }
 
     #[test]

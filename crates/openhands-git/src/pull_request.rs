@@ -46,12 +46,13 @@ impl HostedRepository {
     pub async fn open_pull_request(&self, new: &PullRequest<'_>) -> Result<String, ToolError> {
         let no_forge = || {
             ToolError::conflict(
-                "The operator has not said which API this git host has (such as \
-                 NAME=gitea+https://… in OPENHANDS_GIT_HOSTS): leave pull_request out.",
+                "The operator has not said which API this git host has and where (such as \
+                 NAME=gitea+https://… in OPENHANDS_GIT_HOSTS, for GitLab without a path): set \
+                 pull_request to false.",
             )
         };
         let forge = self.forge.ok_or_else(no_forge)?;
-        let path = self.pulls_path(forge);
+        let path = self.pulls_path().ok_or_else(no_forge)?;
         let request = self.api_request(Method::POST, path.clone());
         let opened: Value = match request.body(&new.json(forge)).json().await {
             // GitHub answers so, the others with 409, if there is one.
@@ -68,24 +69,33 @@ impl HostedRepository {
         address(&opened).ok_or_else(|| self.unexpected())
     }
 
-    /// The path of the list of pull requests.
-    fn pulls_path(&self, forge: Forge) -> Vec<String> {
+    /// The path of the list of pull requests; `None` if it is not known. Only below the path of the program
+    /// itself is the token sent to it.
+    pub(crate) fn pulls_path(&self) -> Option<Vec<String>> {
+        let forge = self.forge?;
         let fixed: &[&str] = match forge {
             Forge::GitHub if self.has_own_api_host() => &["repos"],
             Forge::GitHub => &["api", "v3", "repos"],
             Forge::GitLab => &["api", "v4", "projects"],
             Forge::Gitea => &["api", "v1", "repos"],
         };
-        let mut path: Vec<String> = fixed.iter().map(|part| (*part).to_owned()).collect();
-        match forge {
+        let fixed = fixed.iter().map(|part| (*part).to_owned());
+        Some(match forge {
+            // Its groups have any depth, so the path of the program cannot be told from them.
+            Forge::GitLab if !self.is_whole => return None,
             // One segment with escaped slashes.
-            Forge::GitLab => path.extend([self.path.join("/"), "merge_requests".to_owned()]),
+            Forge::GitLab => fixed
+                .chain([self.path.join("/"), "merge_requests".to_owned()])
+                .collect(),
             Forge::GitHub | Forge::Gitea => {
-                path.extend(self.path.iter().cloned());
-                path.push("pulls".to_owned());
+                let (program, repository) = self
+                    .path
+                    .split_at_checked(self.path.len().checked_sub(2)?)?;
+                let path = program.iter().cloned().chain(fixed);
+                let path = path.chain(repository.iter().cloned());
+                path.chain(["pulls".to_owned()]).collect()
             }
-        }
-        path
+        })
     }
 
     async fn find_pull_request(
@@ -94,7 +104,7 @@ impl HostedRepository {
         path: Vec<String>,
         new: &PullRequest<'_>,
     ) -> Option<String> {
-        let owner = self.path.first()?;
+        let owner = self.path.iter().nth_back(1)?;
         let (state, by_branch) = match forge {
             Forge::GitHub => ("open", ("head", format!("{owner}:{}", new.branch))),
             Forge::GitLab => ("opened", ("source_branch", new.branch.to_owned())),
@@ -124,22 +134,50 @@ mod tests {
     use crate::{Forge, GitHost, GitHosts, Repository};
 
     #[test]
-    fn api_of_github_has_a_host_of_its_own() {
-        for (url, path) in [
-            ("https://github.com", "repos/acme/app/pulls"),
+    fn api_has_a_host_of_its_own_or_is_below_the_path_of_its_program() {
+        for (url, repository, path) in [
             (
-                "github+https://github.acme.test",
-                "api/v3/repos/acme/app/pulls",
+                "https://github.com",
+                "acme/app",
+                Some("repos/acme/app/pulls"),
             ),
+            (
+                "https://github.com/acme",
+                "acme/app",
+                Some("repos/acme/app/pulls"),
+            ),
+            (
+                "github+https://x.test",
+                "acme/app",
+                Some("api/v3/repos/acme/app/pulls"),
+            ),
+            (
+                "gitea+https://x.test/git",
+                "git/acme/app",
+                Some("git/api/v1/repos/acme/app/pulls"),
+            ),
+            ("gitea+https://x.test", "app", None),
+            (
+                "gitlab+https://x.test",
+                "a/b/c",
+                Some("api/v4/projects/a/b/c/merge_requests"),
+            ),
+            (
+                "https://gitlab.com/a",
+                "a/b",
+                Some("api/v4/projects/a/b/merge_requests"),
+            ),
+            ("gitlab+https://x.test/git", "git/a/b", None),
         ] {
             let (forge, plain) = Forge::split(url);
-            let host = GitHost::new(Url::parse(plain).unwrap(), forge, || Ok(None));
-            let hosts = GitHosts(vec![host.unwrap()]);
-            let host = url.rsplit('/').next().unwrap();
-            let url = format!("git@{host}:acme/app.git");
-            let found = hosts.find(&Repository::new(&url, None).unwrap()).unwrap();
-            let forge = found.forge.unwrap();
-            assert_eq!(found.pulls_path(forge).join("/"), path);
+            let parsed = Url::parse(plain).unwrap();
+            let address = format!("git@{}:{repository}.git", parsed.host_str().unwrap());
+            let hosts = GitHosts(vec![GitHost::new(parsed, forge, || Ok(None)).unwrap()]);
+            let found = hosts
+                .find(&Repository::new(&address, None).unwrap())
+                .unwrap();
+            let found = found.pulls_path().map(|path| path.join("/"));
+            assert_eq!(found.as_deref(), path, "{url}");
         }
     }
 }

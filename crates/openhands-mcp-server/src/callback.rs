@@ -43,8 +43,35 @@ pub(crate) struct Callbacks {
     /// `HOST` or `HOST:PORT`.
     hosts: Vec<String>,
     pub(crate) token: Secret,
-    /// The time of the next attempt of each task.
-    expected: Mutex<HashMap<TaskId, Instant>>,
+    expected: Mutex<HashMap<TaskId, Expected>>,
+}
+
+/// A task whose result is to be sent.
+struct Expected {
+    /// The time of the next attempt.
+    next: Instant,
+    /// Errors of the agent server since the last answer.
+    errors: u32,
+    /// The result was taken, which is to be recorded.
+    is_sent: bool,
+}
+
+impl Expected {
+    fn after(failed: u32) -> Self {
+        Self {
+            next: Instant::now() + interval(failed),
+            errors: 0,
+            is_sent: false,
+        }
+    }
+}
+
+/// The time to the next attempt after so many that have failed in a row.
+fn interval(failed: u32) -> Duration {
+    match failed.checked_sub(1) {
+        Some(doubled) => FIRST_RETRY_INTERVAL * 2_u32.pow(doubled.min(MAX_ATTEMPTS)),
+        None => Duration::ZERO,
+    }
 }
 
 impl Callbacks {
@@ -122,21 +149,40 @@ impl Callbacks {
 
     /// Adds a task whose result is to be sent.
     pub(crate) fn expect(&self, id: TaskId) {
-        self.map().entry(id).or_insert_with(Instant::now);
+        self.map().entry(id).or_insert_with(|| Expected::after(0));
     }
 
     /// The tasks whose next attempt is due.
     pub(crate) fn due(&self) -> Vec<TaskId> {
         let now = Instant::now();
         let expected = self.map();
-        let due = expected.iter().filter(|(_, next)| **next <= now);
+        let due = expected.iter().filter(|(_, task)| task.next <= now);
         due.map(|(id, _)| *id).collect()
     }
 
     /// Looks at the task again after the attempts that have failed.
     pub(crate) fn retry(&self, id: TaskId, failed: u32) {
-        let interval = FIRST_RETRY_INTERVAL * 2_u32.pow(failed.saturating_sub(1).min(MAX_ATTEMPTS));
-        self.map().insert(id, Instant::now() + interval);
+        self.map().insert(id, Expected::after(failed));
+    }
+
+    /// Looks at the task again after an error of the agent server, later each time.
+    pub(crate) fn postpone(&self, id: TaskId) {
+        if let Some(task) = self.map().get_mut(&id) {
+            task.errors = task.errors.saturating_add(1);
+            task.next = Instant::now() + interval(task.errors);
+        }
+    }
+
+    /// Remembers that the result was taken.
+    pub(crate) fn set_sent(&self, id: TaskId) {
+        if let Some(task) = self.map().get_mut(&id) {
+            task.is_sent = true;
+        }
+    }
+
+    /// Returns true if the result was taken.
+    pub(crate) fn is_sent(&self, id: TaskId) -> bool {
+        self.map().get(&id).is_some_and(|task| task.is_sent)
     }
 
     /// Removes a task whose result was sent, or cannot be sent.
@@ -144,7 +190,7 @@ impl Callbacks {
         self.map().remove(&id);
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<TaskId, Instant>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<TaskId, Expected>> {
         self.expected.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -160,6 +206,18 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn task_that_cannot_be_read_waits_and_others_do_not() {
+        let callbacks = Callbacks::new(&[], Secret::new(None, None)).unwrap();
+        let (broken, other) = (TaskId::from_key("a"), TaskId::from_key("b"));
+        callbacks.expect(broken);
+        callbacks.expect(other);
+        callbacks.set_sent(broken);
+        callbacks.postpone(broken);
+        assert_eq!(callbacks.due(), [other]);
+        assert!(callbacks.is_sent(broken) && !callbacks.is_sent(other));
+    }
 
     #[test]
     fn only_allowed_hosts_get_results() {

@@ -14,7 +14,6 @@
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
 //! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
-//! - `summary`: one-line summaries of events;
 //! - `git_hosts`, `named_urls`: options that name other services;
 //! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits.
 //!
@@ -31,7 +30,6 @@ mod prompts;
 mod resources;
 mod scheduler;
 mod service;
-mod summary;
 mod tags;
 mod task;
 #[cfg(test)]

@@ -60,7 +60,7 @@ pub struct Options {
     /// Git hosts whose repositories tasks may fetch and publish with a token, such as
     /// work=https://github.com/acme, separated by commas. A token is used only for repositories below
     /// the URL. The API for pull requests is known for github.com, gitlab.com and codeberg.org; others
-    /// name it: gitea+https://…, forgejo+https://…, gitlab+https://… or github+https://…
+    /// name it: gitea+https://…, forgejo+https://…, gitlab+https://… (without a path) or github+https://…
     #[arg(long, env = "OPENHANDS_GIT_HOSTS", value_name = "NAME=URL")]
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_git_hosts: Vec<String>,

@@ -12,6 +12,7 @@ use std::time::Duration;
 use openhands_api::{
     AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId,
 };
+use tokio::sync::OwnedMutexGuard;
 use upstream::time;
 
 use self::queue::Queue;
@@ -141,10 +142,23 @@ impl Scheduler {
         id: TaskId,
         reason: StopReason,
     ) -> ApiResult<()> {
+        self.stop_locked(server, id, reason, self.starts.lock(id))
+            .await
+    }
+
+    /// Stops a task, and then tags it with the reason under the lock.
+    async fn stop_locked(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+        reason: StopReason,
+        lock: impl Future<Output = OwnedMutexGuard<()>>,
+    ) -> ApiResult<()> {
         self.queue.remove(id);
         server.interrupt(id).await?;
         // Tags last, because they cannot be set during a step.
-        if let Err(failure) = self.tag_stopped(server, id, reason).await {
+        let _lock = lock.await;
+        if let Err(failure) = tag_stopped(server, id, reason).await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         Ok(())
@@ -283,7 +297,9 @@ impl Scheduler {
         let limited = running.iter().filter(|task| task.1.deadline().is_some());
         let limited = limited.map(|task| task.0).collect();
         for id in self.limited.ended(&limited) {
-            self.clear_deadline(server, id).await?;
+            if !self.clear_deadline(server, id).await.unwrap_or(false) {
+                self.limited.retry(id);
+            }
         }
         for (id, tags, cost) in running {
             let reason = if tags.is_overdue() {
@@ -297,8 +313,12 @@ impl Scheduler {
             } else {
                 continue;
             };
+            // A call that holds it may wait for minutes, and other tasks for this one; the next tick stops it.
+            let Some(lock) = self.starts.try_lock(id) else {
+                continue;
+            };
             tracing::info!(task = %id, ?reason, "task stopped, its budget is used up");
-            if let Err(failure) = self.stop(server, id, reason).await {
+            if let Err(failure) = self.stop_locked(server, id, reason, async { lock }).await {
                 tracing::warn!(task = %id, ?failure, "cannot stop the task");
             }
         }
@@ -306,19 +326,23 @@ impl Scheduler {
     }
 
     /// Removes the deadline of a run that has ended: it must not stop a later run by another client.
-    async fn clear_deadline(&self, server: &AgentServer, id: TaskId) -> ApiResult<()> {
-        let _lock = self.starts.lock(id).await;
+    /// Returns false if another call changes the task.
+    async fn clear_deadline(&self, server: &AgentServer, id: TaskId) -> ApiResult<bool> {
+        let Some(_lock) = self.starts.try_lock(id) else {
+            return Ok(false);
+        };
         let conversation = match server.conversation(id).await {
-            Err(failure) if failure.is_unknown_task() => return Ok(()),
+            Err(failure) if failure.is_unknown_task() => return Ok(true),
             conversation => conversation?,
         };
         let ended = conversation.last_event_at();
         let mut tags = ConversationTags::new(conversation.tags);
         if conversation.execution_status == Execution::Running || tags.deadline().is_none() {
-            return Ok(());
+            return Ok(true);
         }
         tags.end_run_at(ended);
-        server.set_tags(id, tags.as_tags()).await
+        server.set_tags(id, tags.as_tags()).await?;
+        Ok(true)
     }
 
     /// Tags a stopped task with the reason.
@@ -329,10 +353,14 @@ impl Scheduler {
         reason: StopReason,
     ) -> ApiResult<()> {
         let _lock = self.starts.lock(id).await;
-        let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
-        tags.mark_stopped(reason);
-        server.set_tags(id, tags.as_tags()).await
+        tag_stopped(server, id, reason).await
     }
+}
+
+async fn tag_stopped(server: &AgentServer, id: TaskId, reason: StopReason) -> ApiResult<()> {
+    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+    tags.mark_stopped(reason);
+    server.set_tags(id, tags.as_tags()).await
 }
 
 async fn running(server: &AgentServer) -> ApiResult<Vec<ListedConversation>> {

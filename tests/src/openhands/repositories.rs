@@ -11,7 +11,9 @@ use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with};
 
 /// A server with the credential of the git host, which has the API of `forge`.
 async fn server_for(real: &OpenHands, host: &GitHost, forge: &str) -> (Server, Client) {
-    let hosts = format!("work={forge}{}/acme", host.service.url);
+    // The API of GitLab is not known below a path.
+    let path = if forge == "gitlab+" { "" } else { "/acme" };
+    let hosts = format!("work={forge}{}{path}", host.service.url);
     let files = format!("work={}", host.token_file());
     let options = [
         ("OPENHANDS_GIT_HOSTS", &*hosts),

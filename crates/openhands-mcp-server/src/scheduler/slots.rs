@@ -50,6 +50,12 @@ impl LimitedRuns {
         let ended = seen.extract_if(|_, last| now.duration_since(*last) > FINISHED_GRACE);
         ended.map(|(id, _)| id).collect()
     }
+
+    /// Returns the run again some time later, if it does not run then.
+    pub(super) fn retry(&self, id: TaskId) {
+        let mut seen = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        seen.insert(id, Instant::now());
+    }
 }
 
 #[cfg(test)]

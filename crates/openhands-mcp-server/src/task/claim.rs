@@ -6,7 +6,7 @@
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use openhands_api::{AgentServer, ApiResult, TaskId, shell_quoted};
+use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
 use tokio::time::{Instant, sleep};
 
 /// The directory of the claims, below the root of tasks.
@@ -44,13 +44,21 @@ impl Claim {
             "file={file}\n\
              mkdir -p -- \"${{file%/*}}\" || exit 1\n\
              find \"$file\" -mmin +{STALE_MINUTES} -exec rm -f {{}} \\; 2>/dev/null\n\
-             if (set -C; echo {fingerprint} > \"$file\") 2>/dev/null; then echo ours\n\
-             else cat \"$file\"; fi\n",
+             for attempt in 1 2; do\n\
+             if (set -C; : > \"$file\") 2>/dev/null; then\n\
+             echo {fingerprint} 2>/dev/null > \"$file\" && echo ours && exit 0\n\
+             rm -f -- \"$file\"; exit 1; fi\n\
+             # Removed in between, or it cannot be created.\n\
+             [ -f \"$file\" ] && cat -- \"$file\" 2>/dev/null && exit 0\n\
+             done; exit 1\n",
             file = shell_quoted(&path),
         );
         let printed = server.run_script(&script).await?;
+        if printed.exit_code != Some(0) {
+            return Err(ApiFailure::NotWritable(path));
+        }
         Ok(match printed.text().trim() {
-            // Removed in between.
+            // It is being written.
             "" => Claimed::ByAnother,
             "ours" => Claimed::ByUs(Self {
                 server: server.clone(),

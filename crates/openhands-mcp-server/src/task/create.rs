@@ -42,7 +42,7 @@ pub(crate) async fn create(
     spec: TaskSpec,
 ) -> Result<TaskId, ToolError> {
     let server = &match service.servers.backend().await? {
-        Backend::App(app) => return sandbox::create(service, &app, &spec).await,
+        Backend::App(app) => return sandbox::create(service, &app, &spec, call).await,
         Backend::Agent(server) => server,
     };
     let owner = service.owner(call);
@@ -95,6 +95,9 @@ async fn find(
         Ok(conversation) => {
             check_fingerprint(&conversation, fingerprint)?;
             repair(&service.scheduler, server, id, conversation, spec).await?;
+            if spec.callback.is_some() {
+                service.callbacks.expect(id);
+            }
             Ok(Some(id))
         }
         Err(failure) if failure.is_unknown_task() => Ok(None),

@@ -9,6 +9,7 @@ use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use upstream::http::header::AUTHORIZATION;
 use upstream::http::{Client, Fault, Method, ServiceProfile, Url};
+use upstream::time;
 
 use super::outcome::TaskStatus;
 use super::report::Report;
@@ -21,11 +22,13 @@ use crate::tags::{ConversationTags, Delivery};
 const POLL_INTERVAL: Duration = Duration::from_secs(1);
 /// Timeout of one attempt.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
-/// The response is not used.
+/// The response to a failed attempt is not used.
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 /// The wait for a verify command in one poll.
 const CHECK_WAIT: Duration = Duration::from_millis(500);
-/// Conversations that are searched for a URL after a start, and in one response.
+/// The time between two searches for results that are not sent.
+const SEARCH_INTERVAL: Duration = Duration::from_secs(300);
+/// Pages of conversations that are searched, and conversations in one.
 const SEARCHED_PAGES: usize = 10;
 const PAGE_SIZE: u32 = 100;
 
@@ -41,11 +44,18 @@ pub(crate) async fn deliver_results(service: &OpenHands) {
     if !service.callbacks.are_allowed() {
         return;
     }
-    while let Err(failure) = search(service).await {
-        tracing::debug!(?failure, "cannot search for results that are not sent");
-        sleep(POLL_INTERVAL).await;
-    }
+    let (mut next_search, mut quiet) = (Instant::now(), Duration::ZERO);
     loop {
+        if Instant::now() >= next_search {
+            match search(service, quiet).await {
+                Ok(()) => {
+                    (next_search, quiet) = (Instant::now() + SEARCH_INTERVAL, SEARCH_INTERVAL)
+                }
+                Err(failure) => {
+                    tracing::debug!(?failure, "cannot search for results that are not sent");
+                }
+            }
+        }
         for id in service.callbacks.due() {
             match deliver(service, id).await {
                 Ok(Progress::Ended) => service.callbacks.remove(id),
@@ -58,8 +68,8 @@ pub(crate) async fn deliver_results(service: &OpenHands) {
                     }
                 }
                 Err(failure) => {
-                    tracing::debug!(task = %id, ?failure, "cannot read the result");
-                    break;
+                    tracing::debug!(task = %id, ?failure, "cannot read the result, or record that it was sent");
+                    service.callbacks.postpone(id);
                 }
             }
         }
@@ -67,8 +77,9 @@ pub(crate) async fn deliver_results(service: &OpenHands) {
     }
 }
 
-/// Finds the tasks whose result was not sent before a restart.
-async fn search(service: &OpenHands) -> ApiResult<()> {
+/// Finds the tasks without a new event for `quiet` whose result was not sent: before a restart, or by a replica
+/// that is gone. One that is there records its attempts, which are events.
+async fn search(service: &OpenHands, quiet: Duration) -> ApiResult<()> {
     let Backend::Agent(server) = service.servers.backend().await? else {
         return Ok(());
     };
@@ -78,7 +89,8 @@ async fn search(service: &OpenHands) -> ApiResult<()> {
             .conversations(None, PAGE_SIZE, page.as_deref())
             .await?;
         for task in listed.items {
-            if is_open(&ConversationTags::new(task.tags)) {
+            let is_quiet = time::since(&task.updated_at).is_none_or(|since| since >= quiet);
+            if is_quiet && is_open(&ConversationTags::new(task.tags)) {
                 service.callbacks.expect(task.id);
             }
         }
@@ -112,6 +124,10 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
     if !is_open(&tags) {
         return Ok(Progress::Ended);
     }
+    if service.callbacks.is_sent(id) {
+        record(service, &server, id, &tags.delivery().done()).await?;
+        return Ok(Progress::Ended);
+    }
     if !matches!(task.status(), Finished | Failed | Stuck | Cancelled) {
         return Ok(Progress::NotYet);
     }
@@ -130,7 +146,10 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
     };
     let sent = send(service, url.as_str(), id, &json!(report)).await;
     let delivery = match sent {
-        Ok(()) => tags.delivery().done(),
+        Ok(()) => {
+            service.callbacks.set_sent(id);
+            tags.delivery().done()
+        }
         Err(reason) => {
             tracing::warn!(task = %id, reason, "callback_url did not take the result");
             tags.delivery().failed(reason)
@@ -158,17 +177,20 @@ async fn send(service: &OpenHands, url: &str, id: TaskId, report: &Value) -> Res
         .credential(AUTHORIZATION.as_str(), token)
         .with(|http| http.header("Idempotency-Key", id.to_string()))
         .body(report);
-    match request.send_any_status().await {
-        Ok(response) if response.status.is_success() => Ok(()),
-        Ok(response) => Err(format!("HTTP {}", response.status.as_u16())),
-        Err(failure) if failure.is_timeout() => Err("no response in time".to_owned()),
-        Err(failure) => Err(match failure.fault() {
+    // The body of a success is not read.
+    let Err(failure) = request.stream().await else {
+        return Ok(());
+    };
+    Err(match failure.status() {
+        Some(status) => format!("HTTP {}", status.as_u16()),
+        None if failure.is_timeout() => "no response in time".to_owned(),
+        None => match failure.fault() {
             Fault::CredentialUnreadable(_) => "the file with the token cannot be read",
             Fault::CredentialInvalid => "the token cannot be sent",
             _ => "no connection",
         }
-        .to_owned()),
-    }
+        .to_owned(),
+    })
 }
 
 async fn record(

@@ -3,13 +3,12 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, InputRequest, ToolError};
-use openhands_api::{AgentServer, Conversation, Event, Execution, TaskId, event_kind};
+use openhands_api::{AgentServer, Conversation, Event, Execution, TaskId, event_kind, summary};
 use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
 
 use crate::scheduler::Scheduler;
-use crate::summary;
 use crate::tags::ConversationTags;
 
 /// Bytes of the action's arguments that are shown to the user.

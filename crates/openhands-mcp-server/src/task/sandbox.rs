@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
+use mcp_core::tool::{Call, ToolError};
 use openhands_api::{
     AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
     TaskId,
@@ -29,10 +29,11 @@ pub(super) async fn create(
     service: &OpenHands,
     app: &AppServer,
     spec: &TaskSpec,
+    call: &Call,
 ) -> Result<TaskId, ToolError> {
     let servers = &service.servers;
-    let id = spec.key.as_deref().map(TaskId::from_key).or(spec.id);
-    let id = id.unwrap_or_else(TaskId::random);
+    let id = spec.key.as_deref().map(|key| service.key_id(key, call));
+    let id = id.or(spec.id).unwrap_or_else(TaskId::random);
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let new = request(id, spec, profile)?;
     if !service.mcp_servers.is_empty() {

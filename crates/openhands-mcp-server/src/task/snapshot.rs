@@ -1,7 +1,7 @@
 //! A snapshot of a task.
 
 use openhands_api::{
-    AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind,
+    AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind, summary,
 };
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{head, tail};
@@ -11,7 +11,6 @@ use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
 use super::run_end::RunEnd;
 use crate::ended::LastState;
 use crate::scheduler::PROMPT_TIMEOUT;
-use crate::summary;
 use crate::tags::{ConversationTags, StopReason};
 use crate::workspace::changes::visible;
 

@@ -21,6 +21,8 @@ const CHECK_SECONDS: u64 = 900;
 /// A run without an outcome after this time has lost it.
 const LOST_AFTER: Duration = Duration::from_secs(CHECK_SECONDS + 60);
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
+/// Longer than the claim of a replica that has crashed.
+const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes of its output in a report. The end is kept, because it shows the outcome.
 const MAX_OUTPUT_BYTES: usize = 1_000;
 
@@ -98,7 +100,9 @@ async fn start(
     id: TaskId,
     lost: Option<CheckRun>,
 ) -> ApiResult<Option<CheckRun>> {
-    let _lock = scheduler.starts.lock(id).await;
+    let give_up = Instant::now() + START_TIMEOUT;
+    let lock = timeout_at(give_up, scheduler.starts.lock(id)).await;
+    let _lock = lock.map_err(|_| ApiFailure::NoAnswer)?;
     let claim_id = TaskId::from_key(&format!("verify {id}"));
     let (task, _claim) = loop {
         let claimed = Claim::try_new(&server, &root, claim_id, "verify").await?;
@@ -109,6 +113,9 @@ async fn start(
         }
         if let Claimed::ByUs(claim) = claimed {
             break (task, claim);
+        }
+        if Instant::now() > give_up {
+            return Err(ApiFailure::NoAnswer);
         }
         // Another replica is starting it. Its claim expires if it crashes.
         sleep(POLL_INTERVAL).await;

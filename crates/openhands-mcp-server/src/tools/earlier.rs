@@ -9,6 +9,8 @@ use openhands_api::TaskId;
 
 use crate::OpenHands;
 
+/// Tasks of one call.
+pub(super) const MAX_TASKS: usize = 20;
 /// The part for a new task.
 const NEW: &str = "n";
 
@@ -39,8 +41,12 @@ pub(super) async fn all(
     task: EarlierTask<'_>,
     call: &Call,
 ) -> Result<Vec<Option<TaskId>>, ToolError> {
-    let parts = task.reference.split('-').enumerate();
-    let ids = parts.map(|(at, part)| match part {
+    // Anybody can name a task, and each part costs requests.
+    let parts = task.reference.split('-');
+    if parts.clone().count() > MAX_TASKS {
+        return Err(absent());
+    }
+    let ids = parts.enumerate().map(|(at, part)| match part {
         NEW => Some(id_of(task.digits, at)),
         id => TaskId::try_from(id.to_owned()).ok(),
     });
@@ -51,8 +57,12 @@ pub(super) async fn all(
     let found = found.await?;
     match found.iter().any(Option::is_some) {
         true => Ok(found),
-        false => Err(ToolError::not_found("The task does not exist.")),
+        false => Err(absent()),
     }
+}
+
+fn absent() -> ToolError {
+    ToolError::not_found("The task does not exist.")
 }
 
 /// The only task with this reference.
@@ -61,10 +71,11 @@ pub(super) async fn one(
     task: EarlierTask<'_>,
     call: &Call,
 ) -> Result<TaskId, ToolError> {
+    if task.reference.contains('-') {
+        return Err(absent());
+    }
     let found = all(service, task, call).await?;
-    let one = <[Option<TaskId>; 1]>::try_from(found).ok();
-    let one = one.and_then(|[found]| found);
-    one.ok_or_else(|| ToolError::not_found("The task does not exist."))
+    found.into_iter().flatten().next().ok_or_else(absent)
 }
 
 async fn exists(service: &OpenHands, id: TaskId, call: &Call) -> Result<bool, ToolError> {

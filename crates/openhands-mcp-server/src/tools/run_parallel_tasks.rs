@@ -11,13 +11,11 @@ use tokio::sync::Semaphore;
 use upstream::text::one_line;
 
 use super::arguments::{Limits, TaskArguments};
-use super::earlier;
+use super::earlier::{self, MAX_TASKS};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
 
-/// Tasks of one call.
-const MAX_TASKS: usize = 20;
 /// Tasks that are started at once. Each sets up an agent, which uses a processor for a moment.
 const MAX_STARTING: usize = 4;
 /// Characters of each task's text in the answer; 20 tasks stay under 2,000 tokens.

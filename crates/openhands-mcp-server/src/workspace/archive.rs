@@ -7,7 +7,7 @@ use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, Conversation, shell_quoted};
 use uuid::Uuid;
 
-use super::file_name::FileName;
+use openhands_api::FileName;
 
 /// Larger archives are refused.
 pub(crate) const MAX_ARCHIVE_BYTES: u64 = 64 * 1024 * 1024;

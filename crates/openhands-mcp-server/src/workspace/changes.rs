@@ -10,10 +10,10 @@ use openhands_api::{
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{fitting, is_invisible, one_line};
 
-use super::file_name::FileName;
 use super::other_tasks::OtherTasks;
 use super::snapshot::{ADD_SECONDS, functions, is_object_id, printed_id};
 use crate::tags::ConversationTags;
+use openhands_api::FileName;
 
 const COMPARE: &str = include_str!("compare.sh");
 

@@ -4,18 +4,21 @@
 use std::fmt;
 
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiResult, TaskId, shell_quoted};
+use openhands_api::{AgentServer, ApiResult, ScriptOutput, TaskId, shell_quoted};
 use openhands_git::{GitHosts, Repository};
 use uuid::Uuid;
 
 use super::directory::{Directory, Root};
 use super::fetch::{EXIT_NO_DIRECTORY, start_fetch};
-use super::file_name::FileName;
 use super::snapshot::{printed_id, snapshot_script};
+use openhands_api::FileName;
 
 /// Exit codes of the scripts below.
 const EXIT_SYMLINK: i32 = 73;
 const EXIT_NO_COMMIT: i32 = 77;
+const EXIT_TOO_LONG: i32 = 78;
+/// Less than the timeout of a script, because git removes what it has written only if it is told to stop.
+const WORKTREE_SECONDS: u32 = 8;
 
 /// The requested workspace of a task.
 #[derive(Clone, Debug, Default)]
@@ -138,7 +141,7 @@ async fn new_directory(server: &AgentServer, directory: String) -> Result<Worksp
     let printed = run(server, &script).await?;
     Ok(Workspace {
         directory,
-        base: printed_id(&printed),
+        base: printed_id(printed.text()),
         fetch: None,
         branch: None,
     })
@@ -152,8 +155,12 @@ fn worktree_script(root: &str, id: TaskId) -> String {
     format!(
         "git rev-parse -q --verify 'HEAD^{{commit}}' >/dev/null 2>&1 && ! git check-ignore -q . \
          || exit {EXIT_NO_COMMIT}\n\
-         [ -e {own}/.git ] || git -c core.hooksPath=/dev/null worktree add -q -b task-{short} {own} HEAD \
-         >/dev/null 2>&1 || exit {EXIT_NO_COMMIT}\n\
+         # It exists after an attempt that was cut off.\n\
+         if git rev-parse -q --verify refs/heads/task-{short} >/dev/null\n\
+         then set -- -f {own} task-{short}; else set -- -b task-{short} {own} HEAD; fi\n\
+         [ -e {own}/.git ] || timeout {WORKTREE_SECONDS} git -c core.hooksPath=/dev/null worktree add -q \
+         \"$@\" >/dev/null 2>&1\n\
+         case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
          cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
          check\n",
         own = shell_quoted(&own),
@@ -194,7 +201,7 @@ async fn named_directory(
         worktree = worktree.unwrap_or_default(),
     );
     let printed = run(server, &script).await?;
-    let (directory, rest) = match printed.split_once('\n') {
+    let (directory, rest) = match printed.text().split_once('\n') {
         Some((directory, rest)) if directory.starts_with('/') => (directory, rest),
         _ => return Err(no_directory()),
     };
@@ -207,7 +214,7 @@ async fn named_directory(
 }
 
 /// Runs a set-up script and returns its output.
-async fn run(server: &AgentServer, script: &str) -> Result<String, ToolError> {
+async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolError> {
     let printed = server.run_script(script).await?;
     match printed.exit_code {
         Some(EXIT_SYMLINK) => Err(ToolError::forbidden(
@@ -219,7 +226,14 @@ async fn run(server: &AgentServer, script: &str) -> Result<String, ToolError> {
             "worktree: git cannot make one, because workspace holds no repository with a commit. Leave \
              worktree out.",
         )),
-        _ => Ok(printed.text().to_owned()),
+        // -1 is a timeout. A directory that is printed can be used.
+        None | Some(EXIT_TOO_LONG | -1) if !printed.text().contains('\n') => {
+            Err(ToolError::conflict(
+                "workspace: git took too long in it. Name a directory with fewer files, or leave worktree \
+             out.",
+            ))
+        }
+        _ => Ok(printed),
     }
 }
 

@@ -1,6 +1,6 @@
 //! One-line summaries of events. Pure.
 
-use openhands_api::{Event, TextPart, event_kind};
+use crate::events::{Event, TextPart, event_kind};
 use serde_json::Value;
 use upstream::redact::{Redactor, redacted};
 use upstream::text::one_line;
@@ -11,7 +11,7 @@ const MAX_ACTION_CHARS: usize = 160;
 const MAX_LINE_CHARS: usize = 240;
 
 /// The summary of an event.
-pub(crate) fn event(event: &Event) -> String {
+pub fn event(event: &Event) -> String {
     let text = |content: &[TextPart]| -> String {
         content.iter().map(|part| part.text.as_str()).collect()
     };

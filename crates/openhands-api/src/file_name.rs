@@ -7,16 +7,18 @@ use serde::Deserialize;
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, JsonSchema)]
 #[serde(try_from = "String")]
 #[schemars(with = "String", inline, description = "")]
-pub(crate) struct FileName(String);
+pub struct FileName(String);
 
 /// The limit of file systems for one part of a name.
 const MAX_PART_BYTES: usize = 255;
 const MAX_NAME_BYTES: usize = 1024;
 
 impl FileName {
+    /// Checks the name.
+    ///
     /// # Errors
     /// `name` could refer to another place than it seems to.
-    pub(crate) fn new(name: &str) -> Result<Self, &'static str> {
+    pub fn new(name: &str) -> Result<Self, &'static str> {
         if name.is_empty() {
             return Err("must not be empty");
         }
@@ -44,7 +46,8 @@ impl FileName {
         Ok(Self(name.to_owned()))
     }
 
-    pub(crate) fn as_str(&self) -> &str {
+    /// The name.
+    pub fn as_str(&self) -> &str {
         &self.0
     }
 }
