@@ -182,6 +182,15 @@ impl AgentServer {
         Ok(event.map(|event| event.timestamp))
     }
 
+    /// The time of the newest message or action. Unlike `updated_at` it does not change with tags.
+    pub async fn last_work(&self, id: TaskId) -> ApiResult<Option<String>> {
+        let (action, message) = tokio::try_join!(
+            self.last_time(id, event_kind::ACTION),
+            self.last_time(id, event_kind::MESSAGE),
+        )?;
+        Ok(action.max(message))
+    }
+
     /// The time of the last restart of the agent server that interrupted a step.
     pub async fn last_restart(&self, id: TaskId) -> ApiResult<Option<String>> {
         let event: Option<EventTime> = self.last_event(id, event_kind::TOOL_ERROR).await?;

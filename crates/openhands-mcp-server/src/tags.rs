@@ -43,6 +43,7 @@ const VERIFY_TAG: &str = "mcpverify";
 const CHECK_TAG: &str = "mcpcheck";
 const REPOSITORY_TAG: &str = "mcprepository";
 const PUBLISHED_TAG: &str = "mcppublished";
+const PUBLISHING_TAG: &str = "mcppublishing";
 const DEAD_SERVERS_TAG: &str = "mcpdead";
 
 /// The tags of a conversation: ours, and those of other programs.
@@ -363,6 +364,16 @@ impl ConversationTags {
 
     pub(crate) fn set_published(&mut self, commit: &str, branch: &str) {
         self.set(PUBLISHED_TAG, Some(format!("{commit} {branch}")));
+        self.set(PUBLISHING_TAG, None);
+    }
+
+    /// The commit that was about to be pushed, and its branch; it may have arrived.
+    pub(crate) fn publishing(&self) -> Option<(&str, &str)> {
+        self.get(PUBLISHING_TAG)?.split_once(' ')
+    }
+
+    pub(crate) fn set_publishing(&mut self, commit: &str, branch: &str) {
+        self.set(PUBLISHING_TAG, Some(format!("{commit} {branch}")));
     }
 
     /// The tags for a copy of the conversation, without the state of the last run.
@@ -377,6 +388,7 @@ impl ConversationTags {
             STOP_REASON_TAG,
             CHECK_TAG,
             PUBLISHED_TAG,
+            PUBLISHING_TAG,
             CALLBACK_TAG,
             DELIVERY_TAG,
         ] {

@@ -131,8 +131,16 @@ async fn changes_are_published_as_a_commit_and_a_pull_request() {
         for part in ["3 files changed", "into dev", "\"Fix it\"", "/acme/app"] {
             assert_contains(&question, part);
         }
+        // The answer is about this branch only.
+        let (_, confirm) = question.split_once("confirm: \"").unwrap();
+        let other = json!({"task_id": id, "title": "Fix it", "branch": "other",
+            "confirm": confirm.trim_end_matches("\".")});
+        assert_error(&client, "publish_task", other, "but this is about").await;
         assert!(host.api_requests().is_empty());
-        assert_eq!(git(&host.bare(), &["branch", "--list", "openhands/*"]), "");
+        assert_eq!(
+            git(&host.bare(), &["branch", "--list", "openhands/*", "other"]),
+            ""
+        );
         let published = publish(
             &client,
             json!({"task_id": id, "title": "Fix it", "body": "Because."}),

@@ -3,22 +3,22 @@
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, Conversation, TaskId};
+use openhands_api::{AgentServer, ApiResult, Conversation, TaskId};
 use openhands_git::{HostedRepository, PullRequest, Refs, Repository, Service, is_ref_name};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 use upstream::text::one_line;
+use upstream::time::parse_timestamp;
 
 use crate::OpenHands;
 use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
-use crate::workspace::changes::{Changes, ChangesQuery};
 use crate::workspace::{Commit, NewCommit};
 
 const MAX_TITLE_CHARS: usize = 200;
 const MAX_BODY_BYTES: usize = 20_000;
-/// Bytes of the changes that are searched for secrets.
+/// Bytes of the commit's diff that are searched for secrets.
 const SEARCHED_BYTES: usize = 200_000;
 /// Characters of a commit's id by which the user confirms it.
 const SHORT_ID_CHARS: usize = 12;
@@ -87,11 +87,23 @@ impl Tool for PublishTask {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Publication, ToolError> {
         let confirm = self.confirm.clone();
         let (plan, question) = self.plan(service, call).await?;
-        let commit = plan.commit_id().to_owned();
-        // The answer is about this content: the key names it.
-        let key = format!("publish-{commit}");
-        let target = commit.get(..SHORT_ID_CHARS).unwrap_or(&commit);
-        call.confirm_as(&key, &question, target, confirm.as_deref())
+        let commit = plan.commit_id();
+        // The answer is about this content and where it goes: the key names both.
+        let (url, head, base) = (plan.hosted.url(), &plan.branch, &plan.base);
+        let texts = (&plan.title, &plan.body);
+        let aim = format!(
+            "{:?}",
+            (&commit, url, head, base, plan.has_pull_request, texts)
+        );
+        let aim = TaskId::from_key(&aim).to_string();
+        let key = format!("publish-{aim}");
+        let short = |id: &str| {
+            id.get(..SHORT_ID_CHARS)
+                .unwrap_or_default()
+                .replace('-', "")
+        };
+        let target = format!("{}-{}", short(commit), short(&aim));
+        call.confirm_as(&key, &question, &target, confirm.as_deref())
             .await?;
         // Goes on if the call ends: a push is not undone.
         let carried_out = tokio::spawn(plan.carry_out()).await;
@@ -108,9 +120,7 @@ impl PublishTask {
         service.check_owner(id, call).await?;
         let task = server.conversation(id).await?;
         if !task.execution_status.is_stopped() {
-            return Err(ToolError::conflict(
-                "The task is still at work: call wait_task or cancel_task first.",
-            ));
+            return Err(at_work());
         }
         let tags = ConversationTags::new(task.tags.clone());
         let (repository, own_branch) = self.repository(&tags)?;
@@ -122,8 +132,8 @@ impl PublishTask {
         })?;
         let refs = hosted.refs(Service::ReceivePack).await?;
         let base = self.base(&hosted, &refs, own_branch).await?;
-        let published = tags.published();
-        let branch = match (self.branch, published) {
+        let (published, publishing) = (tags.published(), tags.publishing());
+        let branch = match (self.branch, publishing.or(published)) {
             (Some(branch), _) => branch,
             (None, Some((_, branch))) => branch.to_owned(),
             (None, None) => format!("openhands/{}", id.to_string().get(..8).unwrap_or_default()),
@@ -135,17 +145,26 @@ impl PublishTask {
             ));
         }
         let tip = refs.branch(&branch);
-        if tip.is_some_and(|tip| published != Some((tip, &branch))) {
+        let is_other = |tip| {
+            [published, publishing]
+                .iter()
+                .all(|own| *own != Some((tip, &*branch)))
+        };
+        if tip.is_some_and(is_other) {
             return Err(ToolError::conflict(format!(
                 "branch: {branch} exists at the git host with other commits. Choose another name."
             )));
         }
+        let time = server
+            .last_work(id)
+            .await?
+            .and_then(|at| parse_timestamp(&at));
         let new = NewCommit {
             message: &match body.is_empty() {
                 true => title.clone(),
                 false => format!("{title}\n\n{body}"),
             },
-            time: task.last_event_at().as_second(),
+            time: time.unwrap_or_else(|| task.last_event_at()).as_second(),
             parent: tip,
             base: refs.branch(&base),
         };
@@ -252,14 +271,17 @@ impl Plan {
             text += &format!(" and opens a pull request into {}", self.base);
         }
         text += &format!(", titled {:?}.", self.title);
-        let query = ChangesQuery {
-            length: SEARCHED_BYTES,
-            ..ChangesQuery::default()
+        let Some(commit) = &self.commit else {
+            return Ok(text);
         };
-        let changes = Changes::read(&self.server, self.id, &self.task, &query).await?;
-        let diff = String::from_utf8_lossy(&changes.diff);
+        // One byte more shows that there is more.
+        let diff = commit.diff(&self.server, &self.task, SEARCHED_BYTES + 1);
+        let diff = diff.await?;
         if redacted_code(&diff) != diff {
             text += " Attention: the changes contain what looks like a secret.";
+        }
+        if diff.len() > SEARCHED_BYTES {
+            text += " Only their first 200 kB were searched for secrets.";
         }
         Ok(text)
     }
@@ -269,14 +291,25 @@ impl Plan {
             server, id, hosted, ..
         } = &self;
         let _lock = self.scheduler.starts.lock(*id).await;
+        let mut warnings = Vec::new();
         if let Some(commit) = &self.commit {
             let pack = commit.pack(server, *id, &self.task).await?;
             let old = self.tip.as_deref();
+            let now = server.conversation(*id).await?;
+            if !now.execution_status.is_stopped() {
+                return Err(at_work());
+            }
+            // Before the push: its answer, or the record of it, may be lost.
+            let mut tags = ConversationTags::new(now.tags);
+            tags.set_publishing(&commit.id, &self.branch);
+            server.set_tags(*id, tags.as_tags()).await?;
             hosted.push(&self.branch, old, &commit.id, &pack).await?;
             tracing::info!(task = %id, branch = self.branch, "task published");
-            let mut tags = ConversationTags::new(server.conversation(*id).await?.tags);
-            tags.set_published(&commit.id, &self.branch);
-            server.set_tags(*id, tags.as_tags()).await?;
+            if let Err(failure) = set_published(server, *id, &commit.id, &self.branch).await {
+                let reason = ToolError::from(failure);
+                let reason = reason.message();
+                warnings.push(format!("The push could not be recorded: {reason}"));
+            }
         }
         let opened = match self.has_pull_request {
             true => {
@@ -290,24 +323,36 @@ impl Plan {
             }
             false => Ok(None),
         };
-        let (pull_request, warning) = match opened {
-            Ok(pull_request) => (pull_request, None),
-            Err(error) => {
-                let reason = error.message();
-                let warning = format!(
-                    "The branch was pushed, but there is no pull request: {reason} Call publish_task \
-                     again, or open it by hand."
-                );
-                (None, Some(warning))
-            }
-        };
+        let pull_request = opened.unwrap_or_else(|error| {
+            let reason = error.message();
+            warnings.push(format!(
+                "The branch was pushed, but there is no pull request: {reason} Call publish_task again, or \
+                 open it by hand."
+            ));
+            None
+        });
         Ok(Publication {
             task_id: *id,
             repository: hosted.url(),
             commit: self.commit_id().to_owned(),
             branch: self.branch,
             pull_request,
-            warning,
+            warning: Some(warnings.join(" ")).filter(|text| !text.is_empty()),
         })
     }
+}
+
+fn at_work() -> ToolError {
+    ToolError::conflict("The task is still at work: call wait_task or cancel_task first.")
+}
+
+async fn set_published(
+    server: &AgentServer,
+    id: TaskId,
+    commit: &str,
+    branch: &str,
+) -> ApiResult<()> {
+    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+    tags.set_published(commit, branch);
+    server.set_tags(id, tags.as_tags()).await
 }

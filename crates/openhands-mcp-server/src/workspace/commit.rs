@@ -101,6 +101,28 @@ impl Commit {
         Err(ToolError::conflict(refusal))
     }
 
+    /// The first bytes of what it changes.
+    pub(crate) async fn diff(
+        &self,
+        server: &AgentServer,
+        task: &Conversation,
+        length: usize,
+    ) -> Result<String, ToolError> {
+        let Self { id, parent, .. } = self;
+        let directory = shell_quoted(&task.workspace.working_dir);
+        let script = format!(
+            "cd -P -- {directory} && git diff-tree -r -p --no-ext-diff --no-textconv {parent} {id} \
+             | head -c {length}\n"
+        );
+        let printed = server.run_script(&script).await?;
+        match printed.exit_code {
+            Some(0) => Ok(printed.text().to_owned()),
+            _ => Err(ToolError::conflict(
+                "git could not compare the changes in time.",
+            )),
+        }
+    }
+
     /// The pack with the objects that the git host lacks.
     pub(crate) async fn pack(
         &self,
