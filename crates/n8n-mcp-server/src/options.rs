@@ -8,14 +8,12 @@ use clap::builder::FalseyValueParser;
 use mcp_core::server::ChangeNotifier;
 use mcp_serve::Secret;
 use upstream::http::{Client, Url};
-use upstream::redact::Redactor;
 
 use crate::api::{Api, N8N};
 use crate::builtin_mcp::BuiltinMcp;
 use crate::policy::{Policy, Rule};
 use crate::production_url::ProductionUrls;
 use crate::service::N8n;
-use crate::webhook_credentials::WebhookCredentials;
 
 /// Options of `n8n-mcp-server`.
 #[derive(clap::Args)]
@@ -95,14 +93,11 @@ impl Options {
             self.deny_workflows,
             self.require_review,
         );
-        // The request of a run is a part of its outcome. A file that is written later is not known yet.
-        let known = WebhookCredentials::read(&credentials).unwrap_or_default();
-        let redactor = Redactor::new(!self.show_secrets).with_secrets(known.secrets());
         Ok(N8n {
             mcp: Arc::new(BuiltinMcp::new(&base, token)),
             urls: ProductionUrls::new(Client::new(urls, &N8N)?, credentials),
             api: Arc::new(Api::new(Client::new(base, &N8N)?, key, policy)),
-            redactor,
+            shows_secrets: self.show_secrets,
             tool_tag: Some(self.tool_tag.trim().to_owned()).filter(|tag| !tag.is_empty()),
             changes: ChangeNotifier::new(),
         })

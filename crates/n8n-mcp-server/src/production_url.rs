@@ -1,5 +1,9 @@
 //! Calls production URLs, which start runs, and reads their replies.
 
+mod form_body;
+
+use std::collections::BTreeSet;
+use std::sync::{Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
@@ -9,7 +13,6 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::{Instant, sleep};
-use upstream::http::multipart::{Form, Part};
 use upstream::http::{Client, Fault, HttpFailure, Method, StatusCode};
 use upstream::text::truncate;
 
@@ -32,6 +35,8 @@ const NO_FORM: &[u8] = b"Problem loading form";
 pub(crate) struct ProductionUrls {
     http: Client,
     credentials: Secret,
+    /// All that were configured since the start: older executions hold earlier ones.
+    secrets: Mutex<BTreeSet<String>>,
 }
 
 #[derive(Debug, PartialEq)]
@@ -90,7 +95,26 @@ pub(crate) struct UrlReply {
 
 impl ProductionUrls {
     pub(crate) fn new(http: Client, credentials: Secret) -> Self {
-        Self { http, credentials }
+        Self {
+            http,
+            credentials,
+            secrets: Mutex::default(),
+        }
+    }
+
+    /// The address holds a user, who is sent with each request.
+    pub(crate) fn has_user(&self) -> bool {
+        let base = self.http.base();
+        !base.username().is_empty() || base.password().is_some()
+    }
+
+    /// The secrets of the credentials, as they are configured now and were before.
+    pub(crate) fn secrets(&self) -> BTreeSet<String> {
+        let mut secrets = self.secrets.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Ok(current) = self.credentials() {
+            secrets.extend(current.secrets().cloned());
+        }
+        secrets.clone()
     }
 
     /// The credentials for URLs that require one.
@@ -156,7 +180,7 @@ async fn send_once(
         None => request,
         Some(Body::Json(body)) => request.body(body),
         Some(Body::Form(fields)) => {
-            let form = multipart(fields).map_err(|error| http.failure(error))?;
+            let form = form_body::multipart(fields).map_err(|error| http.failure(error))?;
             request.with(|request| request.multipart(form))
         }
     };
@@ -168,23 +192,6 @@ async fn send_once(
         content_type: content_type.map(|text| truncate(text, MAX_CONTENT_TYPE_CHARS)),
         body: response.body,
         unregistered: false,
-    })
-}
-
-fn multipart(fields: &[(String, FormValue)]) -> Result<Form, Fault> {
-    // Escapes characters that would end the file's name or its header, as browsers do.
-    let escape = |name: &str| {
-        let name = name.replace('"', "%22");
-        name.replace('\r', "%0D").replace('\n', "%0A")
-    };
-    fields.iter().try_fold(Form::new(), |form, (name, value)| {
-        let part = match value {
-            FormValue::Text(text) => Part::text(text.clone()),
-            FormValue::File(file) => Part::bytes(file.content.clone())
-                .file_name(escape(&file.name))
-                .mime_str(&file.media_type)?,
-        };
-        Ok(form.part(name.clone(), part))
     })
 }
 
@@ -302,8 +309,6 @@ impl UrlReply {
 
 #[cfg(test)]
 mod tests {
-    use futures_util::StreamExt as _;
-
     use super::*;
 
     #[test]
@@ -362,21 +367,20 @@ mod tests {
         assert!(!check(404, "<html>".to_owned()));
     }
 
-    #[tokio::test]
-    async fn file_names_are_escaped() {
-        let file = FormFile {
-            name: "a\"\r\nb".into(),
-            media_type: "text/csv".into(),
-            content: vec![0xff],
-        };
-        let fields = [
-            ("field-0".to_owned(), FormValue::Text("x".into())),
-            ("field-1".to_owned(), FormValue::File(file)),
-        ];
-        let body = multipart(&fields).unwrap().into_stream();
-        let body: Vec<_> = body.map(Result::unwrap).collect().await;
-        let body = String::from_utf8_lossy(&body.concat()).into_owned();
-        let expected = "name=\"field-1\"; filename=\"a%22%0D%0Ab\"\r\nContent-Type: text/csv\r\n";
-        assert!(body.contains(expected), "{body}");
+    #[test]
+    fn secrets_are_those_of_the_file_and_earlier_ones() {
+        let path = std::env::temp_dir().join(format!("n8n-mcp-secrets-{}", std::process::id()));
+        let credentials = Secret::new(None, Some(path.clone()));
+        let base = "http://u:p@127.0.0.1:9".parse().unwrap();
+        let http = Client::new(base, &crate::api::N8N).unwrap();
+        let urls = ProductionUrls::new(http, credentials);
+        assert!(urls.has_user() && urls.secrets().is_empty());
+        for (value, expected) in [("one", &["one"][..]), ("two", &["one", "two"])] {
+            let known = serde_json::json!({"a": {"name": "X-Key", "value": value}});
+            std::fs::write(&path, known.to_string()).unwrap();
+            assert!(urls.secrets().iter().eq(expected));
+        }
+        std::fs::remove_file(&path).unwrap();
+        assert_eq!(urls.secrets().len(), 2);
     }
 }

@@ -116,7 +116,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         run = &mut running => run?,
         () = call.cancelled() => return Err(stop(&watch.search, running).await),
     };
-    Ok(run.started_by(way, trigger).shown(&n8n.redactor, &output))
+    Ok(run.started_by(way, trigger).shown(&n8n.redactor(), &output))
 }
 
 impl Start {

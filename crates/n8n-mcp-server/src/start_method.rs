@@ -14,6 +14,8 @@ use crate::webhook_credentials::WebhookCredentials;
 pub(crate) struct Access {
     /// A token for n8n's built-in MCP server is configured.
     pub(crate) builtin_mcp: bool,
+    /// The address of production URLs holds a user, who is sent as `authorization`.
+    pub(crate) sends_user: bool,
     /// For production URLs that require authentication.
     pub(crate) credentials: WebhookCredentials,
 }

@@ -46,11 +46,10 @@ impl WebhookCredentials {
         })
     }
 
-    /// The secrets, by names that say so.
-    pub(crate) fn secrets(&self) -> impl Iterator<Item = (&str, &str)> {
+    pub(crate) fn secrets(&self) -> impl Iterator<Item = &String> {
         self.0.values().map(|credential| match credential {
-            WebhookCredential::Header { value, .. } => ("password", value.as_str()),
-            WebhookCredential::Basic { password, .. } => ("password", password.as_str()),
+            WebhookCredential::Header { value, .. } => value,
+            WebhookCredential::Basic { password, .. } => password,
         })
     }
 

@@ -9,8 +9,10 @@ use serde_json::{Map, Value};
 use crate::connections::{Connection, parse_connections};
 use crate::draft::{Draft, name_of, type_of};
 
-/// Bytes of all shown values; about 3,000 tokens.
+/// Bytes of everything that is shown; about 3,000 tokens.
 const MAX_SHOWN: usize = 12 * 1024;
+/// Bytes of the JSON around a change: its braces and the names of its members.
+const MEMBER_BYTES: usize = 40;
 /// Bytes of one value.
 const MAX_VALUE: usize = 2_000;
 /// Members that say nothing about what a workflow does.
@@ -55,6 +57,9 @@ struct ValueChange {
 /// A value as it is, and as it may be shown.
 type Twin<'a> = (&'a Value, &'a Value);
 
+/// Compares two nodes.
+type IsSame = fn(&Map<String, Value>, &Map<String, Value>) -> bool;
+
 /// Returns the changes from `before` to `after`. Each comes with its redacted form, so that a changed secret is
 /// named and not shown. `line` writes a connection.
 pub fn diff(
@@ -64,52 +69,54 @@ pub fn diff(
 ) -> WorkflowDiff {
     let mut found = WorkflowDiff::default();
     let with_type = |node: &Map<String, Value>| format!("{} ({})", name_of(node), type_of(node));
-    let mut gone: BTreeSet<&str> = before.0.nodes.iter().map(name_of).collect();
-    for (node, shown) in after.0.nodes.iter().zip(&after.1.nodes) {
-        let old = find(&before.0.nodes, node)
-            .and_then(|at| Some((before.0.nodes.get(at)?, before.1.nodes.get(at)?)));
-        let Some((old, old_shown)) = old else {
-            found.added.push(with_type(node));
-            continue;
-        };
-        gone.remove(name_of(old));
-        let name = name_of(node);
-        if name_of(old) != name {
-            found.renamed.push(format!("{} -> {name}", name_of(old)));
-        }
-        found.members(name, "", (old, old_shown), (node, shown));
-    }
-    let removed = before
-        .0
-        .nodes
-        .iter()
-        .filter(|node| gone.contains(name_of(node)));
-    found.removed = removed.map(with_type).collect();
+    let (old, new) = (&before.0.nodes, &after.0.nodes);
+    let pairs = pairs(old, new);
+    let both = || new.iter().zip(&pairs);
+    let added = both().filter(|(_, at)| at.is_none());
+    let removed = old.iter().enumerate();
+    let removed = removed.filter(|(at, _)| !pairs.contains(&Some(*at)));
+    let renamed = both().filter_map(|(node, at)| {
+        let (old, new) = (name_of(old.get((*at)?)?), name_of(node));
+        (old != new).then(|| format!("{old} -> {new}"))
+    });
+    found.added = found.lines(added.map(|(node, _)| with_type(node)));
+    found.removed = found.lines(removed.map(|(_, node)| with_type(node)));
+    found.renamed = found.lines(renamed);
     let lines = |draft: &Draft| -> BTreeSet<String> {
         let all = parse_connections(&draft.connections).unwrap_or_default();
         all.into_iter().map(&line).collect()
     };
-    let (old, new) = (lines(before.0), lines(after.0));
-    found.connected = new.difference(&old).cloned().collect();
-    found.disconnected = old.difference(&new).cloned().collect();
+    let (connected, disconnected) = (lines(after.0), lines(before.0));
+    found.connected = found.lines(connected.difference(&disconnected).cloned());
+    found.disconnected = found.lines(disconnected.difference(&connected).cloned());
+    // Last: values are the longest, and take what names leave.
+    for ((node, shown), at) in new.iter().zip(&after.1.nodes).zip(&pairs) {
+        let old = at.and_then(|at| Some((old.get(at)?, before.1.nodes.get(at)?)));
+        if let Some(old) = old {
+            found.members(name_of(node), "", old, (node, shown));
+        }
+    }
     found
 }
 
-/// The place of the same node, by its id or, where another has that id, by its name.
-fn find(nodes: &[Map<String, Value>], wanted: &Map<String, Value>) -> Option<usize> {
-    let has_id = |node: &Map<String, Value>| {
-        wanted
-            .get("id")
-            .is_some_and(|id| node.get("id") == Some(id))
+/// For each of the `new` nodes the place of the same one among the `old`: by its id, and of the others by its
+/// name.
+fn pairs(old: &[Map<String, Value>], new: &[Map<String, Value>]) -> Vec<Option<usize>> {
+    let by_id: IsSame = |old, new| {
+        new.contains_key("id") && old.get("id") == new.get("id") && type_of(old) == type_of(new)
     };
-    let by_id = nodes
-        .iter()
-        .position(|node| has_id(node) && type_of(node) == type_of(wanted));
-    by_id.or_else(|| {
-        nodes
-            .iter()
-            .position(|node| name_of(node) == name_of(wanted))
-    })
+    let by_name: IsSame = |old, new| name_of(old) == name_of(new);
+    let mut found = vec![None; new.len()];
+    for is_same in [by_id, by_name] {
+        for (at, node) in new.iter().enumerate() {
+            if found[at].is_none() {
+                let mut places = 0..old.len();
+                found[at] =
+                    places.find(|&at| is_same(&old[at], node) && !found.contains(&Some(at)));
+            }
+        }
+    }
+    found
 }
 
 impl WorkflowDiff {
@@ -159,6 +166,7 @@ impl WorkflowDiff {
                 let text = |twin: Option<Twin<'_>>| twin.map(|(_, shown)| as_text(shown));
                 let (before, after) = differing_lines(text(old), text(new));
                 let (before, after) = (self.fitting(before), self.fitting(after));
+                self.size += node.len() + path.len() + MEMBER_BYTES;
                 if self.size > MAX_SHOWN {
                     self.cut = true;
                     return;
@@ -173,11 +181,25 @@ impl WorkflowDiff {
         }
     }
 
+    /// The texts that fit.
+    fn lines(&mut self, texts: impl Iterator<Item = String>) -> Vec<String> {
+        let mut shown = Vec::new();
+        for text in texts {
+            shown.extend(self.fitting(Some(text)));
+            if self.size > MAX_SHOWN {
+                shown.pop();
+                self.cut = true;
+                break;
+            }
+        }
+        shown
+    }
+
     fn fitting(&mut self, text: Option<String>) -> Option<String> {
         let text = text?;
         let end = text.floor_char_boundary(MAX_VALUE);
         self.cut |= end < text.len();
-        self.size += end;
+        self.size += end + 3;
         Some(text[..end].to_owned())
     }
 }
@@ -215,4 +237,63 @@ fn differing_lines(
         lines.join("\n")
     };
     (Some(rest(old)), Some(rest(new)))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn draft(nodes: &Value) -> Draft {
+        let draft = json!({"name": "W", "nodes": nodes, "connections": {}, "settings": {}});
+        Draft::read(serde_json::from_value(draft).unwrap()).unwrap()
+    }
+
+    fn changes(before: &Value, after: &Value) -> Value {
+        let (before, after) = (draft(before), draft(after));
+        let found = diff((&before, &before), (&after, &after), |_| String::new());
+        serde_json::to_value(found).unwrap()
+    }
+
+    fn node(id: &str, name: &str, url: &str) -> Value {
+        json!({"id": id, "name": name, "type": "x.http", "parameters": {"url": url}})
+    }
+
+    #[test]
+    fn new_node_under_the_name_of_a_renamed_one_is_shown() {
+        let before = json!([node("1", "A", "u")]);
+        for after in [
+            json!([node("1", "B", "u"), node("2", "A", "v")]),
+            json!([node("2", "A", "v"), node("1", "B", "u")]),
+        ] {
+            let expected = json!({"added": ["A (x.http)"], "renamed": ["A -> B"]});
+            assert_eq!(changes(&before, &after), expected);
+        }
+        // A node that was written again has another id.
+        let again = changes(&before, &json!([node("9", "A", "v")]));
+        assert_eq!(again["changed"][0]["after"], "v", "{again}");
+        let other = json!([node("2", "C", "v")]);
+        let expected = json!({"added": ["C (x.http)"], "removed": ["A (x.http)"]});
+        assert_eq!(changes(&before, &other), expected);
+    }
+
+    #[test]
+    fn names_and_paths_count_as_much_as_values() {
+        let nodes = |url: &str| -> Value {
+            let all = (0..1_000).map(|at| node(&at.to_string(), &format!("Node {at}"), url));
+            all.collect()
+        };
+        let none = json!([]);
+        for (before, after, part) in [
+            (nodes("a"), nodes("b"), "changed"),
+            (none.clone(), nodes("a"), "added"),
+            (nodes("a"), none, "removed"),
+        ] {
+            let found = changes(&before, &after);
+            assert_eq!(found["cut"], true);
+            assert!(found[part].as_array().unwrap().len() > 100, "{found}");
+            assert!(found.to_string().len() < MAX_SHOWN * 3 / 2, "{found}");
+        }
+    }
 }

@@ -10,7 +10,7 @@ mod lost;
 mod node_rows;
 
 pub use cause::Cause;
-pub use data::{ResultData, Trace};
+pub use data::{MAX_MESSAGE, ResultData, Trace};
 pub use failure::{NodeFailure, find_failure};
 pub use file::StoredFile;
 pub use items::{ItemLimits, shortened};

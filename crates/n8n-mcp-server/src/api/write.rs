@@ -18,6 +18,8 @@ use crate::policy::NEW_IS_CLOSED;
 
 /// Leaves the last version of an active workflow live (n8n 2).
 const DRAFT_ONLY: [(&str, &str); 1] = [("publishIfActive", "false")];
+/// A part that n8n 2 returns with each workflow, and ignores when it is written.
+const IGNORED_SETTING: &str = "settings: binaryMode";
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest time that n8n needs to deactivate a workflow before it deletes it: if all of its
@@ -82,10 +84,23 @@ impl Api {
         query: &[(&str, &str)],
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), HttpFailure> {
+        self.write_with(method, path, query, draft, |_| {}).await
+    }
+
+    /// The same, with more in the body.
+    async fn write_with(
+        &self,
+        method: Method,
+        path: &[&str],
+        query: &[(&str, &str)],
+        draft: &Draft,
+        extend: impl Fn(&mut Value),
+    ) -> Result<(Workflow, Vec<String>), HttpFailure> {
         let mut sets = FEWER_FIELDS.into_iter();
         let mut fields = FieldSet::N8n2;
         loop {
-            let (body, left_out) = draft.body(fields);
+            let (mut body, left_out) = draft.body(fields);
+            extend(&mut body);
             let request = self.request(method.clone(), path).query(query).body(&body);
             let failure = match request.timeout(CHANGE_TIMEOUT).json().await {
                 Ok(workflow) => return Ok((workflow, left_out)),
@@ -98,20 +113,23 @@ impl Api {
         }
     }
 
-    /// Moves a workflow, whose definition is `draft`, to a folder of its project, or to its `root`.
+    /// Moves a workflow, whose definition is `draft` at this moment, to a folder of its project, or to its `root`.
     pub(crate) async fn move_to_folder(
         &self,
         id: &Id,
         draft: &Draft,
         folder: &Id,
     ) -> Result<(), ToolError> {
-        let (mut body, _) = draft.body(FieldSet::N8n2);
         let folder = Some(folder.as_str()).filter(|folder| *folder != "root");
-        body["parentFolderId"] = json!(folder);
-        let request = self.request(Method::PUT, &["workflows", id.as_str()]);
-        let request = request.query(&DRAFT_ONLY).body(&body);
-        match request.timeout(CHANGE_TIMEOUT).json().await {
-            Ok(IgnoredAny) => Ok(()),
+        let (_, left_out) = draft.body(FieldSet::N8n2);
+        if left_out.iter().any(|part| part != IGNORED_SETTING) {
+            self.mark_for_review(id).await?;
+        }
+        let path = ["workflows", id.as_str()];
+        let extend = |body: &mut Value| body["parentFolderId"] = json!(folder);
+        let written = self.write_with(Method::PUT, &path, &DRAFT_ONLY, draft, extend);
+        match written.await {
+            Ok(_) => Ok(()),
             Err(failure) if failure.is_missing() => Err(ToolError::not_found(
                 "The workflow's project has no such folder. list_folders shows those that it has; n8n \
                  has folders only with a licence.",

@@ -1,11 +1,12 @@
 //! The outcome of a run: status, output, error.
 
-use n8n_workflow::trace::ResultData;
+use n8n_workflow::trace::{MAX_MESSAGE, ResultData};
 use n8n_workflow::{Execution, Id, Status};
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::RawValue;
 use upstream::redact::Redactor;
+use upstream::text::truncate;
 
 use super::kept::Kept;
 use super::output::OutputSelection;
@@ -164,19 +165,18 @@ impl Run {
         }
     }
 
-    /// The run as it is shown: its output selected, truncated and redacted.
+    /// The run as it is shown: its output redacted, selected and truncated.
     pub(crate) fn shown(mut self, redactor: &Redactor, selection: &OutputSelection) -> Self {
         if let Some(items) = self.items.take() {
-            let (output, note) = selection.apply(items);
+            let (output, note) = selection.apply(items, redactor);
             // The schema does not allow null.
-            let output = Some(output).filter(|output| output.get() != "null");
-            self.output = output.map(|output| redactor.raw_json(output));
+            self.output = Some(output).filter(|output| output.get() != "null");
             if let Some(note) = note {
                 self = self.with_note(note);
             }
         }
         if let Some(error) = &mut self.error {
-            error.message = redactor.text(&error.message);
+            error.message = truncate(&redactor.text(&error.message), MAX_MESSAGE);
         }
         let output = self.output.as_deref();
         self.response = self.response.map(|response| response.without(output));
@@ -267,6 +267,13 @@ mod tests {
         assert_eq!(
             run("error", error),
             json!({"execution_id": "7", "status": "failed", "error": {"node": "Stop", "message": "boom"}})
+        );
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let long = format!("{} {token} {}", "x ".repeat(490), "y ".repeat(99));
+        let long = run("error", json!({"error": {"message": long}})).to_string();
+        assert!(
+            long.contains("***") && !long.contains("ghp_") && long.len() < 1_200,
+            "{long}"
         );
         let bare = run("crashed", json!({"lastNodeExecuted": "B"}));
         assert_eq!(bare["error"]["node"], "B");

@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use n8n_workflow::trace::{ItemLimits, shortened};
 use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use upstream::redact::Redactor;
 use upstream::text::fitting;
 
 /// Bytes of JSON; about 2,000 tokens.
@@ -23,12 +24,29 @@ pub(crate) struct OutputSelection {
 }
 
 impl OutputSelection {
-    /// The selected items with the selected members, truncated, and a note if something was left out.
-    pub(super) fn apply(&self, mut items: Vec<Box<RawValue>>) -> (Box<RawValue>, Option<String>) {
+    /// The selected items with the selected members, redacted and truncated, and a note if something was
+    /// left out.
+    pub(super) fn apply(
+        &self,
+        mut items: Vec<Box<RawValue>>,
+        redactor: &Redactor,
+    ) -> (Box<RawValue>, Option<String>) {
         let (count, is_one) = (items.len(), items.len() == 1);
         let limit = self.items.map_or(count, |limit| limit as usize);
         items.truncate(limit);
-        let items = items.into_iter().map(|item| self.members(item)).collect();
+        let mut size = 0;
+        let shown = items.into_iter().map(|item| {
+            // Whole, as a member or the beginning of a text may not look like a secret. What comes after
+            // the bound is not shown.
+            let item = match size > MAX_OUTPUT {
+                true => item,
+                false => redactor.raw_json(item),
+            };
+            let item = self.members(item);
+            size += item.get().len();
+            item
+        });
+        let items = shown.collect();
         let (output, note) = truncate_items(items, is_one);
         let chosen = || format!("The first {limit} of {count} items.");
         (output, note.or_else(|| (limit < count).then(chosen)))
@@ -97,10 +115,30 @@ mod tests {
         to_raw_value(value).unwrap()
     }
 
+    fn applied(items: Vec<Box<RawValue>>) -> (Box<RawValue>, Option<String>) {
+        OutputSelection::default().apply(items, &Redactor::new(true))
+    }
+
+    #[test]
+    fn secrets_are_hidden_before_anything_is_left_out() {
+        let header = json!({"name": "Authorization", "value": "hunter2"});
+        let value = OutputSelection {
+            items: None,
+            fields: vec!["value".into()],
+        };
+        let (output, _) = value.apply(vec![raw(&header); 2], &Redactor::new(true));
+        assert_eq!(output.get(), r#"[{"value":"***"},{"value":"***"}]"#);
+        // The end of the first step of truncation is within the token.
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let long = json!({"t": format!("{} {token} {}", "x ".repeat(990), "y ".repeat(9_000))});
+        let (output, _) = applied(vec![raw(&long)]);
+        assert!(output.get().contains("***") && !output.get().contains("ghp_"));
+    }
+
     #[test]
     fn small_output_is_byte_for_byte() {
         let item = || RawValue::from_string("{\"a\": 1.50, \"a\":\"\\u00e4\"}".into()).unwrap();
-        let output = |items| OutputSelection::default().apply(items).0.get().to_owned();
+        let output = |items| applied(items).0.get().to_owned();
         let two = format!("[{0},{0}]", item().get());
         assert_eq!(output(vec![item()]), item().get());
         assert_eq!(output(vec![item(), item()]), two);
@@ -110,7 +148,7 @@ mod tests {
     #[test]
     fn too_many_items_are_counted() {
         let item = |i| raw(&json!({"i": i, "text": "x".repeat(100)}));
-        let (output, note) = OutputSelection::default().apply((0..1_000).map(item).collect());
+        let (output, note) = applied((0..1_000).map(item).collect());
         assert!(output.get().len() <= MAX_OUTPUT + 2);
         let kept: Vec<Value> = serde_json::from_str(output.get()).unwrap();
         let expected = format!("Cut: {} of 1000 items", kept.len());
@@ -121,12 +159,12 @@ mod tests {
     fn one_large_item_is_shortened() {
         let item =
             json!({"text": "ä".repeat(50_000), "list": vec![json!({"t": "x".repeat(900)}); 5_000]});
-        let (output, note) = OutputSelection::default().apply(vec![raw(&item)]);
+        let (output, note) = applied(vec![raw(&item)]);
         assert!(output.get().len() <= MAX_OUTPUT);
         assert!(output.get().contains("(100000 bytes)"));
         assert!(note.unwrap().contains("shortened"));
         let hopeless = json!(vec![vec![vec![vec![vec!["x".repeat(101); 9]; 9]; 9]; 9]; 9]);
-        let (output, note) = OutputSelection::default().apply(vec![raw(&hopeless)]);
+        let (output, note) = applied(vec![raw(&hopeless)]);
         assert!(output.get() == "null" || output.get().len() <= MAX_OUTPUT);
         assert!(note.is_some());
     }

@@ -78,6 +78,7 @@ impl RunPlan {
             StartMethod::Webhook => {
                 let credential = access.credential(trigger);
                 let reserved = credential.and_then(|name| access.credentials.header(name));
+                http.check_user(access)?;
                 let files = file_parts(std::mem::take(&mut http.files))?;
                 Start::Url(webhook_request(trigger, parameters, http, files, reserved)?)
             }

@@ -33,11 +33,21 @@ impl Search {
     /// Scans ids: upwards, where it is known which ids were there before the run, as its own is one of the next;
     /// otherwise downwards, from above the newest to the first execution older than `since`.
     pub(super) async fn scan(&self, since: Timestamp) -> ScanResult {
-        // The list is empty, too, if everything that had ended was deleted.
-        let after = self.after.unwrap_or(0).max(self.after_any);
         let Ok(newest) = newest(&self.api, None).await else {
             return ScanResult::Unclear;
         };
+        for after in starts(self.after, self.after_any, newest) {
+            match self.scan_after(after, newest, since).await {
+                ScanResult::Nothing => {}
+                found => return found,
+            }
+        }
+        ScanResult::Nothing
+    }
+
+    /// Scans ids above `after`, which were not there before the run.
+    async fn scan_after(&self, after: u64, newest: u64, since: Timestamp) -> ScanResult {
+        // The list is empty, too, if everything that had ended was deleted.
         let newest = newest.max(after);
         let mut result = ScanResult::Nothing;
         let oldest = before(since, CLOCK_SKEW);
@@ -104,6 +114,35 @@ impl Search {
             ScanResult::Nothing
         } else {
             ScanResult::Unclear
+        }
+    }
+}
+
+/// The ids after which to scan: the newest that was seen, of the workflow or of all; and that of the workflow
+/// alone if n8n lists no id as high, as it counts from a lower one again after it was reset or restored.
+fn starts(after: Option<u64>, after_any: u64, newest: u64) -> impl Iterator<Item = u64> {
+    let own = after.unwrap_or(0);
+    let again = (newest < after_any && own < after_any).then_some(own);
+    std::iter::once(own.max(after_any)).chain(again)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lower_ids_are_scanned_after_a_reset() {
+        for (after, after_any, newest, expected) in [
+            (Some(7), 9, 12, &[9][..]),
+            (Some(7), 9, 9, &[9]),
+            (None, 0, 0, &[0]),
+            (Some(9), 9, 3, &[9]),
+            // The run of a restored n8n, whose newest is 3.
+            (Some(2), 900, 3, &[900, 2]),
+            (None, 900, 3, &[900, 0]),
+        ] {
+            let found: Vec<u64> = starts(after, after_any, newest).collect();
+            assert_eq!(found, expected);
         }
     }
 }

@@ -81,7 +81,7 @@ impl ExecutionWatch<'_> {
         let outcome = self.url_outcome(&mut run).await?;
         Ok(match run.reply() {
             Some(reply) if run.is_webhook => {
-                outcome.with_response(reply, run.replies_at_end, &self.n8n.redactor)
+                outcome.with_response(reply, run.replies_at_end, &self.n8n.redactor())
             }
             _ => outcome,
         })

@@ -13,6 +13,7 @@ fn access(builtin_mcp: bool) -> Access {
     let secret = Secret::new(Some(text.to_owned()), None);
     Access {
         builtin_mcp,
+        sends_user: false,
         credentials: WebhookCredentials::read(&secret).unwrap_or_default(),
     }
 }

@@ -158,7 +158,7 @@ impl Tool for TestCredential {
         let answer = answer.map_err(|failure| refusal(failure, CREDENTIALS.missing))?;
         Ok(CredentialTest {
             works: answer.status == "OK",
-            message: n8n.redactor.text(&answer.message),
+            message: n8n.redactor().text(&answer.message),
         })
     }
 }
@@ -188,6 +188,7 @@ impl Tool for TransferCredential {
     type Output = TransferredCredential;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<TransferredCredential, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let (id, project) = (self.credential_id.as_str(), self.project_id.to_string());
         let loss = format!(
             "Moves credential {id} of n8n to project {project}; workflows of its own project that use it \
@@ -221,6 +222,7 @@ impl Tool for DeleteCredential {
     type Output = Deleted;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
         let loss = "Deletes credential {id} of n8n; workflows that use it will fail.";
         CREDENTIALS
             .delete(n8n, call, &self.credential_id, self.confirm, loss)

@@ -55,9 +55,10 @@ impl Tool for ListVariables {
         let (limit, cursor) = (self.limit, self.cursor);
         let page = VARIABLES.page_of(n8n, &[], project.as_slice(), limit, cursor);
         let (mut variables, next_cursor): (Vec<Variable>, _) = page.await?;
+        let redactor = n8n.redactor();
         for one in &mut variables {
             let mut shown = json!({ one.key.clone(): one.value });
-            n8n.redactor.json(&mut shown);
+            redactor.json(&mut shown);
             one.value = shown[&one.key].as_str().unwrap_or_default().to_owned();
         }
         Ok(Variables {

@@ -11,8 +11,8 @@ use upstream::text::truncate;
 
 /// The message of an error that has none.
 const NO_REASON: &str = "n8n does not say why.";
-/// Some messages of nodes hold whole documents.
-const MAX_MESSAGE: usize = 1_000;
+/// Characters of a message that are shown: some messages of nodes hold whole documents.
+pub const MAX_MESSAGE: usize = 1_000;
 
 /// The result of an execution, of which only the needed nodes are parsed.
 #[derive(Default, Deserialize)]
@@ -129,13 +129,13 @@ impl ResultData {
         self.last_node_executed
     }
 
-    /// The node that failed, and its message.
+    /// The node that failed, and its message, which is neither redacted nor truncated.
     pub fn failure(&self) -> (Option<String>, String) {
         let error = self.error.as_ref();
         let node = error.and_then(|error| error.node_name().map(str::to_owned));
         let node = node.or_else(|| self.last_node_executed.clone());
         let message = error.and_then(|error| error.message.as_deref().map(without_stack));
-        (node, message.unwrap_or_else(|| NO_REASON.to_owned()))
+        (node, message.unwrap_or(NO_REASON).to_owned())
     }
 
     fn runs(&self, node: &str) -> Option<Vec<NodeRun>> {
@@ -227,7 +227,8 @@ impl NodeError {
                 let cause = self.context.as_ref();
                 let cause = cause.and_then(|context| context.node_cause.as_deref());
                 let cause = cause.map(|node| format!(": {node}")).unwrap_or_default();
-                without_stack(&redactor.text(&format!("{text}{cause}")))
+                let text = redactor.text(&format!("{text}{cause}"));
+                truncate(without_stack(&text), MAX_MESSAGE)
             }
         }
     }
@@ -245,7 +246,7 @@ where
 
 /// A message without its stack, which names files of the service: some nodes put it into the
 /// message.
-pub(super) fn without_stack(message: &str) -> String {
+pub(super) fn without_stack(message: &str) -> &str {
     let end = message.find("\n    at ").unwrap_or(message.len());
-    truncate(&message[..end], MAX_MESSAGE)
+    &message[..end]
 }

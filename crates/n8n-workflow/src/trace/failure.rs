@@ -7,8 +7,9 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::{Map, Value};
 use upstream::redact::Redactor;
+use upstream::text::truncate;
 
-use super::data::{NodeError, NodeRun, Trace, without_stack};
+use super::data::{MAX_MESSAGE, NodeError, NodeRun, Trace, without_stack};
 use super::items::ItemBudget;
 
 /// Items of the input that are shown.
@@ -161,7 +162,10 @@ pub(super) fn input(
 fn description(error: &NodeError, redactor: &Redactor) -> Option<String> {
     let text = error.description.as_ref()?.as_str()?.trim();
     let is_new = !text.is_empty() && Some(text) != error.message.as_deref();
-    is_new.then(|| without_stack(&redactor.text(&without_tags(text))))
+    is_new.then(|| {
+        let text = redactor.text(&without_tags(text));
+        truncate(without_stack(&text), MAX_MESSAGE)
+    })
 }
 
 /// The words of an HTML text.

@@ -51,8 +51,10 @@ impl<'r> ItemBudget<'r> {
                 self.is_cut = true;
                 break;
             }
-            let mut value = shortened(&json_of(item), ITEM_LIMITS, &mut self.is_cut);
+            let mut value = json_of(item);
+            // Before a part is left out: the rest of a secret may not look like one.
             self.redactor.json(&mut value);
+            let value = shortened(&value, ITEM_LIMITS, &mut self.is_cut);
             let size = value.to_string().len();
             if size > self.room {
                 self.is_cut = true;
@@ -109,5 +111,21 @@ pub fn shortened(value: &Value, limits: ItemLimits, is_cut: &mut bool) -> Value 
                 .into()
         }
         other => other.clone(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn secrets_at_the_place_of_a_cut_are_hidden() {
+        let token = format!("ghp_{}", "a1B2".repeat(9));
+        let text = format!("{} {token} {}", "x ".repeat(990), "y ".repeat(99));
+        let item = serde_json::from_value(json!({"json": {"text": text}})).unwrap();
+        let (redactor, items): (_, [NodeItem; 1]) = (Redactor::new(true), [item]);
+        let mut budget = ItemBudget::new(&redactor);
+        let shown = json!(budget.items(&items, 1)).to_string();
+        assert!(budget.is_cut && shown.contains("***") && !shown.contains("ghp_"));
     }
 }

@@ -110,3 +110,43 @@ async fn model_confirms_with_the_id_if_no_user_can_be_asked() {
     done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
     assert!(!exists(&env, &workflow).await);
 }
+
+/// A user who changes the workflow before the answer, as others may while a question is open.
+struct Editor(String);
+
+impl Handler for Editor {
+    fn request(&self, _: &str, _: Option<&RawValue>) -> Reply {
+        let path = format!("/workflows/{}", self.0);
+        Box::pin(async move {
+            let n8n = Instance::new().unwrap();
+            let now = n8n.get(&path).await;
+            let changed = json!({
+                "name": now["name"], "nodes": [webhook("lastNode"), set("changed")],
+                "connections": {}, "settings": {},
+            });
+            n8n.api("PUT", &path, Some(changed)).await;
+            let yes = json!({"action": "accept", "content": {"confirm": true}});
+            Ok(to_raw_value(&yes).unwrap())
+        })
+    }
+}
+
+#[tokio::test]
+async fn workflow_that_changes_while_the_user_is_asked_is_not_moved() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(vec![webhook("lastNode")]).await;
+    let editor = Arc::new(Editor(workflow.id.clone()));
+    let capabilities = json!({"elicitation": {}});
+    let client = env.connect(EraChoice::Legacy, capabilities, Some(editor));
+    let mut arguments = json!({"workflow_id": workflow.id, "project_id": "no"});
+    if !env.is_old().await {
+        arguments["folder_id"] = json!("root");
+    }
+    let params = json!({"name": "move_workflow", "arguments": arguments});
+    let client = client.await;
+    let result = Box::pin(client.request("tools/call", &params)).await;
+    assert_contains(result.unwrap().get(), "nothing was moved");
+    let now = env.read(&workflow).await;
+    assert_eq!(now["nodes"].as_array().unwrap().len(), 2, "{now}");
+    env.delete(&workflow).await;
+}

@@ -170,8 +170,10 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
         assert_refused(&env, "move_workflow", folder, "update n8n").await;
     } else {
         assert_refused(&env, "move_workflow", folder, "only with a licence").await;
+        let before = env.read(&workflow).await;
         let moved = done!(env, "move_workflow", {"workflow_id": id, "folder_id": "root"});
         assert_has!(moved, {"moved": id.as_str()});
+        assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
     }
     let project = format!("project:{}", project.as_str().unwrap());
     for (option, rule, target) in [
@@ -183,6 +185,14 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
             .unwrap();
         let arguments = to(&json!(target));
         assert_refused(&guarded, "move_workflow", arguments, "Nothing was moved").await;
+        // A credential may be that of a workflow outside of the rules.
+        for tool in ["transfer_credential", "delete_credential"] {
+            let mut arguments = json!({"credential_id": "no", "confirm": "no"});
+            if tool == "transfer_credential" {
+                arguments["project_id"] = json!("no");
+            }
+            assert_refused(&guarded, tool, arguments, "reaches all workflows").await;
+        }
     }
     let credential = json!({"credential_id": "no", "project_id": "no"});
     assert_refused(

@@ -96,6 +96,14 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
     let expression = "={{ JSON.stringify([$json.body.n, $binary.image.fileName, $binary.image.mimeType, \
                       $binary.text.fileExtension]) }}";
     let workflow = env.live(vec![webhook("lastNode"), set(expression)]).await;
+    // Names with blanks and other letters reach n8n as browsers send them.
+    let named = json!({"workflow_id": workflow.id, "parameters": {"ä b": 8},
+        "files": {"Größe 1": {"name": "g.txt", "text": "x"}}});
+    let named = run_with(&env, named).await;
+    let named = &env.execution(&named).await["data"]["resultData"]["runData"]["Webhook"][0]["data"]
+        ["main"][0][0];
+    assert_eq!(named["json"]["body"]["ä b"], "8", "{named}");
+    assert_eq!(named["binary"]["Größe 1"]["fileName"], "g.txt", "{named}");
     let image = json!({"name": "a.png", "type": "image/png", "base64": "iVBORw0KGgoAAAD/2P8="});
     let text = json!({"name": "b.csv", "type": "text/csv", "text": "a;ä\npassword=hunter2-x\n"});
     let given = json!({"workflow_id": workflow.id, "parameters": {"n": 7}, "files": {"image": image, "text": text}});
@@ -147,6 +155,22 @@ async fn files_reach_the_workflow_and_are_read_from_its_execution() {
     )
     .await;
     env.delete(&get).await;
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn file_that_is_no_base64_is_not_shown_in_the_error() {
+    let Some(env) = Env::urls().await else { return };
+    let files = "return [{json: {}, binary: {
+        url: {data: '-_-_YQ', mimeType: 'text/plain'}, text: {data: 'password: hunter2-x', mimeType: 'a/b'},
+    }}];";
+    let workflow = env.live(vec![webhook("lastNode"), code(files)]).await;
+    let ran = run_with(&env, json!({"workflow_id": workflow.id})).await;
+    let about = |property: &str| json!({"execution_id": ran["execution_id"], "property": property});
+    let text = about("text");
+    let error = assert_refused(&env, "get_execution_file", text, "not base64").await;
+    assert_lacks(&error, "hunter2");
+    assert_eq!(file(&env, about("url"), 16).await, [0xfb, 0xff, 0xbf, 0x61]);
     env.delete(&workflow).await;
 }
 

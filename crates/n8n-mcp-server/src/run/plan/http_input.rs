@@ -9,7 +9,7 @@ use upstream::http::Method;
 use upstream::http::header::{HeaderName, HeaderValue};
 
 use crate::production_url::REQUEST_ID;
-use crate::start_method::StartMethod;
+use crate::start_method::{Access, StartMethod};
 use crate::variant_name::variant_name;
 
 /// Bytes of all headers; Node.js refuses requests with more than 16 KiB.
@@ -20,6 +20,7 @@ const RESERVED: &[&str] = &[
     REQUEST_ID,
     "accept-encoding",
     "connection",
+    "content-encoding",
     "content-length",
     "content-type",
     "expect",
@@ -73,6 +74,18 @@ impl HttpInput {
             trigger.node.name,
             variant_name(&trigger.kind)
         )))
+    }
+
+    /// Rejects a second `authorization`.
+    pub(super) fn check_user(&self, access: &Access) -> Result<(), ToolError> {
+        let mut names = self.headers.keys();
+        match names.find(|name| name.eq_ignore_ascii_case("authorization")) {
+            Some(name) if access.sends_user => Err(ToolError::invalid_argument(format!(
+                "`headers` has {name:?}, which this server sets to the user in the address of n8n (N8N_URL, \
+                 N8N_WEBHOOK_URL): leave it out."
+            ))),
+            _ => Ok(()),
+        }
     }
 
     /// The method to use: the given one, if the webhook takes it.

@@ -161,6 +161,12 @@ fn method_headers_query_and_files_are_those_of_the_caller() {
             "\"X-Forwarded-For\"",
         ),
         ("", json!({"x-mcp-request-id": "x"}), none.clone(), "sets"),
+        (
+            "",
+            json!({"Content-Encoding": "gzip"}),
+            none.clone(),
+            "sets",
+        ),
         ("", json!({"a b": "x"}), none.clone(), "no name"),
         ("", json!({"a": "x\r\nb: c"}), none.clone(), "line break"),
         (
@@ -173,11 +179,20 @@ fn method_headers_query_and_files_are_those_of_the_caller() {
         let error = plan(&hook, http(method, headers, files), &open).unwrap_err();
         assert!(error.contains(part), "{error}");
     }
+    let authorization = || http("", json!({"Authorization": "Bearer x"}), json!({}));
+    assert!(plan(&hook, authorization(), &open).is_ok());
+    let behind_proxy = Access {
+        sends_user: true,
+        ..Access::default()
+    };
+    let error = plan(&hook, authorization(), &behind_proxy).unwrap_err();
+    assert!(error.contains("sets"), "{error}");
     // The configured credential cannot be replaced.
     let secret = r#"{"K": {"name": "X-Key", "value": "v"}, "B": {"user": "u", "password": "p"}}"#;
     let secret = mcp_serve::Secret::new(Some(secret.to_owned()), None);
     let access = Access {
         builtin_mcp: false,
+        sends_user: false,
         credentials: crate::webhook_credentials::WebhookCredentials::read(&secret).unwrap(),
     };
     for (name, header) in [("K", "x-key"), ("B", "Authorization")] {

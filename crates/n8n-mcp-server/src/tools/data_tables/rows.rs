@@ -45,8 +45,9 @@ impl Tool for GetDataTableRows {
         let (limit, cursor) = (self.limit, self.cursor);
         let page = TABLES.page_of(n8n, &path, &query, limit, cursor).await?;
         let (rows, next_cursor): (Vec<Value>, _) = page;
+        let redactor = n8n.redactor();
         let rows = rows.into_iter().map(|mut row| {
-            n8n.redactor.json(&mut row);
+            redactor.json(&mut row);
             match row {
                 Value::Object(row) => row,
                 _ => Map::new(),

@@ -136,7 +136,7 @@ fn diagnose(
             .find(|node| Some(&node.name) == failed.node.as_ref())
     };
     if execution.status == Status::Success {
-        let loss = workflow.and_then(|workflow| find_loss(trace, workflow, &n8n.redactor));
+        let loss = workflow.and_then(|workflow| find_loss(trace, workflow, &n8n.redactor()));
         let Loss {
             failed,
             cause,
@@ -158,7 +158,7 @@ fn diagnose(
     if !has_error {
         return Err(did_not_fail(execution));
     }
-    let failed = find_failure(trace, &n8n.redactor);
+    let failed = find_failure(trace, &n8n.redactor());
     let failed = failed.unwrap_or_else(|| unrecorded(trace, execution.status));
     let node = node_of(&failed);
     let node_type = node.map(|node| node.kind.clone());

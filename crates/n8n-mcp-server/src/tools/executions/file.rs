@@ -1,13 +1,23 @@
 //! `get_execution_file`
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use std::borrow::Cow;
+
+use base64::alphabet;
+use base64::engine::general_purpose::{GeneralPurpose, GeneralPurposeConfig, STANDARD};
+use base64::engine::{DecodePaddingMode, Engine as _};
 use n8n_workflow::trace::ResultData;
 use upstream::redact::{HIDDEN, Redactor};
 
 use super::find;
 use crate::tools::prelude::*;
 
+/// As tolerant as the decoder of Node.js, which nodes use.
+const TOLERANT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new()
+        .with_decode_padding_mode(DecodePaddingMode::Indifferent)
+        .with_decode_allow_trailing_bits(true),
+);
 /// Bytes of a part. By default an answer stays under 2,000 tokens.
 const DEFAULT_BYTES: u32 = 6_000;
 
@@ -65,29 +75,43 @@ impl Tool for GetExecutionFile {
         let (node, property) = (self.node.as_deref(), self.property.as_deref());
         let file = data.file(node, self.item as usize, property);
         let file = file.map_err(ToolError::invalid_argument)?;
-        let content = STANDARD.decode(&file.data).ok();
-        let content = content.filter(|_| file.id.is_none()).ok_or_else(|| {
-            ToolError::conflict(format!(
-                "n8n keeps this file outside of the execution ({}), and its API returns only files that are \
-                 in executions. Let the workflow put its content into JSON (Extract from File), or let n8n's \
+        if file.id.is_some() {
+            return Err(ToolError::conflict(
+                "n8n keeps this file outside of the execution, and its API returns only files that are in \
+                 executions. Let the workflow put its content into JSON (Extract from File), or let n8n's \
                  operator set N8N_DEFAULT_BINARY_DATA_MODE=default, which holds for later executions.",
-                file.data
-            ))
+            ));
+        }
+        let content = decode(&file.data).ok_or_else(|| {
+            ToolError::conflict(
+                "The `data` of this file are not base64: the node that made it put something else there.",
+            )
         })?;
         let length = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get);
         let part = part(
             &content,
             self.offset as usize,
             length as usize,
-            &n8n.redactor,
+            &n8n.redactor(),
         )?;
         Ok(FilePart {
-            name: file.file_name.map(|name| n8n.redactor.text(&name)),
+            name: file.file_name.map(|name| n8n.redactor().text(&name)),
             mime_type: file.mime_type,
             size: content.len(),
             ..part
         })
     }
+}
+
+/// The bytes of base64 in any of its forms: with white space, without padding, URL-safe.
+fn decode(data: &str) -> Option<Vec<u8>> {
+    let digits = data.bytes().filter(|byte| !byte.is_ascii_whitespace());
+    let digits = digits.map(|byte| match byte {
+        b'-' => b'+',
+        b'_' => b'/',
+        other => other,
+    });
+    TOLERANT.decode(digits.collect::<Vec<u8>>()).ok()
 }
 
 /// The part of a file that begins at `offset`; in a text, which is redacted as a whole, that counts in
@@ -128,14 +152,35 @@ fn part(
 /// The redacted text; `None` for bytes that are no text. Also a text in another encoding in which there
 /// is something to redact.
 fn text(content: &[u8], redactor: &Redactor) -> Option<String> {
-    if content.contains(&0) {
-        return None;
-    }
-    let text = String::from_utf8_lossy(content);
+    let (text, is_text) = match utf16(content) {
+        Some(text) => (Cow::Owned(text), true),
+        None => {
+            let is_utf8 = std::str::from_utf8(content).is_ok();
+            let is_text = is_utf8 && !content.contains(&0);
+            (String::from_utf8_lossy(content), is_text)
+        }
+    };
     let redacted = redactor.text(&text);
     let hidden = |text: &str| text.matches(HIDDEN).count();
-    let is_text = std::str::from_utf8(content).is_ok() || hidden(&redacted) > hidden(&text);
-    is_text.then_some(redacted)
+    if is_text || hidden(&redacted) > hidden(&text) {
+        return Some(redacted);
+    }
+    // NUL is removed, as in a text of UTF-16; it may also stand between two texts.
+    let lines = redactor.text(&text.replace('\0', "\n"));
+    (hidden(&lines) > hidden(&text)).then_some(lines)
+}
+
+/// The text, if these bytes begin with the mark of UTF-16 and are valid.
+fn utf16(content: &[u8]) -> Option<String> {
+    let (mark, rest) = content.split_at_checked(2)?;
+    let unit = match mark {
+        [0xff, 0xfe] => u16::from_le_bytes,
+        [0xfe, 0xff] => u16::from_be_bytes,
+        _ => return None,
+    };
+    let (pairs, odd) = rest.as_chunks::<2>();
+    let units: Vec<u16> = pairs.iter().copied().map(unit).collect();
+    odd.is_empty().then(|| String::from_utf16(&units).ok())?
 }
 
 #[cfg(test)]
@@ -148,11 +193,26 @@ mod tests {
         let secret = format!("ghp_{}", "a1B2".repeat(9));
         let text = format!("{}{secret} {}", "ä€😀".repeat(40), "x".repeat(100));
         let other = [&b"caf\xe9 "[..], secret.as_bytes()].concat();
+        let with_nul = [&b"a\0"[..], secret.as_bytes()].concat();
+        let utf16 = |is_little: bool| -> Vec<u8> {
+            let units = format!("\u{feff}ä {secret}");
+            let bytes = |unit: u16| match is_little {
+                true => unit.to_le_bytes(),
+                false => unit.to_be_bytes(),
+            };
+            units.encode_utf16().flat_map(bytes).collect()
+        };
         let image: Vec<u8> = (0..=255).cycle().take(1_000).collect();
         for (content, expected) in [
             (text.as_bytes(), text.replace(&secret, "***").into_bytes()),
             (&other, "caf\u{fffd} ***".into()),
             (b"caf\xe9", b"caf\xe9".to_vec()),
+            (&with_nul, "a\n***".into()),
+            (&utf16(true)[4..], " ***".into()),
+            (&utf16(true), "ä ***".into()),
+            (&utf16(false), "ä ***".into()),
+            (b"a\0b", b"a\0b".to_vec()),
+            (b"\xff\xfea", b"\xff\xfea".to_vec()),
             (&image, image.clone()),
             (b"", Vec::new()),
         ] {
@@ -171,5 +231,18 @@ mod tests {
             }
         }
         assert!(part(b"abc", 3, 16, &redactor).is_err());
+    }
+
+    #[test]
+    fn base64_is_decoded_in_all_its_forms() {
+        for (data, expected) in [
+            ("+/8=", Some(&[0xfb, 0xff][..])),
+            ("-_8", Some(&[0xfb, 0xff])),
+            ("+/\r\n8=\n", Some(&[0xfb, 0xff])),
+            ("", Some(&[])),
+            ("password: hunter2", None),
+        ] {
+            assert_eq!(decode(data).as_deref(), expected, "{data}");
+        }
     }
 }

@@ -92,7 +92,7 @@ impl Tool for GetExecution {
             nodes: Vec::new(),
             failed: None,
             cut: false,
-            run: Run::from_execution(execution).shown(&n8n.redactor, &output),
+            run: Run::from_execution(execution).shown(&n8n.redactor(), &output),
         };
         let Some(trace) = trace else {
             return Ok(shown);
@@ -100,7 +100,7 @@ impl Tool for GetExecution {
         // The nodes below show it in detail.
         shown.run.drop_output();
         if self.view == View::Error {
-            shown.failed = find_failure(&trace, &n8n.redactor);
+            shown.failed = find_failure(&trace, &n8n.redactor());
             if self.nodes.is_empty() {
                 return Ok(shown);
             }
@@ -109,7 +109,7 @@ impl Tool for GetExecution {
             nodes: &self.nodes,
             items: self.items() as usize,
         };
-        (shown.nodes, shown.cut) = node_rows(&trace, selection, &n8n.redactor);
+        (shown.nodes, shown.cut) = node_rows(&trace, selection, &n8n.redactor());
         Ok(shown)
     }
 }

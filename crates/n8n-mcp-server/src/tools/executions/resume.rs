@@ -57,6 +57,6 @@ impl Tool for ResumeExecution {
         );
         call.confirm(&effect, &id, self.confirm.as_deref()).await?;
         let run = resumption.send(n8n, call, RESUME_WAIT).await?;
-        Ok(run.shown(&n8n.redactor, &OutputSelection::default()))
+        Ok(run.shown(&n8n.redactor(), &OutputSelection::default()))
     }
 }

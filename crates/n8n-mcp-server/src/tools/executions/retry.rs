@@ -49,15 +49,15 @@ impl Tool for RetryExecution {
             .retry(&failed.id, self.use_current_workflow, RETRY_TIMEOUT)
             .await;
         match retried {
-            Ok(execution) => Ok(
-                Run::from_execution(execution).shown(&n8n.redactor, &OutputSelection::default())
-            ),
+            Ok(execution) => {
+                Ok(Run::from_execution(execution)
+                    .shown(&n8n.redactor(), &OutputSelection::default()))
+            }
             Err(failure) if failure.is_conflict() => Err(not_retryable(&failed)),
             // It runs: look for it, and do not start it again.
             Err(failure) if failure.is_timeout() => Ok(match find_retry(n8n, &failed).await {
-                Some(execution) => {
-                    Run::from_execution(execution).shown(&n8n.redactor, &OutputSelection::default())
-                }
+                Some(execution) => Run::from_execution(execution)
+                    .shown(&n8n.redactor(), &OutputSelection::default()),
                 None => Run::running(None).with_note(
                     "The retry was started and has not ended; list_executions shows it.",
                 ),

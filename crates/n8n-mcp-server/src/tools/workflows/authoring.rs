@@ -279,10 +279,10 @@ fn members_of(definition: &impl Serialize) -> Map<String, Value> {
 }
 
 pub(super) fn redacted(n8n: &N8n, draft: &Draft) -> Draft {
-    let mut shown = draft.clone();
+    let (mut shown, redactor) = (draft.clone(), n8n.redactor());
     for node in &mut shown.nodes {
         let mut value = Value::Object(std::mem::take(node));
-        n8n.redactor.json(&mut value);
+        redactor.json(&mut value);
         if let Value::Object(hidden) = value {
             *node = hidden;
         }

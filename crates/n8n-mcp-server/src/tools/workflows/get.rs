@@ -89,7 +89,7 @@ impl Tool for GetWorkflow {
         if self.full {
             let (workflow, mut definition): (_, Definition) =
                 n8n.api.workflow_as(&self.workflow_id).await?;
-            definition.nodes = n8n.redactor.raw_json(definition.nodes);
+            definition.nodes = n8n.redactor().raw_json(definition.nodes);
             return Ok(WorkflowDetails {
                 definition: Some(definition),
                 ..about(&workflow, &access)

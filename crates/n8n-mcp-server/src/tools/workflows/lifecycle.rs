@@ -199,7 +199,7 @@ impl Tool for MoveWorkflow {
     type Output = MovedWorkflow;
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<MovedWorkflow, ToolError> {
-        let (workflow, draft) = load(n8n, &self.workflow_id).await?;
+        let workflow = n8n.api.workflow(&self.workflow_id).await?;
         let (id, name) = (workflow.id.clone(), workflow.name.clone());
         if self.project_id.is_none() && self.folder_id.is_none() {
             return Err(ToolError::invalid_argument(
@@ -218,17 +218,44 @@ impl Tool for MoveWorkflow {
                  it, and it may not use the credentials of that project any more."
             );
             call.confirm(&loss, &id, self.confirm.as_deref()).await?;
+            // The answer may have taken long.
+            let latest = n8n.api.workflow(&self.workflow_id).await?;
+            n8n.api.policy.check_move(&latest, project)?;
+            if latest.updated_at != workflow.updated_at || latest.projects != workflow.projects {
+                return Err(ToolError::conflict(format!(
+                    "Workflow {id} was changed since you asked to move it; nothing was moved. Read it again \
+                     with get_workflow."
+                )));
+            }
             let body = json!({"destinationProjectId": project.as_str()});
             let path = [id.as_str(), "transfer"];
             let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;
         }
         if let Some(folder) = &self.folder_id {
-            n8n.api
-                .move_to_folder(&self.workflow_id, &draft, folder)
-                .await?;
+            let moved = move_to_folder(n8n, &self.workflow_id, folder).await;
+            moved.map_err(|error| match &self.project_id {
+                Some(project) => half_done(&id, project, error),
+                None => error,
+            })?;
         }
         Ok(MovedWorkflow { moved: id, name })
     }
+}
+
+/// Writes the definition again, as it is at this moment: n8n changes a folder only together with it.
+async fn move_to_folder(n8n: &N8n, id: &Id, folder: &Id) -> Result<(), ToolError> {
+    let (_, draft) = load(n8n, id).await?;
+    n8n.api.move_to_folder(id, &draft, folder).await
+}
+
+/// The error of the second step, which says that the first was done.
+fn half_done(id: &str, project: &Id, error: ToolError) -> ToolError {
+    let message = format!(
+        "Workflow {id} was moved to project {project}, but not to the folder (call again with `folder_id` \
+         only): {}",
+        error.message()
+    );
+    ToolError::new(error.kind(), message).caused_by(error)
 }
 
 /// Deletes a workflow and its executions. Only archive_workflow can be undone.
@@ -266,5 +293,25 @@ impl Tool for DeleteWorkflow {
         }
         n8n.api.delete_workflow(&self.workflow_id).await?;
         Ok(DeletedWorkflow { deleted: id, name })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn half_of_a_move_is_named_with_the_rest() {
+        let project = Id::try_from("p2".to_owned()).unwrap();
+        let error = half_done("w1", &project, ToolError::not_found("No such folder."));
+        assert_eq!(error.kind(), ToolError::not_found("").kind());
+        let message = error.message();
+        for part in [
+            "w1 was moved to project p2",
+            "`folder_id` only",
+            "No such folder.",
+        ] {
+            assert!(message.contains(part), "{message}");
+        }
     }
 }

@@ -111,7 +111,8 @@ impl Tool for ListWorkflowVersions {
             }
             error
         })?;
-        let rows = rows.into_iter().map(|row| used.mark(row, &n8n.redactor));
+        let redactor = n8n.redactor();
+        let rows = rows.into_iter().map(|row| used.mark(row, &redactor));
         Ok(Versions {
             versions: rows.collect(),
             next_cursor,
@@ -157,7 +158,7 @@ impl Tool for GetWorkflowVersion {
         let current = Draft::read(whole).map_err(impossible)?;
         let (row, draft) = version(n8n, id, &self.version_id, &current).await?;
         let mut details = VersionDetails {
-            version: used.mark(row, &n8n.redactor),
+            version: used.mark(row, &n8n.redactor()),
             nodes: Vec::new(),
             connections: Vec::new(),
             changes: None,
