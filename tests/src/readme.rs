@@ -103,7 +103,7 @@ fn every_flag_exists() {
     for help in SERVERS
         .map(|server| printed(server, "--help"))
         .into_iter()
-        .chain([xtask_help()])
+        .chain([xtask_help(), printed("mcp-gateway", "explain --help")])
     {
         known.extend(words(&help).map(str::to_owned));
     }
@@ -167,14 +167,36 @@ fn every_xtask_command_exists() {
     assert!(named >= 2, "the pages do not name the two commands");
 }
 
+/// The anchors of the headings of a page.
+fn anchors(page: &str) -> impl Iterator<Item = String> {
+    let headings = page.lines().filter(|line| line.starts_with('#'));
+    headings.map(|line| {
+        let text = line.trim_start_matches('#').trim().to_lowercase();
+        let kept = text
+            .chars()
+            .filter(|&c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+        kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+    })
+}
+
 #[test]
 fn every_link_leads_somewhere() {
     for path in USER_PAGES.into_iter().chain(DEVELOPER_PAGES) {
         let (page, file) = (page(path), root().join(path));
         for (at, _) in page.match_indices("](") {
             let target = page[at + 2..].split(')').next().unwrap();
-            let is_there = target.starts_with("https://") || file.with_file_name(target).exists();
-            assert!(is_there, "{path}: {target} does not exist");
+            if target.starts_with("https://") {
+                continue;
+            }
+            let (other, heading) = target.split_once('#').unwrap_or((target, ""));
+            let other = match other {
+                "" => file.clone(),
+                other => file.with_file_name(other),
+            };
+            assert!(other.exists(), "{path}: {target} does not exist");
+            let page = || std::fs::read_to_string(&other).unwrap();
+            let is_there = heading.is_empty() || anchors(&page()).any(|anchor| anchor == heading);
+            assert!(is_there, "{path}: {target} has no such heading");
         }
     }
 }
@@ -215,6 +237,7 @@ fn every_block_is_checked() {
                     "claude mcp add ",
                     "mcp-gateway ",
                     "OPENHANDS_MCP_SERVERS=",
+                    "OPENHANDS_CALLBACK_HOSTS=",
                 ];
                 begins.iter().any(|begin| line.starts_with(begin))
             }),
@@ -248,6 +271,6 @@ async fn gateway_files_are_valid() {
             files += 1;
         }
     }
-    assert_eq!(files, 3);
+    assert_eq!(files, 4);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -23,9 +23,10 @@ const MAX_TOKENS: usize = 2_500;
 /// The limit with output schemas.
 const MAX_TOKENS_WITH_OUTPUT: usize = 5_000;
 
-/// The output of a server with one flag, in an empty environment and without its service.
-pub(crate) fn printed(server: &str, flag: &str) -> String {
-    run(server, &[flag])
+/// The output of a server with these arguments, in an empty environment and without its service.
+pub(crate) fn printed(server: &str, args: &str) -> String {
+    let args: Vec<&str> = args.split(' ').collect();
+    run(server, &args)
 }
 
 fn run(server: &str, args: &[&str]) -> String {
