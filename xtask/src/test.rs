@@ -42,7 +42,7 @@ const OLDER_OPENHANDS: &str = "test --package tests --no-fail-fast -- openhands:
 
 /// The event log of the gateway in a real PostgreSQL, which is linked by a feature only.
 const SHARED_EVENTS: &str = "test --package mcp-gateway --features postgres --lib --no-fail-fast -- \
-     events::tests::shared";
+     events::tests::postgres";
 
 /// Lines of a failed stage's output on the terminal.
 const MAX_SHOWN_LINES: usize = 200;
@@ -192,18 +192,24 @@ impl TestRun<'_> {
             .log_to(&log)?;
         let is_good = cargo.succeeds(&self.layout.shutdown, Some(heartbeat))?;
         let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        let tests = words.starts_with("test ");
         let mut counts = TestCounts::from_cargo(&output);
-        if !is_good {
-            counts.failed = counts.failed.max(1);
+        if tests {
+            // A filter that matches no test any more must not pass.
+            counts = counts.or_failed(is_good);
+        } else if !is_good {
+            counts.failed = 1;
+        }
+        if counts.failed > 0 {
             let lines: Vec<_> = output.lines().collect();
             let first = lines.len().saturating_sub(MAX_SHOWN_LINES);
             print_line!("{}", lines[first..].join("\n"));
         }
-        let shown = match words.starts_with("test ") {
+        let shown = match tests {
             true => format!(": {counts}"),
             false => String::new(),
         };
-        let verdict = if is_good { "ok" } else { "FAILED" };
+        let verdict = if counts.failed == 0 { "ok" } else { "FAILED" };
         let seconds = started.elapsed().as_secs_f32();
         print_line!("{verdict:<8} {name}{shown} ({seconds:.1} s)");
         self.add(name, Ok(counts))?;
