@@ -22,6 +22,7 @@ const DOCKER_HUB: &str = "https://index.docker.io/v1/";
 const HELPER_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The logins of one docker configuration.
+#[derive(Clone)]
 pub struct Registries {
     config: Option<PathBuf>,
 }

@@ -37,12 +37,13 @@ use crate::policy::{CREATED, Policy, Subject, forbidden};
 type Result<T, E = ToolError> = std::result::Result<T, E>;
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
+#[derive(Clone)]
 pub struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Arc<Policy>,
     pub(crate) registries: Registries,
     pub(crate) changes: ChangeNotifier,
-    pub(crate) history: History,
+    pub(crate) history: Arc<History>,
     pub(crate) processes: RunningProcesses,
     pub(crate) programs: RunningGroups,
     /// Hide what looks like a secret.
@@ -59,7 +60,7 @@ impl Docker {
             policy: Arc::new(Policy::new(options.policy())?),
             registries: Registries::new(options.config_dir()),
             changes: ChangeNotifier::new(),
-            history: History::default(),
+            history: Arc::default(),
             processes: RunningProcesses::default(),
             programs: RunningGroups::default(),
             redact: !options.show_secrets,

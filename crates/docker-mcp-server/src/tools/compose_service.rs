@@ -1,6 +1,7 @@
 //! `compose_service`.
 
 use futures_util::future::join_all;
+use tokio::time::Instant;
 
 use super::deadline::Deadline;
 use super::prelude::*;
@@ -9,9 +10,12 @@ use super::start_container::start;
 use super::state_change::{self, StateChange};
 use super::stop_container::{grace, stop};
 use crate::compose;
+use crate::docker::permit_start;
 
-/// The time for a service to meet the condition of those that need it, and the interval of looking.
-const CONDITION_TIMEOUT: Duration = Duration::from_secs(60);
+/// The least and the most time for the services that others need to be as these need them, and the
+/// interval of looking.
+const MIN_WAIT: Duration = Duration::from_secs(60);
+const MAX_WAIT: Duration = Duration::from_secs(600);
 const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
 /// Start, stop or restart the containers of a compose project or service, in the order of `depends_on`,
@@ -92,55 +96,22 @@ impl Tool for ComposeService {
         } else {
             let graces = containers.iter().map(|at| grace::<0, 0>(None, at));
             let longest = Duration::from_secs(graces.max().unwrap_or_default().into());
+            if self.action == ServiceAction::Restart {
+                permit_restart(docker, &containers).await?;
+            }
             let groups = compose::in_order(containers);
             let steps = u32::try_from(groups.len()).unwrap_or(1);
-            call.extend_timeout((longest + CONDITION_TIMEOUT) * steps);
-            let mut fail = |container: &ContainerDetails, error: &ToolError| {
-                let name = container.display_name().to_owned();
-                failed.insert(name, error.message().to_owned());
+            let all: Vec<_> = groups.iter().flatten().collect();
+            let waits = groups.iter().map(|group| longest_wait(group, &all));
+            call.extend_timeout(longest * steps + waits.sum());
+            let run = run(docker.clone(), self.action, groups);
+            (changes, failed) = match self.action {
+                // A whole, also if the caller leaves: services would stay stopped.
+                ServiceAction::Restart => tokio::spawn(run).await.map_err(|error| {
+                    ToolError::upstream("The restart broke off.").caused_by(error)
+                })?,
+                _ => run.await,
             };
-            // The services that must not, or cannot, be used any more.
-            let mut broken: Vec<&ContainerDetails> = Vec::new();
-            if self.action != ServiceAction::Start {
-                for group in groups.iter().rev() {
-                    let results = join_all(group.iter().map(|at| stop_one(docker, at))).await;
-                    for (container, result) in group.iter().zip(results) {
-                        match result {
-                            Ok(change) if self.action == ServiceAction::Stop => {
-                                changes.push(change)
-                            }
-                            Ok(_) => {}
-                            Err(error) => {
-                                fail(container, &error);
-                                broken.push(container);
-                            }
-                        }
-                    }
-                }
-            }
-            let started: Vec<&ContainerDetails> = groups.iter().flatten().collect();
-            let to_start = match self.action {
-                ServiceAction::Stop => &[],
-                _ => &*groups,
-            };
-            for group in to_start {
-                let group = group.iter();
-                let group = group.filter(|at| !broken.iter().any(|broken| broken.id == at.id));
-                let group: Vec<_> = group.collect();
-                let starts = group
-                    .iter()
-                    .map(|at| start_one(docker, at, &started, &broken));
-                let results = join_all(starts).await;
-                for (container, result) in group.into_iter().zip(results) {
-                    match result {
-                        Ok(change) => changes.push(change),
-                        Err(error) => {
-                            fail(container, &error);
-                            broken.push(container);
-                        }
-                    }
-                }
-            }
         }
         let (containers, omitted) = fit(changes);
         Ok(ServiceReport {
@@ -151,6 +122,102 @@ impl Tool for ComposeService {
             failed,
         })
     }
+}
+
+/// Refuses to stop containers that could not be started again.
+async fn permit_restart(docker: &Docker, all: &[ContainerDetails]) -> Result<(), ToolError> {
+    for container in all {
+        let name = container.display_name();
+        if container.state.is_alive() && container.host_config.auto_remove {
+            let text = format!("Stopping `{name}` removes it (`--rm`). Nothing was stopped.");
+            return Err(conflict(text));
+        }
+        let id = container.container_id()?;
+        let permitted = permit_start(&docker.engine, &docker.policy, &id).await;
+        permitted.map_err(|error| {
+            let text = format!("`{name}`: {} Nothing was stopped.", error.message());
+            ToolError::new(error.kind(), text)
+        })?;
+    }
+    Ok(())
+}
+
+/// Stops and starts the containers, as far as the action does. Returns the changes, and the errors.
+async fn run(
+    docker: Docker,
+    action: ServiceAction,
+    groups: Vec<Vec<ContainerDetails>>,
+) -> (Vec<StateChange>, BTreeMap<String, String>) {
+    let (mut changes, mut failed) = (Vec::new(), BTreeMap::new());
+    let mut fail = |container: &ContainerDetails, error: &ToolError| {
+        let name = container.display_name().to_owned();
+        failed
+            .entry(name)
+            .or_insert_with(|| error.message().to_owned());
+    };
+    if action != ServiceAction::Start {
+        for group in groups.iter().rev() {
+            let results = join_all(group.iter().map(|at| stop_one(&docker, at))).await;
+            for (container, result) in group.iter().zip(results) {
+                match result {
+                    Ok(change) if action == ServiceAction::Stop => changes.push(change),
+                    Ok(_) => {}
+                    Err(error) => fail(container, &error),
+                }
+            }
+        }
+    }
+    let all: Vec<&ContainerDetails> = groups.iter().flatten().collect();
+    let to_start = match action {
+        ServiceAction::Stop => &[],
+        _ => &*groups,
+    };
+    // The containers that cannot be used by others.
+    let mut broken: Vec<&ContainerDetails> = Vec::new();
+    for group in to_start {
+        let deadline = Instant::now() + longest_wait(group, &all);
+        let starts = group
+            .iter()
+            .map(|at| start_one(&docker, at, &all, &broken, deadline));
+        let results = join_all(starts).await;
+        for (container, result) in group.iter().zip(results) {
+            match result {
+                Ok(change) => changes.push(change),
+                Err(error) => {
+                    fail(container, &error);
+                    if !is_running(&docker, container).await {
+                        broken.push(container);
+                    }
+                }
+            }
+        }
+    }
+    (changes, failed)
+}
+
+async fn is_running(docker: &Docker, container: &ContainerDetails) -> bool {
+    let Ok(id) = container.container_id() else {
+        return false;
+    };
+    let now = docker.container_now(&id).await.ok().flatten();
+    now.is_some_and(|now| now.state.status == "running")
+}
+
+/// The time for all that the containers of a group need to be as they need it.
+fn longest_wait(group: &[ContainerDetails], all: &[&ContainerDetails]) -> Duration {
+    let needs = group.iter().flat_map(compose::needs);
+    let waits = needs.flat_map(|(service, condition)| {
+        let others = all.iter().filter(move |at| compose::is_of(at, service));
+        others.map(move |other| match condition {
+            "service_healthy" => {
+                let check = other.config.healthcheck.as_ref();
+                check.map_or(MIN_WAIT, |check| check.longest_start())
+            }
+            "service_completed_successfully" => MAX_WAIT,
+            _ => MIN_WAIT,
+        })
+    });
+    waits.max().unwrap_or(MIN_WAIT).clamp(MIN_WAIT, MAX_WAIT)
 }
 
 async fn stop_one(docker: &Docker, before: &ContainerDetails) -> Result<StateChange, ToolError> {
@@ -171,6 +238,7 @@ async fn start_one(
     before: &ContainerDetails,
     started: &[&ContainerDetails],
     broken: &[&ContainerDetails],
+    deadline: Instant,
 ) -> Result<StateChange, ToolError> {
     for (service, condition) in compose::needs(before) {
         let mut broken = broken.iter();
@@ -179,7 +247,7 @@ async fn start_one(
             return Err(conflict(text));
         }
         for other in started.iter().filter(|at| compose::is_of(at, service)) {
-            await_condition(docker, other, condition).await?;
+            await_condition(docker, other, condition, deadline).await?;
         }
     }
     let id = before.container_id()?;
@@ -196,9 +264,9 @@ async fn await_condition(
     docker: &Docker,
     container: &ContainerDetails,
     condition: &str,
+    deadline: Instant,
 ) -> Result<(), ToolError> {
     let id = container.container_id()?;
-    let began = tokio::time::Instant::now();
     loop {
         let Some(now) = docker.container_now(&id).await? else {
             return Ok(());
@@ -213,7 +281,7 @@ async fn await_condition(
         if is_met {
             return Ok(());
         }
-        if has_ended || health == "unhealthy" || began.elapsed() > CONDITION_TIMEOUT {
+        if has_ended || health == "unhealthy" || Instant::now() > deadline {
             let name = container.display_name();
             return Err(conflict(format!(
                 "It was not started: it needs `{name}` ({condition}). diagnose_container shows more."

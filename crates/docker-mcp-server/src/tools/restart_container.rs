@@ -41,9 +41,16 @@ impl Tool for RestartContainer {
                  it (`--rm`). Stop it, and create it again.",
             ));
         } else {
-            // What it mounts may change until it has ended.
-            stop(docker, name.as_str(), &id, grace).await?;
-            start(docker, name, &id).await?;
+            let (docker, name) = (docker.clone(), name.clone());
+            // A whole, also if the caller leaves: it would stay stopped.
+            let work = tokio::spawn(async move {
+                let stopped = stop(&docker, name.as_str(), &id, grace).await;
+                // What it mounts may change until it has ended.
+                let started = start(&docker, &name, &id).await;
+                stopped.and(started)
+            });
+            let lost = |error| ToolError::upstream("The restart broke off.").caused_by(error);
+            work.await.map_err(lost)??;
         }
         state_change::watch_early_exit(docker, &before).await
     }

@@ -1,6 +1,6 @@
 //! The replacement of a container, which ends as a whole: with the new container, or with the old one.
 //!
-//! The old one first gets another name, `NAME.before-ID`, which marks it. If this server is killed in
+//! The old one first gets another name, `NAME.before-ID`, which marks it until the new one is healthy. If this server is killed in
 //! between, the next start of one finds the mark and finishes what was begun (`recovery`).
 
 use std::sync::Arc;
@@ -105,6 +105,9 @@ impl Replacement {
             Ok(after) => after,
             Err(cause) => return Err(self.roll_back(cause).await),
         };
+        // A later server must not judge the new one again: it may have been stopped since.
+        let over = format!("{}{KEPT}over-{}", self.name, short_id(self.old.as_str()));
+        let _ = self.rename(&self.old, &over).await;
         let removed = self.remove(&self.old).await;
         let note = removed.err().map(|error| {
             let error = error.message();
@@ -371,6 +374,7 @@ mod tests {
             ("/web.before-0123456789ab.down", false),
             ("/web.before-x.before-0123456789ab", true),
             ("/web.before-ba9876543210", false),
+            ("/web.before-over-0123456789ab", false),
             ("/web", false),
         ] {
             let summary = json!({"Id": id, "Names": [name]});

@@ -6,8 +6,9 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab};
 use super::compose_cli::labs;
-use super::{lab, succeed};
-use crate::harness::assert_contains;
+use super::stdio_session::StdioSession;
+use super::{fail, lab, succeed};
+use crate::harness::{assert_contains, wait_until};
 
 /// Healthy three seconds after each start, not before.
 const YAML: &str = r#"services:
@@ -117,4 +118,66 @@ async fn service_whose_dependency_fails_is_not_started() {
     ];
     assert_eq!(states, ["created", "created"]);
     assert_eq!(done["containers"][0]["exit_code"], Value::from(3), "{done}");
+}
+
+/// The state of a container and the time of its last start or end.
+async fn seen(lab: &Lab, name: &str, time: &str) -> (String, Value) {
+    let details = lab.docker.inspect_container(name, None).await.unwrap();
+    let state = serde_json::to_value(details.state).unwrap();
+    (
+        state["Status"].as_str().unwrap().to_owned(),
+        state[time].clone(),
+    )
+}
+
+fn labels(project: &str, service: &str) -> Value {
+    json!({"com.docker.compose.project": project, "com.docker.compose.service": service})
+}
+
+#[tokio::test]
+async fn restart_that_could_not_start_all_again_stops_none() {
+    let Some(mut lab) = lab().await else { return };
+    let project = lab.name("shop");
+    let mut names = Vec::new();
+    for (service, is_removed) in [("web", false), ("job", true)] {
+        let more = json!({"StopTimeout": 0, "HostConfig": {"AutoRemove": is_removed},
+            "Labels": labels(&project, service)});
+        names.push(lab.run(service, &["sleep", "600"], more).await);
+    }
+    let before = seen(&lab, &names[0], "StartedAt").await;
+    let arguments = json!({"project": project, "action": "restart"});
+    let text = fail(&lab, "compose_service", arguments).await;
+    assert_contains(&text, "Nothing was stopped");
+    assert_contains(&text, &names[1]);
+    assert_eq!(seen(&lab, &names[0], "StartedAt").await, before);
+    assert_eq!(lab.state(&names[1]).await, "running");
+}
+
+/// It is stopped and started in two steps, since it mounts a path of the host.
+#[tokio::test]
+async fn restart_ends_without_its_caller() {
+    let Some(mut lab) = lab().await else { return };
+    let (project, dir) = (lab.name("shop"), Folder::new());
+    let bind = format!("{}:/x", dir.str());
+    let more = json!({"StopTimeout": 3, "HostConfig": {"Binds": [bind]},
+        "Labels": labels(&project, "web")});
+    let name = lab.run("web", &["sleep", "600"], more).await;
+    for (tool, arguments) in [
+        ("restart_container", json!({"container": name})),
+        (
+            "compose_service",
+            json!({"project": project, "action": "restart"}),
+        ),
+    ] {
+        let before = seen(&lab, &name, "StartedAt").await;
+        let mut session = StdioSession::open(&lab.host, &[("MCP_TOOLSETS", "all")]).await;
+        let id = session.start(tool, arguments).await;
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        session.cancel(id).await;
+        wait_until("the start", async || {
+            let now = seen(&lab, &name, "StartedAt").await;
+            now.0 == "running" && now != before
+        })
+        .await;
+    }
 }
