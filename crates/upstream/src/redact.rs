@@ -84,10 +84,8 @@ impl Redactor {
         let mut hidden = 0;
         for secret in &self.secrets {
             let found = text.matches(secret.as_str()).count();
-            if found > 0 {
-                *text = text.replace(secret.as_str(), HIDDEN);
-                hidden += u32::try_from(found).unwrap_or(u32::MAX);
-            }
+            *text = text.replace(secret.as_str(), HIDDEN);
+            hidden += u32::try_from(found).unwrap_or(u32::MAX);
         }
         hidden
     }
@@ -261,6 +259,19 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn given_values_are_hidden_and_counted_wherever_they_appear() {
+        let given = [("PASSWORD", "correct horse"), ("HOME", "/srv/app")];
+        let redactor = Redactor::new(true).with_secrets(given);
+        assert!(redactor.is_enabled() && !Redactor::new(false).is_enabled());
+        let text = redactor.text("a correct horse, a correct horse in /srv/app");
+        assert_eq!(text, "a ***, a *** in /srv/app");
+        assert_eq!(redactor.hidden(), Some(2));
+        let mut value = json!({"rows": [{"a": "correct horse"}, "a correct horse", 7]});
+        assert_eq!(redactor.hide_known_in_json(&mut value), 2);
+        assert_eq!(value, json!({"rows": [{"a": "***"}, "a ***", 7]}));
+    }
 
     #[test]
     fn environment_is_redacted_by_name_and_by_shape() {
