@@ -268,9 +268,28 @@ mod tests {
         let text = redactor.text("a correct horse, a correct horse in /srv/app");
         assert_eq!(text, "a ***, a *** in /srv/app");
         assert_eq!(redactor.hidden(), Some(2));
-        let mut value = json!({"rows": [{"a": "correct horse"}, "a correct horse", 7]});
-        assert_eq!(redactor.hide_known_in_json(&mut value), 2);
-        assert_eq!(value, json!({"rows": [{"a": "***"}, "a ***", 7]}));
+        let given = json!({"rows": [{"a": "correct horse"}, "a correct horse", 7], "token": "x9"});
+        let mut value = given.clone();
+        assert_eq!(redactor.json(&mut value), 3);
+        let hidden = json!({"rows": [{"a": "***"}, "a ***", 7], "token": "***"});
+        assert_eq!(value, hidden);
+        assert_eq!(redactor.hidden(), Some(5));
+        let mut value = given.clone();
+        assert_eq!(Redactor::new(false).json(&mut value), 0);
+        assert_eq!(value, given);
+    }
+
+    #[test]
+    fn json_in_a_text_is_redacted() {
+        let redactor = Redactor::new(true);
+        for (text, expected) in [
+            (r#"{"token":"x9"}"#, r#"{"token":"***"}"#),
+            (r#"= [{"password":"x9"}]"#, r#"= [{"password":"***"}]"#),
+        ] {
+            let mut value = json!({ "text": text });
+            redactor.json(&mut value);
+            assert_eq!(value["text"], expected);
+        }
     }
 
     #[test]
