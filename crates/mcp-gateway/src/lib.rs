@@ -9,16 +9,16 @@
 //! * [`names`]: the public names of the backends' tools.
 //! * [`argument_types`]: the types and sizes of arguments, without their values.
 //! * [`audit`]: records requests that are not relayed.
-//! * [`explain`]: the command that says who may use what.
+//! * [`commands`]: the commands beside the gateway itself, such as `explain`.
 //! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
 mod argument_types;
 mod audit;
 mod backend;
 mod catalog;
+pub mod commands;
 mod config;
 mod events;
-pub mod explain;
 mod gateway;
 mod instructions;
 mod metrics;

@@ -7,13 +7,8 @@ use std::process::ExitCode;
 use clap::Parser;
 use mcp_core::server::AccessItem;
 
+use super::CONFIG_ERROR;
 use crate::config::Options;
-
-/// The first argument of this command.
-pub const COMMAND: &str = "explain";
-
-/// Exit code of an unusable configuration (`EX_CONFIG` of sysexits.h).
-const CONFIG_ERROR: u8 = 78;
 
 /// Says which line of the configuration allows or denies a tool, prompt or resource to a principal. Starts
 /// nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
@@ -30,7 +25,7 @@ struct Explain {
 }
 
 /// Runs the command with its arguments, the program's name first.
-pub fn run(args: impl Iterator<Item = OsString>) -> ExitCode {
+pub(super) fn run(args: Vec<OsString>) -> ExitCode {
     let Explain {
         principal,
         item,

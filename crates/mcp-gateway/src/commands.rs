@@ -1,0 +1,26 @@
+//! The commands of the program `mcp-gateway` beside the gateway itself. Each is a file of its own.
+//!
+//! Exit codes: 0 done, 1 the answer is no or it failed, 78 unusable configuration.
+
+mod explain;
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+/// Runs a command with its arguments, of which the first is the name of the program.
+type Run = fn(Vec<OsString>) -> ExitCode;
+
+/// Exit code of an unusable configuration (`EX_CONFIG` of sysexits.h).
+const CONFIG_ERROR: u8 = 78;
+
+/// The name of each command, which is the program's first argument.
+const COMMANDS: &[(&str, Run)] = &[("explain", explain::run)];
+
+/// Runs the command that the first argument after the name of the program names; `None` if it names none.
+pub fn run(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
+    let mut args: Vec<OsString> = args.into_iter().collect();
+    let name = args.get(1)?;
+    let (_, run) = COMMANDS.iter().find(|(command, _)| name == command)?;
+    args.remove(1);
+    Some(run(args))
+}
