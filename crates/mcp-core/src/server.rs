@@ -45,6 +45,7 @@ use crate::era::Hints;
 use crate::error::ErrorCodes;
 use crate::health::Health;
 use crate::sign::Signer;
+pub use crate::tool::Principal;
 
 pub use access::{Access, AccessItem};
 pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};

@@ -55,6 +55,7 @@ mod input_request;
 mod limited;
 mod log_level;
 mod output;
+mod principal;
 mod relayed;
 pub mod schema;
 mod task;
@@ -79,6 +80,7 @@ pub use input_request::{ClientCapabilities, InputRequest};
 pub use limited::limited;
 pub use log_level::LogLevel;
 pub use output::{Output, ToolResult};
+pub use principal::Principal;
 pub use schema::Bounded;
 pub use task::{EarlierTask, TaskSupport};
 pub use toolset::{

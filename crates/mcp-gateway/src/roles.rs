@@ -1,13 +1,13 @@
-//! Roles: the tools, prompts and resources that a caller may list and use, by the name of its token.
+//! Roles: the tools, prompts and resources that a caller may list and use, by its principal.
 //!
 //! An item that a role does not allow does not exist for its callers: the core leaves it out of their lists and
 //! answers requests for it like those for unknown items.
 
 use std::collections::BTreeMap;
-use std::fmt;
 use std::sync::Arc;
+use std::{fmt, iter};
 
-use mcp_core::server::{Access, AccessItem};
+use mcp_core::server::{Access, AccessItem, Principal};
 use mcp_core::tool::{Effect, ToolDefinition};
 use wildmatch::WildMatch;
 
@@ -22,10 +22,19 @@ pub(crate) const NO_ROLE: &str = "none";
 pub(crate) struct Roles {
     /// The first is [`NO_ROLE`]. Their positions are the groups of [`Access`].
     pub(crate) roles: Vec<Role>,
-    /// The position of a principal's role, by the name of its token.
-    pub(crate) principals: BTreeMap<String, usize>,
+    /// The lines of `[principals]`, by the name or claim of a principal.
+    pub(crate) principals: BTreeMap<String, PrincipalLine>,
     /// The position of the role of all other callers.
     pub(crate) default: usize,
+}
+
+/// One line of `[principals]`. The first one that matches a principal counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) struct PrincipalLine {
+    /// Its place in the file.
+    pub(crate) order: usize,
+    /// The position of the role.
+    pub(crate) role: usize,
 }
 
 /// One role with the rules of those that it inherits from.
@@ -92,8 +101,8 @@ pub(crate) enum Decision<'a> {
 }
 
 impl Roles {
-    /// The role of the callers whose token has this name.
-    pub(crate) fn role(&self, principal: Option<&str>) -> &Role {
+    /// The role of the callers whose token belongs to this principal.
+    pub(crate) fn role(&self, principal: Option<&Principal>) -> &Role {
         &self.roles[self.group(principal)]
     }
 }
@@ -103,9 +112,18 @@ impl Access for Roles {
         self.roles.len()
     }
 
-    fn group(&self, principal: Option<&str>) -> usize {
-        let known = principal.and_then(|name| self.principals.get(name));
-        known.copied().unwrap_or(self.default)
+    /// The role in the token file goes before `[principals]`. A role that does not exist allows nothing.
+    fn group(&self, principal: Option<&Principal>) -> usize {
+        let Some(principal) = principal else {
+            return self.default;
+        };
+        if let Some(name) = principal.role() {
+            let position = self.roles.iter().position(|role| role.name == name);
+            return position.unwrap_or_default();
+        }
+        let keys = iter::once(&principal.name).chain(&principal.claims);
+        let lines = keys.filter_map(|key| self.principals.get(&**key));
+        lines.min().map_or(self.default, |line| line.role)
     }
 
     fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {

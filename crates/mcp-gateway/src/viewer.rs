@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use mcp_core::server::{AccessItem, OriginalRequest};
+use mcp_core::server::{AccessItem, OriginalRequest, Principal};
 use mcp_core::tool::{Call, ToolDefinition};
 
 use crate::roles::{Decision, Right, Role, Roles};
@@ -10,8 +10,8 @@ use crate::roles::{Decision, Right, Role, Roles};
 /// The caller of a tool. Without roles it may see everything.
 pub(crate) struct Viewer {
     roles: Option<Arc<Roles>>,
-    /// The name of its token.
-    pub(crate) principal: Option<Arc<str>>,
+    /// The owner of its token.
+    pub(crate) principal: Option<Arc<Principal>>,
 }
 
 impl Viewer {

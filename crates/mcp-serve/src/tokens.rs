@@ -4,6 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::ensure;
+use mcp_core::server::Principal;
 use parking_lot::RwLock;
 use subtle::ConstantTimeEq as _;
 use tokio_util::sync::CancellationToken;
@@ -19,16 +20,19 @@ const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The valid tokens. Without any, no token is required. Has no `Debug`.
 #[derive(Default)]
-pub struct Tokens(RwLock<Vec<Arc<Principal>>>);
+pub struct Tokens(RwLock<Vec<Token>>);
 
-/// The owner of a token.
-pub(crate) struct Principal {
-    pub(crate) name: Arc<str>,
-    /// False for a token without a name of its own.
-    pub(crate) is_named: bool,
-    secret: String,
-    /// Cancelled when the token is removed.
+/// The credential of a request.
+pub(crate) struct Credential {
+    /// Its owner.
+    pub(crate) principal: Arc<Principal>,
+    /// Cancelled when it is not valid any more.
     pub(crate) revoked: CancellationToken,
+}
+
+struct Token {
+    secret: String,
+    credential: Arc<Credential>,
 }
 
 impl Tokens {
@@ -47,9 +51,9 @@ impl Tokens {
         self.0.read().is_empty()
     }
 
-    /// Returns the owner of a token. Compares every token, each in constant time, so that the time
+    /// Returns the credential that a token is. Compares every token, each in constant time, so that the time
     /// reveals nothing about them.
-    pub(crate) fn principal(&self, given: &[u8]) -> Option<Arc<Principal>> {
+    pub(crate) fn credential(&self, given: &[u8]) -> Option<Arc<Credential>> {
         let tokens = self.0.read();
         let mut found = None;
         for token in &*tokens {
@@ -57,7 +61,7 @@ impl Tokens {
                 found = Some(token);
             }
         }
-        found.cloned()
+        found.map(|token| Arc::clone(&token.credential))
     }
 
     /// Replaces the tokens by those of `text`. Tokens that are in both stay, with their streams.
@@ -71,7 +75,7 @@ impl Tokens {
         for token in tokens.drain(..) {
             match new.iter_mut().find(|new| new.is_same(&token)) {
                 Some(new) => *new = token,
-                None => token.revoked.cancel(),
+                None => token.credential.revoked.cancel(),
             }
         }
         *tokens = new;
@@ -113,14 +117,14 @@ impl Tokens {
     }
 }
 
-impl Principal {
+impl Token {
     fn is_same(&self, other: &Self) -> bool {
-        self.name == other.name && self.secret == other.secret
+        self.credential.principal == other.credential.principal && self.secret == other.secret
     }
 }
 
-fn parse(text: &str) -> anyhow::Result<Vec<Arc<Principal>>> {
-    let mut tokens: Vec<Arc<Principal>> = Vec::new();
+fn parse(text: &str) -> anyhow::Result<Vec<Token>> {
+    let mut tokens: Vec<Token> = Vec::new();
     for (at, line) in text.lines().map(str::trim).enumerate() {
         if line.is_empty() || line.starts_with('#') {
             continue;
@@ -131,18 +135,31 @@ fn parse(text: &str) -> anyhow::Result<Vec<Arc<Principal>>> {
             [name, secret] => (*name, true, *secret),
             _ => anyhow::bail!("line {} of the tokens is not NAME TOKEN", at + 1),
         };
-        let is_taken = tokens.iter().any(|token| *token.name == *name);
+        ensure!(
+            !Principal::is_claim(name),
+            "line {} of the tokens has the name {name:?}, which is reserved: role:, sub:, group: and scope: \
+             begin facts about a client",
+            at + 1
+        );
+        let is_taken = tokens
+            .iter()
+            .any(|token| *token.credential.principal.name == *name);
         ensure!(
             !is_taken,
             "line {} of the tokens repeats the name {name:?}",
             at + 1
         );
-        tokens.push(Arc::new(Principal {
-            name: name.into(),
+        let principal = Arc::new(Principal {
             is_named,
+            ..Principal::new(name)
+        });
+        tokens.push(Token {
             secret: secret.to_owned(),
-            revoked: CancellationToken::new(),
-        }));
+            credential: Arc::new(Credential {
+                principal,
+                revoked: CancellationToken::new(),
+            }),
+        });
     }
     Ok(tokens)
 }
@@ -153,8 +170,8 @@ mod tests {
 
     fn owner(tokens: &Tokens, given: &[u8]) -> Option<String> {
         tokens
-            .principal(given)
-            .map(|principal| principal.name.to_string())
+            .credential(given)
+            .map(|credential| credential.principal.name.to_string())
     }
 
     #[test]
@@ -182,13 +199,13 @@ mod tests {
     #[test]
     fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
         let tokens = Tokens::parse("alice a\nbob b\ncarol c").unwrap();
-        let [alice, bob, carol] = [b"a", b"b", b"c"].map(|given| tokens.principal(given).unwrap());
+        let [alice, bob, carol] = [b"a", b"b", b"c"].map(|given| tokens.credential(given).unwrap());
         for unusable in ["", "x y z", "alice 1\nalice 2"] {
             assert!(tokens.replace(unusable).is_err(), "{unusable:?}");
             assert_eq!(owner(&tokens, b"a").as_deref(), Some("alice"));
         }
         tokens.replace("dave d\nalice a\nbob new").unwrap();
-        assert!(Arc::ptr_eq(&tokens.principal(b"a").unwrap(), &alice));
+        assert!(Arc::ptr_eq(&tokens.credential(b"a").unwrap(), &alice));
         assert!(!alice.revoked.is_cancelled());
         assert!(bob.revoked.is_cancelled() && carol.revoked.is_cancelled());
         assert_eq!(owner(&tokens, b"b"), None);
@@ -205,7 +222,7 @@ mod tests {
         let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a".into()));
         let known = async |wait: Duration| {
             tokio::time::sleep(wait).await;
-            ["a", "b", "c"].map(|token| tokens.principal(token.as_bytes()).is_some())
+            ["a", "b", "c"].map(|token| tokens.credential(token.as_bytes()).is_some())
         };
         let (once, twice) = (RELOAD_INTERVAL * 6 / 5, RELOAD_INTERVAL * 2);
         assert_eq!(known(once).await, [true, false, false]);

@@ -131,7 +131,10 @@ impl OpenHands {
     /// The owner of the tasks that this call creates; `None` if all see them.
     pub(crate) fn owner(&self, call: &Call) -> Option<Owner> {
         self.owners.as_ref()?;
-        call.client().principal.as_deref().map(Owner::new)
+        let principal = call.client().principal.as_deref();
+        // Anybody may have a token without a name.
+        let principal = principal.filter(|principal| principal.is_named)?;
+        Some(Owner::new(&principal.name))
     }
 
     /// The id of the caller's task with this idempotency key.

@@ -1,6 +1,6 @@
 //! Access: which items each group of callers may list and use.
 
-use crate::tool::Effect;
+use crate::tool::{Effect, Principal};
 
 /// Decides which items a caller may list and use.
 ///
@@ -11,9 +11,9 @@ pub trait Access: Send + Sync {
     /// The number of groups, at least 1.
     fn groups(&self) -> usize;
 
-    /// The group of the callers whose bearer token has this name; `None` for callers without a token. Less than
-    /// [`groups`](Self::groups).
-    fn group(&self, principal: Option<&str>) -> usize;
+    /// The group of the callers whose bearer token belongs to this principal; `None` for callers without a
+    /// token. Less than [`groups`](Self::groups).
+    fn group(&self, principal: Option<&Principal>) -> usize;
 
     /// True if callers of the group may list and use the item.
     fn allows(&self, group: usize, item: AccessItem<'_>) -> bool;

@@ -29,7 +29,7 @@ pub struct AuditedRequest<'a> {
     pub method: &'a str,
     /// The name or URI that the client sent, if it is readable. It may name nothing.
     pub item: Option<Cow<'a, str>>,
-    /// The name of the caller's bearer token, if it has one.
+    /// The name of the caller's principal, if it has one.
     pub caller: Option<&'a Arc<str>>,
     /// W3C `traceparent` of its headers.
     pub traceparent: Option<&'a str>,
@@ -171,7 +171,7 @@ impl Drop for AuditRecord<'_> {
         self.audit.ended(&AuditedRequest {
             method: &self.request.method,
             item,
-            caller: self.caller.principal(),
+            caller: self.caller.principal().map(|principal| &principal.name),
             traceparent: self.traceparent,
             target: self.notes.target.get(),
             denial: self.notes.denial.get().map(String::as_str),

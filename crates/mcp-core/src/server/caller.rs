@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use crate::tool::{Client, ClientInfo};
+use crate::tool::{Client, ClientInfo, Principal};
 
 /// The receiver of messages to the caller while its call runs.
 ///
@@ -58,18 +58,21 @@ impl Caller {
         self
     }
 
-    /// Returns the caller, whose bearer token is revoked when `token` is cancelled. Its name is then that of
-    /// the bearer token.
+    /// Returns the caller, whose bearer token is revoked when `token` is cancelled.
     #[must_use]
     pub fn with_revocation(mut self, token: impl Into<Option<CancellationToken>>) -> Self {
         self.revoked = token.into();
         self
     }
 
-    /// Returns the caller, whose bearer token has this name.
+    /// Returns the caller, whose bearer token belongs to this principal. Its name is then that of the
+    /// principal.
     #[must_use]
-    pub fn with_principal(mut self, name: Option<Arc<str>>) -> Self {
-        self.info.principal = name;
+    pub fn with_principal(mut self, principal: Option<Arc<Principal>>) -> Self {
+        if let Some(principal) = &principal {
+            self.info.name = Some(Arc::clone(&principal.name));
+        }
+        self.info.principal = principal;
         self
     }
 
@@ -88,10 +91,10 @@ impl Caller {
         self.info.name.as_ref()
     }
 
-    /// The name of its bearer token; `None` if it has none. Its name may then be the id of a session, which is
+    /// The owner of its bearer token; `None` if it has none. Its name may then be the id of a session, which is
     /// a secret.
-    pub(super) fn principal(&self) -> Option<&Arc<str>> {
-        self.name().filter(|_| self.revoked.is_some())
+    pub(super) fn principal(&self) -> Option<&Arc<Principal>> {
+        self.info.principal.as_ref()
     }
 
     /// Completes when the caller has disconnected.

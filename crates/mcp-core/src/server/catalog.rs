@@ -170,7 +170,10 @@ impl Server {
 
     /// The current catalog as this caller sees it.
     pub(super) fn catalog_of(&self, caller: &Caller) -> CatalogView {
-        CatalogView::new(self.catalog(), caller.principal())
+        CatalogView::new(
+            self.catalog(),
+            caller.principal().map(|principal| &**principal),
+        )
     }
 
     pub(super) fn has_resources(&self) -> bool {

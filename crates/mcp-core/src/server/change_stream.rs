@@ -1,20 +1,19 @@
 //! Notifications of changes to a legacy client, as long as its connection exists.
 
-use std::sync::Arc;
-
 use serde_json::json;
 
 use super::catalog::CatalogView;
 use super::{Connection, Peer, Server, ServerChange};
+use crate::tool::Principal;
 
 impl Server {
     /// Sends the changes that `connection` needs to `peer` until the server closes: changes of
-    /// subscribed resources and, after `initialize`, of lists. `principal` is the name of the client's bearer
-    /// token, if it has one.
+    /// subscribed resources and, after `initialize`, of lists. `principal` is the owner of the client's
+    /// bearer token, if it has one.
     pub async fn watch(
         &self,
         connection: &Connection,
-        principal: Option<&Arc<str>>,
+        principal: Option<&Principal>,
         peer: &dyn Peer,
     ) {
         let mut receiver = self.receive_changes();

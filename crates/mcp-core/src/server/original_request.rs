@@ -9,6 +9,7 @@ use tokio_util::sync::CancellationToken;
 use super::{AuditNotes, Connection};
 use crate::era::Era;
 use crate::jsonrpc::Members;
+use crate::tool::Principal;
 
 /// The client's request; an extension of calls on servers that relay.
 #[derive(Clone)]
@@ -23,8 +24,8 @@ pub struct OriginalRequest {
     pub timeout: Duration,
     /// Its connection or session, if it has one.
     pub connection: Option<Arc<Connection>>,
-    /// The name of the bearer token of its caller; `None` if it has none.
-    pub principal: Option<Arc<str>>,
+    /// The owner of the bearer token of its caller; `None` if it has none.
+    pub principal: Option<Arc<Principal>>,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
     pub revoked: Option<CancellationToken>,
     /// Facts for the audit.

@@ -5,15 +5,15 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::{ClientCapabilities, InputRequest, LogLevel, ToolError, ToolErrorKind};
+use super::{ClientCapabilities, InputRequest, LogLevel, Principal, ToolError, ToolErrorKind};
 
 /// Facts about the client of a call.
 #[derive(Clone, Debug, Default)]
 pub struct ClientInfo {
     /// A unique name, if it is known. Only this client sees the tasks of its calls.
     pub name: Option<Arc<str>>,
-    /// The name of its bearer token, the same in all its sessions; `None` for a token without a name.
-    pub principal: Option<Arc<str>>,
+    /// The owner of its bearer token, the same in all its sessions.
+    pub principal: Option<Arc<Principal>>,
     /// The digits with which the id of the task begins in which the call runs, or would run: 32
     /// hexadecimal ones.
     pub task_id: Option<Arc<str>>,

@@ -29,7 +29,7 @@ impl Caller {
             connection.filter(|_| principal.is_none() || isolation != Isolation::Principal);
         let id = match connection {
             Some(connection) => CallerId::Number(connection.id()),
-            None => CallerId::Name(Arc::clone(principal?)),
+            None => CallerId::Name(Arc::clone(&principal?.name)),
         };
         Some(Self {
             id,
@@ -80,7 +80,7 @@ mod tests {
             era: Era::Modern,
             timeout: Duration::ZERO,
             connection: connection.cloned(),
-            principal: principal.map(Arc::from),
+            principal: principal.map(|name| Arc::new(mcp_core::server::Principal::new(name))),
             revoked: principal.map(|_| CancellationToken::new()),
             notes: Arc::default(),
         }))

@@ -5,7 +5,7 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
-use mcp_core::server::AccessItem;
+use mcp_core::server::{AccessItem, Principal};
 
 use super::CONFIG_ERROR;
 use crate::config::Options;
@@ -15,9 +15,10 @@ use crate::config::Options;
 #[derive(Parser)]
 #[command(name = "mcp-gateway explain")]
 struct Explain {
-    /// Name of the principal's token; without it a client without a token.
+    /// Name of the principal's token, `role:NAME` of the token file, or `sub:…`, `group:…` or `scope:…` of an
+    /// OAuth token. Can be repeated; without it a client without a token.
     #[arg(long = "as", value_name = "PRINCIPAL")]
-    principal: Option<String>,
+    principal: Vec<String>,
     /// Published name of a tool or prompt (BACKEND__NAME), or the URI of a resource.
     item: String,
     #[command(flatten)]
@@ -36,7 +37,7 @@ pub(super) fn run(args: Vec<OsString>) -> ExitCode {
         Ok((config, _)) => match config.roles {
             None => ("allowed: there are no roles".to_owned(), ExitCode::SUCCESS),
             Some(roles) => {
-                let role = roles.role(principal.as_deref());
+                let role = roles.role(named(principal).as_ref());
                 let decision = role.decide(match item.contains("://") {
                     true => AccessItem::Resource(&item),
                     false => AccessItem::Tool {
@@ -52,4 +53,19 @@ pub(super) fn run(args: Vec<OsString>) -> ExitCode {
     // A closed pipe changes nothing.
     let _ = writeln!(std::io::stdout(), "{line}");
     code
+}
+
+/// The principal with this name and these claims; `None` without any.
+fn named(texts: Vec<String>) -> Option<Principal> {
+    if texts.is_empty() {
+        return None;
+    }
+    let (claims, names): (Vec<_>, Vec<_>) = texts
+        .into_iter()
+        .partition(|text| Principal::is_claim(text));
+    let name = names.into_iter().next().unwrap_or_default();
+    Some(Principal {
+        claims: claims.into_iter().map(Into::into).collect(),
+        ..Principal::new(name)
+    })
 }

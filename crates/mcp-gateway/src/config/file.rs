@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use mcp_client::EraChoice;
 use serde::Deserialize;
+use toml::Spanned;
 use toml::de::DeTable;
 
 use super::duration::ConfigDuration;
@@ -37,7 +38,7 @@ struct ConfigFile {
     #[serde(default)]
     roles: BTreeMap<String, RoleEntry>,
     #[serde(default)]
-    principals: BTreeMap<String, String>,
+    principals: BTreeMap<String, Spanned<String>>,
 }
 
 #[derive(Deserialize)]

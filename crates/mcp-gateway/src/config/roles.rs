@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::error::{Problem, line_at};
 use super::{BackendKey, Config};
 use crate::names::OWN_TOOLS;
-use crate::roles::{EffectName, NO_ROLE, Right, Role, Roles, Rule};
+use crate::roles::{EffectName, NO_ROLE, PrincipalLine, Right, Role, Roles, Rule};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -32,7 +32,7 @@ const DEFAULT: &str = "default";
 pub(super) fn build(
     text: &str,
     roles: &BTreeMap<String, RoleEntry>,
-    principals: &BTreeMap<String, String>,
+    principals: &BTreeMap<String, Spanned<String>>,
 ) -> Result<Option<Roles>, Problem> {
     if roles.is_empty() {
         let text = "needs a role: add a table [roles.NAME]";
@@ -59,14 +59,23 @@ pub(super) fn build(
         let position = built.iter().position(|role| role.name == *name);
         position.ok_or_else(|| Problem::new(&["principals", field], unknown(name, roles, true)))
     };
-    let mut positions = BTreeMap::new();
+    let mut lines = BTreeMap::new();
     for (principal, role) in principals {
-        positions.insert(principal.clone(), position(principal, role)?);
+        if principal.starts_with("role:") {
+            let text = "a role is given to a token in the token file; `[principals]` knows the names of \
+                        tokens, \"sub:…\", \"group:…\" and \"scope:…\"";
+            return Err(Problem::new(&["principals", principal], text));
+        }
+        let line = PrincipalLine {
+            order: role.span().start,
+            role: position(principal, role.as_ref())?,
+        };
+        lines.insert(principal.clone(), line);
     }
-    let default = positions.remove(DEFAULT).unwrap_or_default();
+    let default = lines.remove(DEFAULT).map_or(0, |line| line.role);
     Ok(Some(Roles {
         roles: built,
-        principals: positions,
+        principals: lines,
         default,
     }))
 }

@@ -36,13 +36,14 @@ impl RequestRecord {
         if let Some(origin) = origin {
             origin.notes.take_over();
         }
+        let principal = origin.and_then(|origin| origin.principal.as_ref());
         Self {
             log: Arc::clone(log),
             backend: Arc::clone(backend),
             trace: client.trace,
             started: Instant::now(),
             event: Some(FinishedRequest {
-                principal: origin.and_then(|origin| origin.principal.clone()),
+                principal: principal.map(|principal| Arc::clone(&principal.name)),
                 backend: Some(backend.key.shared()),
                 ..event
             }),

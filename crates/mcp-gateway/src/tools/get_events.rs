@@ -1,5 +1,7 @@
 //! `get_events` (seed 003): queries the event log.
 
+use std::sync::Arc;
+
 use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolErrorKind, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -54,12 +56,14 @@ impl Tool for GetEvents {
                 )
             })
         });
+        let own = viewer.principal.filter(|_| !sees_all);
+        let own = own.map(|principal| Arc::clone(&principal.name));
         let query = Query {
             trace_id: trace_id.transpose()?,
             event_type: self.event_type,
             status: self.status,
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
-            principal: viewer.principal.filter(|_| !sees_all),
+            principal: own,
             limit: self
                 .limit
                 .map_or(Query::default().limit, |limit| limit.get() as usize),

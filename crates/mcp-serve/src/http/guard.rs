@@ -8,7 +8,7 @@ use mcp_core::error::Error;
 
 use super::headers::Head;
 use crate::Tokens;
-use crate::tokens::Principal;
+use crate::tokens::Credential;
 
 /// The checks in front of every path.
 ///
@@ -37,7 +37,7 @@ impl Guard {
         }
     }
 
-    /// Checks a request. Returns the owner of its token, or `None` where no token is required.
+    /// Checks a request. Returns its credential, or `None` where no token is required.
     ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token,
@@ -46,7 +46,7 @@ impl Guard {
         &self,
         target: &Uri,
         head: &Head<'_>,
-    ) -> Result<Option<Arc<Principal>>, Error> {
+    ) -> Result<Option<Arc<Credential>>, Error> {
         self.check_host(target, head)?;
         self.check_token(head)
     }
@@ -94,16 +94,16 @@ impl Guard {
         !self.any_host || !self.tokens.is_empty()
     }
 
-    fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Principal>>, Error> {
+    fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Credential>>, Error> {
         if self.tokens.is_empty() {
             return Ok(None);
         }
         let given = head.authorization.ok_or(Error::Unauthorized)?;
         let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
         let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-        let owner = self.tokens.principal(given.trim_ascii());
-        let owner = owner.filter(|_| is_bearer);
-        owner.map(Some).ok_or(Error::Unauthorized)
+        let credential = self.tokens.credential(given.trim_ascii());
+        let credential = credential.filter(|_| is_bearer);
+        credential.map(Some).ok_or(Error::Unauthorized)
     }
 
     fn knows(&self, authority: &str) -> bool {

@@ -12,9 +12,10 @@ use http::header::HeaderMap;
 use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
-use mcp_core::server::{FrameReply, Server};
+use mcp_core::server::{FrameReply, Principal, Server};
 use mcp_core::sign::Signer;
 use tokio::sync::Semaphore;
+use tokio_util::sync::CancellationToken;
 
 use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams};
 use super::headers::{Head, HeaderFacts, last_event_id, session_id};
@@ -22,7 +23,7 @@ use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
 use super::stream_slots::{Revocation, StreamSlots};
-use crate::tokens::Principal;
+use crate::tokens::Credential;
 use post::Post;
 use sse::SseSessions;
 
@@ -40,41 +41,42 @@ pub(super) struct McpEndpoint {
 
 /// An authenticated request.
 pub(super) struct Authenticated {
-    /// The owner of its token; `None` where no token is required.
-    pub(super) principal: Option<Arc<Principal>>,
+    /// `None` where no token is required.
+    pub(super) credential: Option<Arc<Credential>>,
     pub(super) address: IpAddr,
     pub(super) headers: HeaderFacts,
 }
 
 impl Authenticated {
-    /// The name of its token; empty where no token is required.
+    /// The owner of its token; `None` where no token is required.
+    pub(super) fn principal(&self) -> Option<&Arc<Principal>> {
+        self.credential
+            .as_ref()
+            .map(|credential| &credential.principal)
+    }
+
+    /// The name of its principal; empty where no token is required.
     pub(super) fn name(&self) -> &str {
-        self.principal
-            .as_ref()
-            .map_or("", |principal| &principal.name)
+        self.principal().map_or("", |principal| &principal.name)
     }
 
-    /// The name of its token; `None` for a token without a name.
-    fn named(&self) -> Option<Arc<str>> {
-        let principal = self
-            .principal
-            .as_ref()
-            .filter(|principal| principal.is_named)?;
-        Some(Arc::clone(&principal.name))
-    }
-
-    /// The name by which limits are counted: that of its token if tokens are required, else its address.
+    /// The name by which limits are counted: that of its principal if tokens are required, else its address.
     pub(super) fn share(&self) -> String {
-        match &self.principal {
+        match self.principal() {
             Some(principal) => principal.name.to_string(),
             None => self.address.to_string(),
         }
     }
 
+    /// Cancelled when its token is not valid any more; `None` where no token is required.
+    fn revoked(&self) -> Option<CancellationToken> {
+        let credential = self.credential.as_ref();
+        credential.map(|credential| credential.revoked.clone())
+    }
+
     /// Returns the revocation of its token, which ends its streams.
     fn revocation(&self) -> Revocation {
-        let principal = self.principal.as_ref();
-        Revocation::new(principal.map(|principal| principal.revoked.clone()))
+        Revocation::new(self.revoked())
     }
 }
 
@@ -133,15 +135,12 @@ impl McpEndpoint {
         };
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
-        let principal = client
-            .principal
-            .as_ref()
-            .map(|owner| Arc::clone(&owner.name));
+        let principal = client.principal().cloned();
         let replaced = session.connection.replace_stream();
         let client_gone = replaced.clone();
         let watch = async move {
             tokio::select! {
-                () = server.watch(&session.connection, principal.as_ref(), &sender) => {}
+                () = server.watch(&session.connection, principal.as_deref(), &sender) => {}
                 () = replaced.cancelled() => {}
             }
             FrameReply::nothing()

@@ -158,7 +158,7 @@ impl Router {
             "/mcp" => head.method != Method::POST && !has_session_id(headers),
             path => !matches!(path, "/metrics" | "/sse" | "/messages"),
         };
-        let principal = if is_public {
+        let credential = if is_public {
             self.guard.check_host(&head.uri, fields)?;
             None
         } else {
@@ -166,7 +166,7 @@ impl Router {
         };
         fields.check_unambiguous()?;
         let client = Authenticated {
-            principal,
+            credential,
             address: peer,
             headers: fields.facts(),
         };
@@ -184,7 +184,7 @@ impl Router {
         };
         rate.admit(&client.share(), Instant::now()).map_err(|wait| {
             let error = Error::RateLimited(wait);
-            let caller = client.principal.as_ref().map(|principal| &principal.name);
+            let caller = client.principal().map(|principal| &principal.name);
             self.server().record_refusal(caller, error.kind());
             error
         })

@@ -12,7 +12,7 @@ use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::server::access::{Access, AccessItem};
 use crate::server::mcp_method::McpMethod;
 use crate::server::tool_catalog::ToolLists;
-use crate::tool::{BoundTool, ToolDefinition, ToolError, ToolKind};
+use crate::tool::{BoundTool, Principal, ToolDefinition, ToolError, ToolKind};
 
 /// The view of one group, with its encoded lists.
 #[derive(Default)]
@@ -60,9 +60,8 @@ pub(in crate::server) struct CatalogView {
 }
 
 impl CatalogView {
-    pub(in crate::server) fn new(catalog: Arc<Catalog>, principal: Option<&Arc<str>>) -> Self {
+    pub(in crate::server) fn new(catalog: Arc<Catalog>, principal: Option<&Principal>) -> Self {
         let access = catalog.access.as_ref();
-        let principal = principal.map(|name| &**name);
         let group = access.map_or(0, |access| access.group(principal));
         Self { catalog, group }
     }

@@ -29,14 +29,15 @@ const ROLES: &str = r#"
 
 #[test]
 fn roles_inherit_rules_with_their_effects_and_lines() {
-    use mcp_core::server::AccessItem;
+    use mcp_core::server::{AccessItem, Principal};
     use mcp_core::tool::Effect;
 
     let roles = toml(ROLES).roles.unwrap();
     let decide = |principal: Option<&str>, name, effect| {
         let effect = Some(effect);
         let item = AccessItem::Tool { name, effect };
-        roles.role(principal).decide(item).to_string()
+        let principal = principal.map(Principal::new);
+        roles.role(principal.as_ref()).decide(item).to_string()
     };
     let read = |principal, name| decide(Some(principal), name, Effect::ReadOnly);
     assert_eq!(
@@ -60,13 +61,59 @@ fn roles_inherit_rules_with_their_effects_and_lines() {
         "denied by line 16: roles.oncall.deny: \"*__prune\""
     );
     for principal in [None, Some("carol"), Some("default")] {
-        assert_eq!(roles.role(principal).name, "reader", "{principal:?}");
+        let found = roles.role(principal.map(Principal::new).as_ref());
+        assert_eq!(found.name, "reader", "{principal:?}");
     }
     assert_eq!(
         read("bob", "docker__list_containers"),
         "denied: no rule allows it"
     );
     assert_eq!(toml("").roles, None);
+}
+
+#[test]
+fn first_line_that_matches_a_principal_counts_after_the_role_of_its_token() {
+    use mcp_core::server::Principal;
+
+    let roles = toml(
+        r#"
+        [roles.a]
+        [roles.b]
+        [roles.c]
+        [principals]
+        "scope:tools" = "c"
+        zoe = "b"
+        "group:ops" = "a"
+        "https://issuer.test alice" = "b"
+        "sub:alice" = "a"
+        default = "c"
+    "#,
+    )
+    .roles
+    .unwrap();
+    for (name, claims, expected) in [
+        ("zoe", &[][..], "b"),
+        ("zoe", &["role:a"], "a"),
+        // The role may have been removed from the file.
+        ("zoe", &["role:gone"], "none"),
+        ("x", &["group:ops", "scope:tools"], "c"),
+        ("x", &["sub:zoe", "group:ops"], "a"),
+        ("https://issuer.test alice", &["sub:alice"], "b"),
+        ("https://other.test alice", &["sub:alice"], "a"),
+        ("alice", &[], "c"),
+        ("default", &[], "c"),
+        ("sub:alice x", &["sub:default", "group:zoe"], "c"),
+    ] {
+        let principal = Principal {
+            claims: claims.iter().map(|claim| (*claim).into()).collect(),
+            ..Principal::new(name)
+        };
+        assert_eq!(
+            roles.role(Some(&principal)).name,
+            expected,
+            "{name} {claims:?}"
+        );
+    }
 }
 
 #[test]
@@ -99,6 +146,10 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
             "gateway.toml:5: principals.x: there is no role \"writer\"; there are: reader, none",
         ),
         ("[principals]\nx = \"none\"", "needs a role"),
+        (
+            "[roles.reader]\n[principals]\n\"role:x\" = \"reader\"",
+            "gateway.toml:5: principals.role:x: a role is given to a token in the token file",
+        ),
         ("[roles.none]", "is a reserved name"),
         (
             "[roles.a]\nallow = [\"docker__x\"]\ndeny = [\"docker__x\"]",

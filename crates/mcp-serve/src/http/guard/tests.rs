@@ -30,7 +30,7 @@ fn check(fields: &[(&'static str, &str)], expected: Result<(), &str>) {
 #[track_caller]
 fn check_target(target: &str, fields: &[(&'static str, &str)], expected: Result<(), &str>) {
     let checked = guard().check(&target.parse().unwrap(), &Head::read(&headers(fields)));
-    let found = checked.map(|owner| assert_eq!(&*owner.unwrap().name, "alice"));
+    let found = checked.map(|owner| assert_eq!(&*owner.unwrap().principal.name, "alice"));
     let found = found.map_err(|error| error.kind());
     assert_eq!(found, expected, "{target} {fields:?}");
 }

@@ -115,8 +115,8 @@ impl<'a> Post<'a> {
             .await
             .map_err(Refusal::Body)?;
         // The body may have taken longer than its token was valid.
-        let principal = self.client.principal.as_ref();
-        if principal.is_some_and(|principal| principal.revoked.is_cancelled()) {
+        let revoked = self.client.revoked();
+        if revoked.is_some_and(|revoked| revoked.is_cancelled()) {
             return Err(Refusal::Unauthorized);
         }
         // After the body: a slow body must not take the permit of another request.
@@ -176,20 +176,16 @@ impl<'a> Post<'a> {
         let replay = session
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
-        let session_id = || session.as_ref().map(|session| Arc::clone(session.id()));
-        let principal = client.principal.as_ref();
-        let revoked = principal.map(|principal| principal.revoked.clone());
-        let caller = principal.map(|principal| Arc::clone(&principal.name));
-        let caller = caller.or_else(session_id);
+        let session_id = session.as_ref().map(|session| Arc::clone(session.id()));
         // A disconnect has no effect on an unversioned call.
         let client_gone = (era != Era::Unversioned).then(CancellationToken::new);
         // Before the modern era a client that disconnects does not cancel its call.
         let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
-        let caller = Caller::new(caller, peer)
+        let caller = Caller::new(session_id, peer)
             .with_cancellation(cancelled)
             .with_disconnect(client_gone.clone())
-            .with_principal(client.named())
-            .with_revocation(revoked);
+            .with_principal(client.principal().cloned())
+            .with_revocation(client.revoked());
         let is_subscription = era == Era::Modern && is_subscription;
         let (permit, accepting) = match is_subscription {
             true => (None, Some(permit)),

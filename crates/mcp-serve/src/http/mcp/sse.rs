@@ -33,16 +33,11 @@ pub(super) struct SseSessions(Mutex<HashMap<String, SseSession>>);
 
 #[derive(Clone)]
 pub(super) struct SseSession {
-    /// The owner of its token; empty where no token is required.
+    /// The name of its principal; empty where no token is required.
     principal: String,
-    /// The name of its client.
-    caller: Arc<str>,
-    /// The name of its token, if it has one.
-    named: Option<Arc<str>>,
+    id: Arc<str>,
     connection: Arc<Connection>,
     sender: MessageSender,
-    /// Cancelled when its token is removed; `None` where no token is required.
-    revoked: Option<CancellationToken>,
     /// Cancelled when the stream has ended.
     client_gone: CancellationToken,
 }
@@ -68,15 +63,12 @@ impl McpEndpoint {
         };
         let (sessions, id) = (Arc::clone(sessions), format!("{id:032x}"));
         let (sender, messages) = MessageSender::new();
-        let owner = client.principal.as_ref();
-        let name = owner.map(|owner| Arc::clone(&owner.name));
+        let principal = client.principal().cloned();
         let session = SseSession {
             principal: client.name().to_owned(),
-            caller: name.clone().unwrap_or_else(|| id.as_str().into()),
-            named: client.named(),
+            id: id.as_str().into(),
             connection: Arc::default(),
             sender,
-            revoked: owner.map(|owner| owner.revoked.clone()),
             client_gone: CancellationToken::new(),
         };
         sessions.0.lock().insert(id.clone(), session.clone());
@@ -84,7 +76,7 @@ impl McpEndpoint {
         let (server, client_gone) = (Arc::clone(&self.server), session.client_gone.clone());
         let watch = async move {
             tokio::select! {
-                () = server.watch(&session.connection, name.as_ref(), &session.sender) => {}
+                () = server.watch(&session.connection, principal.as_deref(), &session.sender) => {}
                 () = session.client_gone.cancelled() => {}
             }
             sessions.0.lock().remove(&id);
@@ -118,25 +110,32 @@ impl McpEndpoint {
             return reply::before_body(response, &headers, body);
         };
         let server = Arc::clone(&self.server);
-        let start = |message, permit| drop(tokio::spawn(session.answer(server, message, permit)));
+        let caller = session.caller(&client);
+        let answer = |message, permit| session.answer(server, message, caller, permit);
+        let start = |message, permit| drop(tokio::spawn(answer(message, permit)));
         Post::new(self, client, headers).accept(body, start).await
     }
 }
 
 impl SseSession {
+    /// The sender of a message. Its token may be a newer one than that of the stream.
+    fn caller(&self, client: &Authenticated) -> Caller {
+        let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
+        Caller::new(Some(Arc::clone(&self.id)), Some(peer))
+            .with_principal(client.principal().cloned())
+            .with_cancellation(self.client_gone.child_token())
+            .with_disconnect(self.client_gone.clone())
+            .with_revocation(client.revoked())
+    }
+
     /// Answers a message on the stream.
     pub(super) async fn answer(
         self,
         server: Arc<Server>,
         message: Bytes,
+        caller: Caller,
         permit: OwnedSemaphorePermit,
     ) {
-        let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
-        let caller = Caller::new(Some(self.caller), Some(peer))
-            .with_principal(self.named)
-            .with_cancellation(self.client_gone.child_token())
-            .with_disconnect(self.client_gone.clone())
-            .with_revocation(self.revoked);
         let answer = server
             .handle(IncomingFrame {
                 frame: &message,
