@@ -15,6 +15,7 @@ mod instructions;
 mod isolation;
 mod list_changes;
 mod many_clients;
+mod pins;
 mod questions;
 mod real;
 mod reload;

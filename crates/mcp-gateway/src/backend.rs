@@ -3,7 +3,7 @@
 //! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
 //! * [`notifications`]: its messages that belong to no call; [`caller`]: the caller of a request.
 //! * [`instances`]: the callers' own processes or sessions (`isolation`).
-//! * [`snapshot`]: its lists; [`fingerprints`]: detects changed tool definitions.
+//! * [`snapshot`]: its lists.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
 //! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
 
@@ -11,7 +11,6 @@ mod backoff;
 mod caller;
 mod circuit_breaker;
 mod connect;
-mod fingerprints;
 mod instances;
 mod metrics;
 mod notifications;
@@ -21,7 +20,7 @@ mod state;
 mod supervise;
 
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, AtomicU64};
+use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
@@ -32,12 +31,12 @@ use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
 use crate::config;
-use crate::config::BackendKey;
+use crate::config::{BackendKey, PinMode};
 use crate::events::EventLog;
+use crate::pins::{self, ListedTool, Pins};
 
 pub(crate) use self::caller::Caller;
 use self::circuit_breaker::CircuitBreaker;
-use self::fingerprints::Fingerprints;
 use self::instances::Instances;
 use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;
@@ -52,6 +51,8 @@ pub(crate) struct Signals {
     /// Announces changed resources to the clients, and holds their subscriptions.
     pub(crate) changes: ChangeNotifier,
     pub(crate) log: Arc<EventLog>,
+    /// The approved definitions of tools.
+    pub(crate) pins: Arc<Pins>,
 }
 
 /// One server behind the gateway: its configuration and its state.
@@ -62,7 +63,8 @@ pub(crate) struct Backend {
     signals: Signals,
     status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
-    fingerprints: Mutex<Fingerprints>,
+    /// The revision of its pins at the last check.
+    pins_revision: AtomicI64,
     /// The circuit breaker of the shared process.
     breaker: Arc<CircuitBreaker>,
     /// The permits of the shared process.
@@ -98,7 +100,7 @@ impl Backend {
             signals,
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
-            fingerprints: Mutex::default(),
+            pins_revision: AtomicI64::new(0),
             breaker: Arc::default(),
             instances: Instances::default(),
             requests: AtomicU64::new(0),
@@ -168,9 +170,8 @@ impl Backend {
             .await;
     }
 
-    /// Restarts it, also after a crash loop, and accepts its changed tool definitions.
+    /// Restarts it, also after a crash loop.
     pub(crate) fn restart(&self) {
-        self.fingerprints.lock().reset();
         self.instances.end_all();
         self.restart.notify_one();
     }
@@ -181,12 +182,54 @@ impl Backend {
     }
 
     fn set_snapshot(&self, mut snapshot: Snapshot) {
-        let (different, changes) = self.fingerprints.lock().compare(&snapshot.tools);
-        snapshot.changed = different;
-        for change in &changes {
+        if self.config.pins.mode != PinMode::Off {
+            let hashes = snapshot.tools.iter();
+            snapshot.hashes = hashes.map(|tool| pins::hash(&tool.definition)).collect();
+        }
+        let mut current = self.snapshot.lock();
+        *current = Arc::new(snapshot);
+        self.check_tools(&mut current, true);
+        drop(current);
+        self.signals.lists.notify_one();
+    }
+
+    /// Compares the tools with their pins again if these have changed.
+    pub(crate) fn follow_pins(&self) {
+        let key = self.key.as_str();
+        let revision = self.signals.pins.revision(key);
+        let is_same = self.pins_revision.load(Ordering::Relaxed) == revision;
+        if is_same && !self.signals.pins.has_unstored(key) {
+            return;
+        }
+        let mut current = self.snapshot.lock();
+        if self.check_tools(&mut current, false) {
+            self.signals.lists.notify_one();
+        }
+    }
+
+    /// Compares the tools of a snapshot with their pins. Returns true if others are held back than before.
+    fn check_tools(&self, snapshot: &mut Arc<Snapshot>, is_new_list: bool) -> bool {
+        let (pins, key) = (&self.signals.pins, self.key.as_str());
+        // Read first: a later change causes another check.
+        let revision = pins.revision(key);
+        self.pins_revision.store(revision, Ordering::Relaxed);
+        let tools = snapshot.tools.iter().zip(&snapshot.hashes);
+        let tools = tools.map(|(tool, hash)| ListedTool {
+            name: &tool.id,
+            definition: &tool.definition,
+            hash,
+        });
+        let tools: Vec<ListedTool<'_>> = tools.collect();
+        let checked = pins.check(key, self.config.pins, &tools, is_new_list);
+        for change in &checked.changes {
             self.record_change(change);
         }
-        *self.snapshot.lock() = Arc::new(snapshot);
-        self.signals.lists.notify_one();
+        let is_changed = snapshot.held != checked.held;
+        if is_changed {
+            let held = checked.held;
+            let tools = Snapshot::clone(snapshot);
+            *snapshot = Arc::new(Snapshot { held, ..tools });
+        }
+        is_changed
     }
 }

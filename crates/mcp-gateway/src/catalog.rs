@@ -8,9 +8,9 @@ use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
 use crate::argument_types::KnownArguments;
 use crate::backend::{Backend, ListedItem, Snapshot};
-use crate::config::{BackendKey, Filter, ToolChanges};
+use crate::config::{BackendKey, Filter};
 use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
-use crate::relay::tool::RelayedTool;
+use crate::relay::tool::{RelayedTool, Withheld};
 use crate::relay::{Relay, prompt, resource};
 use crate::sanitise;
 use crate::search::ToolIndex;
@@ -39,18 +39,14 @@ type ListOf = fn(&Snapshot) -> &Vec<ListedItem>;
 impl Catalog {
     /// Merges the current lists of `backends`. The same lists always give the same catalog, in the
     /// same order.
-    pub(crate) fn new(
-        relay: &Relay,
-        backends: &BTreeMap<BackendKey, Arc<Backend>>,
-        changes: ToolChanges,
-    ) -> Self {
+    pub(crate) fn new(relay: &Relay, backends: &BTreeMap<BackendKey, Arc<Backend>>) -> Self {
         let snapshots = backends.values().map(|backend| BackendSnapshot {
             backend: Arc::clone(backend),
             snapshot: backend.snapshot(),
         });
         let snapshots: Vec<BackendSnapshot> = snapshots.collect();
         let mut catalog = Self::default();
-        catalog.add_tools(relay, &snapshots, changes == ToolChanges::Block);
+        catalog.add_tools(relay, &snapshots);
         catalog.add_prompts(relay, &snapshots);
         catalog.add_resources(relay, &snapshots);
         catalog
@@ -111,7 +107,7 @@ impl Catalog {
         Ok(allowed.take(limit as usize).collect())
     }
 
-    fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot], blocks_changes: bool) {
+    fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let tools: ListOf = |snapshot| &snapshot.tools;
         let names = published_names(snapshots, tools, true);
         self.refused.extend_from_slice(&names.refused);
@@ -121,24 +117,28 @@ impl Catalog {
                 continue;
             };
             let is_denied = !part.backend.config.filter.allows(&item.id);
+            let held = part.snapshot.held.get(&item.id);
+            let withheld = match is_denied {
+                true => Some(Withheld::Denied),
+                false => held.cloned().map(Withheld::Held),
+            };
             let definition = sanitise::tool(&item.definition).and_then(|definition| {
                 let (name, plain) = (published.name.to_string(), published.plain.to_string());
                 ToolDefinition::from_backend(name, plain, &definition)
             });
             let mut definition = match definition {
                 Err(_) if is_denied => continue,
-                Ok(_) if blocks_changes && part.snapshot.changed.contains(&item.id) => {
-                    let reason = "has changed since it was first seen; gateway_restart accepts it";
-                    self.refuse(&published.backend, &item.id, reason);
-                    continue;
-                }
                 Ok(definition) => definition,
                 Err(reason) => {
                     self.refuse(&published.backend, &item.id, reason);
                     continue;
                 }
             };
-            definition.is_listed = !is_denied;
+            definition.is_listed = withheld.is_none();
+            if let Some(Withheld::Held(reason)) = &withheld {
+                let reason = format!("is held back: {reason}; see `mcp-gateway pins`");
+                self.refuse(&published.backend, &item.id, reason);
+            }
             if part.backend.has_tasks() {
                 definition.task = TaskSupport::Late;
             }
@@ -150,7 +150,7 @@ impl Catalog {
                 published: Arc::clone(&published.name),
                 known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,
-                is_denied,
+                withheld,
             });
             let name = definition.name.clone();
             self.backends.insert(name, published.backend.clone());

@@ -3,8 +3,10 @@
 //! Exit codes: 0 done, 1 the answer is no or it failed, 78 unusable configuration.
 
 mod explain;
+mod pins;
 
 use std::ffi::OsString;
+use std::io::Write as _;
 use std::process::ExitCode;
 
 /// Runs a command with its arguments, of which the first is the name of the program.
@@ -14,7 +16,12 @@ type Run = fn(Vec<OsString>) -> ExitCode;
 const CONFIG_ERROR: u8 = 78;
 
 /// The name of each command, which is the program's first argument.
-const COMMANDS: &[(&str, Run)] = &[("explain", explain::run)];
+const COMMANDS: &[(&str, Run)] = &[("explain", explain::run), ("pins", pins::run)];
+
+/// Prints a line. A closed pipe changes nothing.
+fn print(line: &str) {
+    let _ = writeln!(std::io::stdout(), "{line}");
+}
 
 /// Runs the command that the first argument after the name of the program names; `None` if it names none.
 pub fn run(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {

@@ -15,6 +15,7 @@ mod filter;
 mod key;
 mod mcp_json;
 mod options;
+mod pins;
 mod protocol;
 mod reader;
 mod roles;
@@ -26,8 +27,6 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::Deserialize;
-
 use crate::events;
 use crate::roles::Roles;
 
@@ -37,6 +36,7 @@ pub(crate) use self::error::ConfigError;
 pub(crate) use self::filter::{Filter, uri_spellings};
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::options::Options;
+pub(crate) use self::pins::{FirstSight, PinMode, PinPolicy};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
 
@@ -56,7 +56,8 @@ pub(crate) struct Config {
     pub(crate) backends: BTreeMap<BackendKey, BackendConfig>,
     /// With more published tools than this, the search tools are listed instead of them.
     pub(crate) search_above: Option<usize>,
-    pub(crate) tool_changes: ToolChanges,
+    /// For backends that set nothing else.
+    pub(crate) pins: PinPolicy,
     pub(crate) events: events::StoreLocation,
     pub(crate) retention: events::Retention,
     /// `None` if every caller may use everything.
@@ -69,17 +70,6 @@ impl Config {
         let backends = self.backends.iter();
         backends.filter_map(|(key, backend)| Some((key, backend.disabled.as_ref()?)))
     }
-}
-
-/// The reaction to a tool whose description or schema has changed since it was first seen.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum ToolChanges {
-    /// Only record an event.
-    #[default]
-    Warn,
-    /// Also withdraw the tool until `gateway_restart` is called for its backend.
-    Block,
 }
 
 /// Parses the location of the event store: `memory`, the URL of a PostgreSQL database, or a file.
@@ -106,7 +96,7 @@ impl Default for Config {
         Self {
             backends: BTreeMap::new(),
             search_above: None,
-            tool_changes: ToolChanges::Warn,
+            pins: PinPolicy::default(),
             events: events::StoreLocation::Memory,
             retention: events::Retention {
                 age: Duration::from_secs(30 * 86_400),

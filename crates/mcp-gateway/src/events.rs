@@ -21,9 +21,12 @@ mod trace;
 mod writer;
 
 pub(crate) use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
-pub(crate) use self::location::StoreLocation;
+pub(crate) use self::location::{Database, StoreLocation};
 pub(crate) use self::log::EventLog;
+#[cfg(feature = "postgres")]
+pub(crate) use self::postgres::PostgresConnection;
 pub(crate) use self::record::Record;
+pub(crate) use self::sqlite::SqliteDatabase;
 pub(crate) use self::store::{Query, Retention, StoreError};
 pub(crate) use self::trace::TraceId;
 pub(crate) use upstream::time::Timestamp;

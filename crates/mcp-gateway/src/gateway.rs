@@ -16,12 +16,15 @@ use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::events::{Event, EventLog, EventStatus, kind};
+use crate::pins::Pins;
 use crate::relay::Relay;
+use crate::state::StateStore;
 use crate::viewer::Viewer;
 
 /// The service behind the gateway's server.
 pub struct Gateway {
     source: config::ConfigSource,
+    state: Arc<StateStore>,
     signals: Signals,
     relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
@@ -35,14 +38,22 @@ pub struct Gateway {
 impl Gateway {
     /// A gateway with the backends of `config`, none of them started. `source` reports changes of the
     /// configuration.
-    pub(crate) fn new(config: Config, source: config::ConfigSource, log: Arc<EventLog>) -> Self {
+    pub(crate) fn new(
+        config: Config,
+        source: config::ConfigSource,
+        log: Arc<EventLog>,
+        state: StateStore,
+    ) -> Self {
+        let state = Arc::new(state);
         let signals = Signals {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
             log: Arc::clone(&log),
+            pins: Arc::new(Pins::new(Arc::clone(&state))),
         };
         Self {
             source,
+            state,
             signals,
             relay: Relay::new(log),
             backends: Arc::default(),

@@ -10,6 +10,8 @@
 //! * [`argument_types`]: the types and sizes of arguments, without their values.
 //! * [`audit`]: records requests that are not relayed.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
+//! * [`pins`]: holds back tools whose definition has changed.
+//! * [`state`]: pinned tools and approvals, in the same database as the events.
 //! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
 mod argument_types;
@@ -23,12 +25,14 @@ mod gateway;
 mod instructions;
 mod metrics;
 mod names;
+mod pins;
 mod product;
 mod random;
 mod relay;
 mod roles;
 mod sanitise;
 mod search;
+mod state;
 mod tools;
 mod viewer;
 

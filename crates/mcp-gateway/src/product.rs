@@ -9,6 +9,7 @@ use crate::config::Options;
 use crate::events::EventLog;
 use crate::gateway::Gateway;
 use crate::instructions;
+use crate::state::StateStore;
 use crate::tools;
 
 /// Returns the gateway server: its name, port, options and tools.
@@ -28,5 +29,6 @@ fn connect(options: Options) -> anyhow::Result<Gateway> {
     let (config, source) = options.load()?;
     let log = EventLog::start(config.events.clone(), config.retention.clone())
         .context("cannot start the event log")?;
-    Ok(Gateway::new(config, source, Arc::new(log)))
+    let state = StateStore::start(config.events.clone()).context("cannot start the state store")?;
+    Ok(Gateway::new(config, source, Arc::new(log), state))
 }

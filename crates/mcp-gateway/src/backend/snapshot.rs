@@ -1,12 +1,14 @@
 //! A snapshot of the lists of a backend.
 
-use std::collections::BTreeSet;
+use std::collections::BTreeMap;
 
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{METHOD_NOT_FOUND, Members, string};
 use serde_json::Value;
 use serde_json::value::RawValue;
+
+use crate::pins::HoldReason;
 
 /// One item of a list.
 #[derive(Clone)]
@@ -24,8 +26,10 @@ pub(crate) struct Snapshot {
     pub(crate) resources: Vec<ListedItem>,
     pub(crate) templates: Vec<ListedItem>,
     pub(crate) prompts: Vec<ListedItem>,
-    /// Tools that differ from their first definition.
-    pub(crate) changed: BTreeSet<String>,
+    /// The hashes of the tools; none if they are not compared.
+    pub(super) hashes: Vec<String>,
+    /// The tools that are held back.
+    pub(crate) held: BTreeMap<String, HoldReason>,
 }
 
 impl Snapshot {

@@ -17,10 +17,10 @@ use tokio::time::Instant;
 use upstream::redact::redacted;
 
 use super::backoff::Backoff;
-use super::fingerprints::ToolChange;
 use super::snapshot::Snapshot;
 use super::{Backend, BackendState, connect};
 use crate::events::{Event, EventStatus, kind};
+use crate::pins::ToolChange;
 use crate::random;
 
 /// Changes are collected for this time before the lists are read again.
@@ -321,14 +321,17 @@ impl Backend {
 
     /// Records a changed tool definition.
     pub(super) fn record_change(&self, change: &ToolChange) {
-        let tool = &change.tool;
-        tracing::warn!(backend = %self.key, tool, "the definition of a tool has changed");
+        let (tool, held) = (&change.tool, change.is_held);
+        tracing::warn!(backend = %self.key, tool, held, "the definition of a tool is new or has changed");
         let mut facts = json!({
             "backend": self.key.as_str(),
             "tool_name": tool,
-            "old_hash": change.old,
             "new_hash": change.new,
+            "held": held,
         });
+        if let Some(old) = &change.old {
+            facts["old_hash"] = json!(old);
+        }
         if let Some(before) = &change.renamed_from {
             facts["renamed_from"] = json!(before);
         }

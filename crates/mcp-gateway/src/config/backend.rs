@@ -7,7 +7,7 @@ use std::time::Duration;
 use mcp_client::EraChoice;
 use serde::Deserialize;
 
-use super::{DisabledReason, Filter, Secret};
+use super::{DisabledReason, Filter, PinPolicy, Secret};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
@@ -31,6 +31,8 @@ pub(crate) struct BackendConfig {
     /// Limit of instances with `isolation`; at the limit, the one that was not used for the longest time
     /// is ended.
     pub(crate) max_instances: u32,
+    /// The reaction to new and changed tools.
+    pub(crate) pins: PinPolicy,
     /// The reason why it is not used.
     pub(crate) disabled: Option<DisabledReason>,
 }
@@ -117,6 +119,7 @@ impl BackendConfig {
             max_in_flight: super::MAX_IN_FLIGHT,
             isolation: Isolation::Shared,
             max_instances: super::MAX_INSTANCES,
+            pins: PinPolicy::default(),
             disabled: None,
         }
     }

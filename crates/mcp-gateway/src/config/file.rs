@@ -16,8 +16,8 @@ use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::roles::{self, RoleEntry};
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, Isolation,
-    Remote, RemoteTransport, Target, ToolChanges,
+    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, FirstSight,
+    Isolation, PinMode, PinPolicy, Remote, RemoteTransport, Target,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -33,7 +33,8 @@ struct ConfigFile {
     timeout: Option<ConfigDuration>,
     start_timeout: Option<ConfigDuration>,
     search_above: Option<usize>,
-    tool_changes: Option<ToolChanges>,
+    pins: Option<PinMode>,
+    first_sight: Option<FirstSight>,
     events: Option<EventsTable>,
     #[serde(default)]
     roles: BTreeMap<String, RoleEntry>,
@@ -67,6 +68,8 @@ struct BackendEntry {
     #[serde(default)]
     isolation: Isolation,
     max_instances: Option<u32>,
+    pins: Option<PinMode>,
+    first_sight: Option<FirstSight>,
     #[serde(default)]
     allow_link_local: bool,
     #[serde(default)]
@@ -138,18 +141,18 @@ impl ConfigFile {
     ) -> Result<Config, Problem> {
         let mut config = base;
         config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
+        config.pins = config.pins.with(self.pins, self.first_sight);
         let timeout = checked_timeout(self.timeout, &["timeout"])?;
         let start = checked_timeout(self.start_timeout, &["start_timeout"])?;
         let start = start.unwrap_or(super::START_TIMEOUT);
         for (name, entry) in self.backends {
             let at = ["backends", &name];
             let key = BackendKey::parse(&name).map_err(|text| Problem::new(&at, text))?;
-            let mut backend = entry.check(&name, environment, start)?;
+            let mut backend = entry.check(&name, environment, start, config.pins)?;
             backend.timeout = backend.timeout.or(timeout);
             config.backends.insert(key, backend);
         }
         config.search_above = self.search_above.or(config.search_above);
-        config.tool_changes = self.tool_changes.unwrap_or(config.tool_changes);
         if let Some(events) = self.events {
             events.check(environment, &mut config)?;
         }
@@ -163,6 +166,7 @@ impl BackendEntry {
         name: &str,
         environment: &Environment<'_>,
         start_timeout: Duration,
+        pins: PinPolicy,
     ) -> Result<BackendConfig, Problem> {
         let wrong = |field: &str, text: &str| Problem::new(&["backends", name, field], text);
         let timeout = checked_timeout(self.timeout, &["backends", name, "timeout"])?;
@@ -251,6 +255,7 @@ impl BackendEntry {
             max_in_flight,
             isolation: self.isolation,
             max_instances,
+            pins: pins.with(self.pins, self.first_sight),
             disabled: disabled.or(reader.missing),
         })
     }

@@ -119,7 +119,8 @@ impl ConfigSource {
         };
         for text in &self.cli_backends {
             let wrong = |problem: Problem| problem.at("--backend", None);
-            let (key, backend) = cli_backend::parse(text, &environment).map_err(wrong)?;
+            let (key, mut backend) = cli_backend::parse(text, &environment).map_err(wrong)?;
+            backend.pins = config.pins;
             if config.backends.insert(key.clone(), backend).is_some() {
                 let text = "is the name of two backends";
                 return Err(wrong(Problem::new(&[key.as_str()], text)));

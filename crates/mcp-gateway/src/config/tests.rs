@@ -55,7 +55,7 @@ fn all_fields_of_a_file_are_read() {
         timeout = "20s"
         start_timeout = 5
         search_above = 100
-        tool_changes = "block"
+        pins = "hold"
 
         [events]
         store = "events.db"
@@ -91,7 +91,7 @@ fn all_fields_of_a_file_are_read() {
         "#,
     );
     assert_eq!(config.search_above, Some(100));
-    assert_eq!(config.tool_changes, ToolChanges::Block);
+    assert_eq!(config.pins.mode, PinMode::Hold);
     let file = PathBuf::from("/etc/gateway/events.db");
     assert!(config.events == events::StoreLocation::File(file));
     assert_eq!(config.retention.age, Duration::from_secs(7 * 86_400));

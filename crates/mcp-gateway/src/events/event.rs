@@ -37,8 +37,10 @@ pub(crate) mod kind {
     pub(crate) const REQUEST_REFUSED: &str = "gateway.request_refused";
     /// A backend was stopped on purpose.
     pub(crate) const BACKEND_STOPPED: &str = "gateway.backend_stopped";
-    /// The description or the schema of a tool has changed.
+    /// The definition of a tool has changed, or is new and held back.
     pub(crate) const TOOL_CHANGED: &str = "gateway.tool_changed";
+    /// A definition of a tool was approved or refused.
+    pub(crate) const TOOL_DECIDED: &str = "gateway.tool_decided";
     /// A changed configuration was applied, or has an error.
     pub(crate) const CONFIG_CHANGED: &str = "gateway.config_changed";
     /// The store was removed or replaced; its earlier events are not in this one.

@@ -3,8 +3,8 @@
 use std::path::PathBuf;
 
 #[cfg(feature = "postgres")]
-use super::postgres::{self, Postgres};
-use super::sqlite::{self, Sqlite};
+use super::postgres::{self, Postgres, PostgresConnection};
+use super::sqlite::{self, Sqlite, SqliteDatabase};
 use super::store::{OpenStore, Store, StoreError};
 
 /// The location of the event store. Has no `Debug`: the URL of a database contains a password.
@@ -27,13 +27,34 @@ impl StoreLocation {
     }
 }
 
+/// An open database, in which the tables of the events are.
+pub(crate) enum Database {
+    Sqlite(SqliteDatabase),
+    #[cfg(feature = "postgres")]
+    Postgres(PostgresConnection),
+}
+
+impl StoreLocation {
+    /// Opens the database. One in memory is a new one each time.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
+    pub(crate) fn connect(&self) -> Result<Database, StoreError> {
+        Ok(match self {
+            Self::File(path) => Database::Sqlite(SqliteDatabase::open(path)?),
+            Self::Memory => Database::Sqlite(SqliteDatabase::in_memory()?),
+            #[cfg(feature = "postgres")]
+            Self::Postgres(address) => Database::Postgres(PostgresConnection::open(address)?),
+        })
+    }
+}
+
 impl OpenStore for StoreLocation {
     fn open(&self) -> Result<Box<dyn Store>, StoreError> {
-        Ok(match self {
-            Self::File(path) => Box::new(Sqlite::open(path)?),
-            Self::Memory => Box::new(Sqlite::in_memory()?),
+        Ok(match self.connect()? {
+            Database::Sqlite(database) => Box::new(Sqlite::new(database)?),
             #[cfg(feature = "postgres")]
-            Self::Postgres(address) => Box::new(Postgres::open(address)?),
+            Database::Postgres(connection) => Box::new(Postgres::new(connection)),
         })
     }
 

@@ -27,14 +27,14 @@ pub(super) fn is_address(text: &str) -> bool {
     text.parse::<Config>().is_ok()
 }
 
-pub(super) struct Postgres {
-    runtime: Runtime,
-    client: Client,
-    size: Option<TableSize>,
+/// A connection to a database in which the tables of the events are.
+pub(crate) struct PostgresConnection {
+    pub(crate) runtime: Runtime,
+    pub(crate) client: Client,
 }
 
-impl Postgres {
-    /// Connects, and creates the table if it is missing.
+impl PostgresConnection {
+    /// Connects, and creates the tables if they are missing.
     pub(super) fn open(address: &str) -> Result<Self, StoreError> {
         // The error is not shown: it may quote a part of the address.
         let config: Result<Config, _> = address.parse();
@@ -45,7 +45,7 @@ impl Postgres {
         }
         let runtime = Builder::new_current_thread().enable_all().build();
         let runtime = runtime.map_err(|error| StoreError::unavailable(error.to_string()))?;
-        let client = within(&runtime, async {
+        let client = Self::block_on(&runtime, async {
             let (client, connection) = config.connect(tls()?).await?;
             // Ends when the client is dropped.
             tokio::spawn(async move {
@@ -57,11 +57,37 @@ impl Postgres {
             client.batch_execute(schema::TABLE).await?;
             Ok(client)
         })?;
-        Ok(Self {
-            runtime,
-            client,
-            size: None,
-        })
+        Ok(Self { runtime, client })
+    }
+
+    /// Waits for `work`, but not for long.
+    pub(crate) fn within<T>(
+        &self,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        Self::block_on(&self.runtime, work)
+    }
+
+    /// The same, for work that changes the client.
+    pub(crate) fn block_on<T>(
+        runtime: &Runtime,
+        work: impl Future<Output = Result<T, StoreError>>,
+    ) -> Result<T, StoreError> {
+        let done = runtime.block_on(async { tokio::time::timeout(DATABASE_TIMEOUT, work).await });
+        let late = |_| StoreError::unavailable("the database does not answer in time");
+        done.map_err(late)?
+    }
+}
+
+pub(super) struct Postgres {
+    connection: PostgresConnection,
+    size: Option<TableSize>,
+}
+
+impl Postgres {
+    pub(super) fn new(connection: PostgresConnection) -> Self {
+        let size = None;
+        Self { connection, size }
     }
 }
 
@@ -76,7 +102,8 @@ impl Store for Postgres {
         let statuses = each(records, |record| record.status.number());
         let sources = each(records, |record| &*record.source);
         let metadata = each(records, |record| record.metadata.as_str());
-        within(&self.runtime, async {
+        let client = &self.connection.client;
+        self.connection.within(async {
             let columns: [(&(dyn ToSql + Sync), Type); 6] = [
                 (&timestamps, Type::INT8_ARRAY),
                 (&traces, Type::BYTEA_ARRAY),
@@ -85,7 +112,7 @@ impl Store for Postgres {
                 (&sources, Type::TEXT_ARRAY),
                 (&metadata, Type::TEXT_ARRAY),
             ];
-            self.client.execute_typed(schema::INSERT, &columns).await?;
+            client.execute_typed(schema::INSERT, &columns).await?;
             Ok(())
         })?;
         if let Some(size) = &mut self.size {
@@ -95,17 +122,19 @@ impl Store for Postgres {
     }
 
     fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
-        within(&self.runtime, find::find(&self.client, query))
+        self.connection
+            .within(find::find(&self.connection.client, query))
     }
 
     fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        within(&self.runtime, retain::clock(&self.client))
+        self.connection
+            .within(retain::clock(&self.connection.client))
     }
 
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
-        let (client, size) = (&mut self.client, &mut self.size);
-        let removing = retain::remove_excess(client, size, retention, now);
-        within(&self.runtime, removing)
+        let PostgresConnection { client, runtime } = &mut self.connection;
+        let removing = retain::remove_excess(client, &mut self.size, retention, now);
+        PostgresConnection::block_on(runtime, removing)
     }
 }
 
@@ -115,18 +144,6 @@ fn tls() -> Result<MakeRustlsConnect, StoreError> {
     let config = mcp_client::tls::client_config();
     let config = config.map_err(|error| StoreError::unavailable(error.to_string()))?;
     Ok(MakeRustlsConnect::new(config))
-}
-
-fn within<T>(
-    runtime: &Runtime,
-    work: impl Future<Output = Result<T, StoreError>>,
-) -> Result<T, StoreError> {
-    let done = runtime.block_on(async { tokio::time::timeout(DATABASE_TIMEOUT, work).await });
-    done.unwrap_or_else(|_| {
-        Err(StoreError::unavailable(
-            "the database does not answer in time",
-        ))
-    })
 }
 
 impl From<tokio_postgres::Error> for StoreError {
@@ -150,12 +167,17 @@ impl From<tokio_postgres::Error> for StoreError {
 
 #[cfg(test)]
 impl Postgres {
+    pub(super) fn open(address: &str) -> Result<Self, StoreError> {
+        PostgresConnection::open(address).map(Self::new)
+    }
+
     /// Runs any SQL.
     pub(super) fn run(&mut self, sql: &str) {
-        within(&self.runtime, async {
-            Ok(self.client.batch_execute(sql).await?)
-        })
-        .unwrap();
+        let client = &self.connection.client;
+        let done = self
+            .connection
+            .within(async { Ok(client.batch_execute(sql).await?) });
+        done.unwrap();
     }
 
     /// Creates an empty schema and uses it.

@@ -24,16 +24,14 @@ use super::store::{Query, Retention, Store, StoreError, StoreFault};
 /// Longest wait for the lock of another process.
 const BUSY_TIMEOUT: Duration = Duration::from_millis(250);
 
-pub(super) struct Sqlite {
-    connection: Connection,
+/// An open file, in which the tables of the events are; or a database in memory.
+pub(crate) struct SqliteDatabase {
+    pub(crate) connection: Connection,
     /// The identity of the open file; `None` in memory.
     file: Option<FileId>,
-    /// Number of rows: counted, and then updated with each write; other processes may write too.
-    rows: u64,
-    counted_at: Instant,
 }
 
-impl Sqlite {
+impl SqliteDatabase {
     /// Opens the file. Creates it and its folder if they are missing.
     pub(super) fn open(path: &Path) -> Result<Self, StoreError> {
         file::prepare(path)?;
@@ -50,19 +48,11 @@ impl Sqlite {
         connection.busy_timeout(BUSY_TIMEOUT)?;
         connection.set_prepared_statement_cache_capacity(32);
         schema::prepare(&mut connection)?;
-        let rows = retain::count(&connection)?;
-        Ok(Self {
-            connection,
-            file,
-            rows,
-            counted_at: Instant::now(),
-        })
+        Ok(Self { connection, file })
     }
-}
 
-impl Store for Sqlite {
     /// Returns an error if the file was removed or replaced: writes to the open file would be lost.
-    fn verify(&mut self) -> Result<(), StoreError> {
+    pub(crate) fn verify(&mut self) -> Result<(), StoreError> {
         if self.file.as_mut().is_none_or(FileId::is_in_place) {
             return Ok(());
         }
@@ -72,10 +62,35 @@ impl Store for Sqlite {
             reason: reason.to_owned(),
         })
     }
+}
+
+pub(super) struct Sqlite {
+    database: SqliteDatabase,
+    /// Number of rows: counted, and then updated with each write; other processes may write too.
+    rows: u64,
+    counted_at: Instant,
+}
+
+impl Sqlite {
+    pub(super) fn new(database: SqliteDatabase) -> Result<Self, StoreError> {
+        let rows = retain::count(&database.connection)?;
+        Ok(Self {
+            database,
+            rows,
+            counted_at: Instant::now(),
+        })
+    }
+}
+
+impl Store for Sqlite {
+    fn verify(&mut self) -> Result<(), StoreError> {
+        self.database.verify()
+    }
 
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
         self.verify()?;
         let transaction = self
+            .database
             .connection
             .transaction_with_behavior(TransactionBehavior::Immediate)?;
         let mut id = newest(&transaction)?;
@@ -104,18 +119,18 @@ impl Store for Sqlite {
 
     fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError> {
         self.verify()?;
-        find::find(&self.connection, query)
+        find::find(&self.database.connection, query)
     }
 
     fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
-        Ok(retain::clock(&self.connection)?)
+        Ok(retain::clock(&self.database.connection)?)
     }
 
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
         self.verify()?;
         let has_more = self.remove_excess(retention, now)?;
         // After the removal, which makes room on a full disk.
-        retain::set_clock(&self.connection, now)?;
+        retain::set_clock(&self.database.connection, now)?;
         Ok(has_more)
     }
 }

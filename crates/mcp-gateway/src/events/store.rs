@@ -100,7 +100,7 @@ pub(crate) enum StoreFault {
 }
 
 impl StoreError {
-    pub(super) fn unavailable(reason: impl Into<String>) -> Self {
+    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
         Self {
             fault: StoreFault::Unavailable,
             reason: reason.into(),

@@ -58,7 +58,11 @@ impl mcp_serve::Service for Gateway {
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         self.record(kind::STARTED, EventStatus::Success, json!({}));
         self.apply(Config::clone(&self.config()));
-        tokio::join!(self.publish(&server), self.follow_config());
+        tokio::join!(
+            self.publish(&server),
+            self.follow_config(),
+            self.follow_state()
+        );
     }
 
     fn access(&self) -> Option<Arc<dyn Access>> {
@@ -82,9 +86,13 @@ impl mcp_serve::Service for Gateway {
         let mut supervisors = std::mem::take(&mut *self.supervisors.lock());
         while supervisors.join_next().await.is_some() {}
         self.record(kind::STOPPED, EventStatus::Success, json!({}));
-        let log = Arc::clone(&self.signals.log);
-        // Writes the events that are still in the queue.
-        let _ = tokio::task::spawn_blocking(move || log.close()).await;
+        let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.signals.log));
+        // Writes what is still in the queues.
+        let close = move || {
+            state.close();
+            log.close();
+        };
+        let _ = tokio::task::spawn_blocking(close).await;
     }
 
     fn register(&self, registry: &mut Registry) {
@@ -100,10 +108,14 @@ impl Gateway {
         let backends = self.backends();
         let started = backends.values().map(|backend| backend.first_start());
         let started = futures_util::future::join_all(started);
-        let _ = tokio::time::timeout(FIRST_LIST_TIMEOUT, started).await;
+        let mut pins = self.signals.pins.subscribe();
+        // Without the result, which is a lock.
+        let read = async { drop(pins.wait_for(|entries| entries.are_read).await) };
+        let _ =
+            tokio::time::timeout(FIRST_LIST_TIMEOUT, async { tokio::join!(started, read) }).await;
+        self.follow_pins();
         loop {
-            let changes = self.config().tool_changes;
-            let mut catalog = Catalog::new(&self.relay, &self.backends(), changes);
+            let mut catalog = Catalog::new(&self.relay, &self.backends());
             let read_only = server.is_read_only();
             if read_only {
                 catalog.keep_read_only();
@@ -164,6 +176,20 @@ impl Gateway {
         });
         let servers: Vec<(&BackendKey, String)> = servers.collect();
         instructions::merged(servers.iter().map(|(key, text)| (*key, text.as_str())))
+    }
+
+    /// Applies the decisions of other processes about tools.
+    async fn follow_state(&self) {
+        let mut pins = self.signals.pins.subscribe();
+        while pins.changed().await.is_ok() {
+            self.follow_pins();
+        }
+    }
+
+    fn follow_pins(&self) {
+        for backend in self.backends().values() {
+            backend.follow_pins();
+        }
     }
 
     /// Applies each change of the configuration.

@@ -16,6 +16,7 @@ use super::request::RelayedRequest;
 use crate::argument_types::{ArgumentTypes, KnownArguments};
 use crate::backend::Backend;
 use crate::events::FinishedRequest;
+use crate::pins::HoldReason;
 
 /// One tool of one backend.
 pub(crate) struct RelayedTool {
@@ -29,8 +30,16 @@ pub(crate) struct RelayedTool {
     pub(crate) known: KnownArguments,
     /// The effect by its annotations.
     pub(crate) effect: Effect,
-    /// True if the configuration denies it.
-    pub(crate) is_denied: bool,
+    /// The reason why it cannot be called.
+    pub(crate) withheld: Option<Withheld>,
+}
+
+/// Why a tool of a backend cannot be called.
+pub(crate) enum Withheld {
+    /// The configuration denies it.
+    Denied,
+    /// Its definition is not approved.
+    Held(HoldReason),
 }
 
 impl BoundTool for RelayedTool {
@@ -64,10 +73,9 @@ impl RelayedTool {
         client: ClientRequest<'_>,
         mut record: RequestRecord,
     ) -> Result<ToolResult, ToolError> {
-        let result = if self.is_denied {
-            Err(self.denied())
-        } else {
-            self.forward(client).await
+        let result = match &self.withheld {
+            Some(reason) => Err(self.refusal(reason)),
+            None => self.forward(client).await,
         };
         record.finish(&result);
         result.map(ToolResult::Relayed)
@@ -85,11 +93,18 @@ impl RelayedTool {
         request.run().await
     }
 
-    fn denied(&self) -> ToolError {
-        let text = format!(
-            "{} is denied by the gateway's configuration.",
-            self.published
-        );
+    fn refusal(&self, reason: &Withheld) -> ToolError {
+        let Self {
+            published, backend, ..
+        } = self;
+        let text = match reason {
+            Withheld::Denied => format!("{published} is denied by the gateway's configuration."),
+            Withheld::Held(reason) => format!(
+                "{published} is held back: {reason}. Nothing was called. The operator of the gateway sees \
+                 it with `mcp-gateway pins diff {}`, and approves it with `mcp-gateway pins approve`.",
+                backend.key
+            ),
+        };
         ToolError::new(ToolErrorKind::Forbidden, text)
     }
 }

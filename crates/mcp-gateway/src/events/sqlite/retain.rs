@@ -60,16 +60,16 @@ impl Sqlite {
         now: Timestamp,
     ) -> Result<bool, StoreError> {
         if self.counted_at.elapsed() > RECOUNT_INTERVAL {
-            self.rows = count(&self.connection)?;
+            self.rows = count(&self.database.connection)?;
             self.counted_at = Instant::now();
         }
-        let size = FileSize::new(&self.connection)?;
+        let size = FileSize::new(&self.database.connection)?;
         let limit = retention.bytes.saturating_sub(MAX_WAL_BYTES);
         let excess = retention.excess(self.rows, size.used, limit);
         let expired = before(now, retention.age);
         let removed = self.remove(excess.min(MAX_REMOVED_ROWS))? + self.expire(expired)?;
         if removed > 0 {
-            trace_index::remove_unused(&self.connection)?;
+            trace_index::remove_unused(&self.database.connection)?;
         }
         self.rows = self.rows.saturating_sub(removed);
         let has_shrunk = size.file > limit && self.shrink()?;
@@ -79,10 +79,10 @@ impl Sqlite {
 
     /// Gives free pages back to the disk. Returns true if the file has shrunk.
     fn shrink(&self) -> rusqlite::Result<bool> {
-        let before = FileSize::new(&self.connection)?;
+        let before = FileSize::new(&self.database.connection)?;
         let pages = format!("pragma incremental_vacuum({MAX_FREED_PAGES})");
-        self.connection.execute_batch(&pages)?;
-        Ok(FileSize::new(&self.connection)?.file < before.file)
+        self.database.connection.execute_batch(&pages)?;
+        Ok(FileSize::new(&self.database.connection)?.file < before.file)
     }
 
     fn remove(&self, oldest: u64) -> rusqlite::Result<u64> {
@@ -91,6 +91,7 @@ impl Sqlite {
         };
         let last = "select id from events order by id limit 1 offset ?1";
         let last: Option<i64> = self
+            .database
             .connection
             .prepare_cached(last)?
             .query_row([offset as i64], |row| row.get(0))
@@ -100,13 +101,17 @@ impl Sqlite {
         let Some(last) = last else {
             return Ok(0);
         };
-        Ok(self.connection.prepare_cached(remove)?.execute([last])? as u64)
+        Ok(self
+            .database
+            .connection
+            .prepare_cached(remove)?
+            .execute([last])? as u64)
     }
 
     fn expire(&self, before: Timestamp) -> rusqlite::Result<u64> {
         let expire = "delete from events where id in
             (select id from events where id < ?1 order by id limit ?2)";
-        let mut expire = self.connection.prepare_cached(expire)?;
+        let mut expire = self.database.connection.prepare_cached(expire)?;
         Ok(expire.execute([before.as_microsecond(), MAX_REMOVED_ROWS as i64])? as u64)
     }
 }

@@ -1,0 +1,304 @@
+//! `mcp-gateway pins`: lists the tools whose definition has changed, and approves or refuses them.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use serde_json::json;
+
+use super::{CONFIG_ERROR, print};
+use crate::config::{Options, PinMode};
+use crate::events::{Event, EventLog, EventStatus, StoreLocation, kind};
+use crate::pins::{self, Pin, PinDecision, PinStatus, diff, printable};
+use crate::state::{self, Entries, Entry, Expected, StateDatabase};
+
+/// Digits of a hash that are shown in lists, and the fewest that choose a definition.
+const SHORT_HASH: usize = 12;
+
+/// Attempts to store a decision while the gateway writes at the same time.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Shows, approves and refuses the definitions of the backends' tools. A running gateway follows within a
+/// second. Exit code: 0 done, 1 nothing found or not done (`diff`: there are changes), 78 unusable configuration.
+#[derive(Parser)]
+#[command(name = "mcp-gateway pins")]
+struct PinsCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Lists the tools and whether they are approved.
+    List(Selection),
+    /// Shows what has changed since the approval.
+    Diff(Selection),
+    /// Approves the definitions that are offered now, or the one with `--hash`.
+    Approve(Choice),
+    /// Refuses them: they are held back, also with `pins = "warn"`.
+    Refuse(Choice),
+}
+
+#[derive(Args)]
+struct Selection {
+    /// A backend, or one of its tools (BACKEND__TOOL); all of them if it is left out.
+    name: Option<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+#[derive(Args)]
+struct Choice {
+    /// A backend, or one of its tools (BACKEND__TOOL).
+    name: String,
+    /// The hash that `diff` has shown; nothing is done if another definition is offered meanwhile.
+    #[arg(long)]
+    hash: Option<String>,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// A command that cannot be done, and its exit code.
+struct Failure(u8, String);
+
+/// Runs the command with its arguments, the program's name first.
+pub(super) fn run(args: Vec<OsString>) -> ExitCode {
+    let done = match PinsCommand::parse_from(args).action {
+        Action::List(selection) => list(selection),
+        Action::Diff(selection) => show(selection),
+        Action::Approve(choice) => decide(choice, true),
+        Action::Refuse(choice) => decide(choice, false),
+    };
+    match done {
+        Ok(code) => ExitCode::from(code),
+        Err(Failure(code, text)) => {
+            print(&text);
+            ExitCode::from(code)
+        }
+    }
+}
+
+fn list(selection: Selection) -> Result<u8, Failure> {
+    let mut store = Store::open(selection.options)?;
+    for (_, pin, _) in store.find(selection.name.as_deref())? {
+        let definition = pin.offered.as_ref().or(pin.approved.as_ref());
+        let (hash, since) = definition.map_or(("", ""), |found| (&*found.hash, &*found.since));
+        let hash = hash.get(..SHORT_HASH).unwrap_or(hash);
+        let (status, name) = (pin.status().name(), printable(&pin.name()));
+        print(&format!("{status:<9} {hash} {since} {name}"));
+    }
+    Ok(0)
+}
+
+fn show(selection: Selection) -> Result<u8, Failure> {
+    let mut store = Store::open(selection.options)?;
+    let mut found = 0;
+    for (_, pin, _) in store.find(selection.name.as_deref())? {
+        let Some(offered) = &pin.offered else {
+            continue;
+        };
+        found = 1;
+        print(&format!(
+            "{} ({})",
+            printable(&pin.name()),
+            pin.status().name()
+        ));
+        if let Some(from) = &pin.renamed_from {
+            print(
+                &printable(&format!("- name: {from}\n+ name: {}", pin.tool))
+                    .replace("\\u{a}", "\n"),
+            );
+        }
+        let empty = Some("{}".to_owned());
+        let approved = match (&pin.approved, &pin.renamed_from) {
+            (Some(approved), _) => &approved.text,
+            // Only the name has changed.
+            (None, Some(_)) => &offered.text,
+            (None, None) => &empty,
+        };
+        match (approved, &offered.text) {
+            (Some(old), Some(new)) => diff(old, new).iter().for_each(|line| print(line)),
+            _ => print("the definition is too long to be shown"),
+        }
+        print(&format!("hash {}", offered.hash));
+    }
+    Ok(found)
+}
+
+fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
+    if choice
+        .hash
+        .as_ref()
+        .is_some_and(|hash| hash.len() < SHORT_HASH)
+    {
+        let text = format!("--hash: needs at least {SHORT_HASH} digits");
+        return Err(Failure(1, text));
+    }
+    let mut store = Store::open(choice.options)?;
+    let offered = |pin: &Pin| pin.offered.as_ref().map(|offered| offered.hash.clone());
+    // The definitions of this moment; the gateway may write them again, but not others in their place.
+    let wanted = store.find(Some(&choice.name))?.into_iter();
+    let wanted = wanted.filter_map(|(key, pin, _)| Some((key, offered(&pin)?)));
+    let is_chosen = |hash: &str| {
+        choice
+            .hash
+            .as_ref()
+            .is_none_or(|start| hash.starts_with(start))
+    };
+    let wanted: Vec<(String, String)> = wanted.filter(|(_, hash)| is_chosen(hash)).collect();
+    if wanted.is_empty() {
+        let text = match &choice.hash {
+            Some(_) => "nothing done: no definition with this hash is offered now",
+            None => "nothing done: there is no change to decide about",
+        };
+        return Err(Failure(1, text.to_owned()));
+    }
+    for _ in 0..MAX_ATTEMPTS {
+        let found = store.find(Some(&choice.name))?;
+        let mut decided = Vec::new();
+        for (key, hash) in &wanted {
+            let now = found.iter().find(|(found, _, _)| found == key);
+            match now.filter(|(_, pin, _)| offered(pin).as_ref() == Some(hash)) {
+                Some((_, pin, entry)) => decided.push((key, decision(pin, approve), entry)),
+                None => {
+                    let text = "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
+                    return Err(Failure(1, text.to_owned()));
+                }
+            }
+        }
+        let changes = decided.iter().filter_map(|(key, pin, entry)| {
+            pins::store((*key).clone(), pin, Expected::Revision(entry.revision))
+        });
+        let changes: Vec<_> = changes.collect();
+        if store.database.apply(&changes).map_err(unavailable)? {
+            let decided: Vec<Pin> = decided.into_iter().map(|(_, pin, _)| pin).collect();
+            store.record(&decided, &wanted, approve)?;
+            return Ok(0);
+        }
+    }
+    Err(Failure(
+        1,
+        "nothing done: the gateway is changing these tools all the time".to_owned(),
+    ))
+}
+
+/// Returns the pin after a decision about the definition that is offered.
+fn decision(pin: &Pin, approve: bool) -> Pin {
+    let decided = Some(PinDecision {
+        at: pins::now(),
+        by: user(),
+    });
+    match approve {
+        true => Pin {
+            approved: pin.offered.clone(),
+            offered: None,
+            refused: None,
+            renamed_from: None,
+            decided,
+            ..pin.clone()
+        },
+        false => Pin {
+            refused: pin.offered.as_ref().map(|offered| offered.hash.clone()),
+            decided,
+            ..pin.clone()
+        },
+    }
+}
+
+/// The user of this command, for records.
+fn user() -> String {
+    let name = ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok());
+    format!(
+        "command of {}",
+        name.as_deref().unwrap_or("an unknown user")
+    )
+}
+
+fn unavailable(error: crate::events::StoreError) -> Failure {
+    Failure(1, format!("the store cannot be used: {}", error.reason))
+}
+
+/// The pins of a gateway.
+struct Store {
+    location: StoreLocation,
+    retention: crate::events::Retention,
+    database: Box<dyn StateDatabase>,
+    /// Backends whose tools are not compared.
+    off: Vec<String>,
+}
+
+impl Store {
+    fn open(options: Options) -> Result<Self, Failure> {
+        let load = options
+            .load()
+            .map_err(|error| Failure(CONFIG_ERROR, error.to_string()));
+        let (config, _) = load?;
+        if config.events == StoreLocation::Memory {
+            let text = "the events of this gateway are in memory, and so are its pins: set a file or a database \
+                as `store` under [events], or with --events";
+            return Err(Failure(CONFIG_ERROR, text.to_owned()));
+        }
+        let off = config
+            .backends
+            .iter()
+            .filter(|(_, backend)| backend.pins.mode == PinMode::Off);
+        Ok(Self {
+            database: state::open(&config.events).map_err(unavailable)?,
+            off: off.map(|(key, _)| key.to_string()).collect(),
+            location: config.events,
+            retention: config.retention,
+        })
+    }
+
+    /// Returns the pins of a backend, or of one tool; all of them for `None`.
+    fn find(&mut self, name: Option<&str>) -> Result<Vec<(String, Pin, Entry)>, Failure> {
+        let entries = Entries::read(&mut *self.database).map_err(unavailable)?;
+        let mut found = pins::read(&entries, "");
+        found.retain(|(_, pin, _)| {
+            let is_chosen = name.is_none_or(|name| pin.backend == name || pin.name() == name);
+            is_chosen && !self.off.contains(&pin.backend)
+        });
+        found.sort_by(|(_, one, _), (_, other, _)| {
+            (&one.backend, &one.tool).cmp(&(&other.backend, &other.tool))
+        });
+        match (found.is_empty(), name) {
+            (true, Some(name)) => Err(Failure(
+                1,
+                format!("no tool and no backend {name:?} is known"),
+            )),
+            _ => Ok(found),
+        }
+    }
+
+    /// Records decisions in the event log, and prints them.
+    fn record(
+        &self,
+        decided: &[Pin],
+        wanted: &[(String, String)],
+        approve: bool,
+    ) -> Result<(), Failure> {
+        let word = if approve {
+            PinStatus::Approved
+        } else {
+            PinStatus::Refused
+        }
+        .name();
+        let log = EventLog::start(self.location.clone(), self.retention.clone());
+        let log = log.map_err(|error| Failure(1, format!("decided, but not recorded: {error}")))?;
+        for (pin, (_, hash)) in decided.iter().zip(wanted) {
+            let facts = json!({
+                "backend": pin.backend,
+                "tool_name": pin.tool,
+                "decision": word,
+                "hash": hash,
+                "by": pin.decided.as_ref().map(|decided| &decided.by),
+            });
+            log.record(Event::new(kind::TOOL_DECIDED, EventStatus::Success, facts));
+            print(&format!("{word:<9} {hash} {}", printable(&pin.name())));
+        }
+        log.close();
+        Ok(())
+    }
+}

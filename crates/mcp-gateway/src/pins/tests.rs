@@ -1,0 +1,189 @@
+//! Tests of the decisions about tools.
+
+use std::time::Duration;
+
+use super::*;
+use crate::events::StoreLocation;
+
+const HOLD: PinPolicy = PinPolicy {
+    mode: PinMode::Hold,
+    first_sight: FirstSight::Trust,
+};
+
+struct Checks {
+    pins: Pins,
+    policy: PinPolicy,
+}
+
+impl Checks {
+    async fn new(policy: PinPolicy) -> Self {
+        let state = Arc::new(StateStore::start(StoreLocation::Memory).unwrap());
+        let mut entries = state.subscribe();
+        entries.wait_for(|entries| entries.are_read).await.unwrap();
+        let pins = Pins::new(state);
+        Self { pins, policy }
+    }
+
+    /// The numbers of tools that are held back and of changes, for a list of these names and descriptions.
+    async fn list(&self, tools: &[(&str, &str)]) -> (usize, usize) {
+        let found = self.check(tools, true);
+        let counts = (found.held.len(), found.changes.len());
+        // As a running gateway does after each change.
+        for _ in 0..500 {
+            if !self.pins.has_unstored("b") {
+                break;
+            }
+            tokio::time::sleep(Duration::from_millis(2)).await;
+            let again = self.check(tools, false);
+            assert_eq!((again.held.len(), again.changes.len()), (counts.0, 0));
+        }
+        counts
+    }
+
+    fn check(&self, tools: &[(&str, &str)], is_new: bool) -> PinCheck {
+        let definition = |(name, text): &(&str, &str)| {
+            let json = format!(r#"{{"name":"{name}","description":"{text}"}}"#);
+            RawValue::from_string(json).unwrap()
+        };
+        let definitions: Vec<_> = tools.iter().map(definition).collect();
+        let hashes: Vec<String> = definitions.iter().map(|found| hash(found)).collect();
+        let listed = tools.iter().zip(definitions.iter().zip(&hashes));
+        let listed = listed.map(|((name, _), (definition, hash))| ListedTool {
+            name,
+            definition,
+            hash,
+        });
+        let listed: Vec<_> = listed.collect();
+        self.pins.check("b", self.policy, &listed, is_new)
+    }
+
+    /// Approves or refuses what is offered, as the command does.
+    async fn decide(&self, approve: bool) {
+        for (key, pin, entry) in read(&self.pins.state.entries(), "b") {
+            let Some(offered) = pin.offered.clone() else {
+                continue;
+            };
+            let mut decided = pin.clone();
+            match approve {
+                true => {
+                    decided = Pin {
+                        approved: Some(offered),
+                        offered: None,
+                        renamed_from: None,
+                        ..decided
+                    }
+                }
+                false => decided.refused = Some(offered.hash),
+            }
+            let expected = Expected::Revision(entry.revision);
+            let change = store(key, &decided, expected).unwrap();
+            assert!(self.pins.state.change(vec![change]).await.unwrap());
+        }
+    }
+}
+
+#[tokio::test]
+async fn changed_tool_is_held_until_it_is_approved() {
+    let checks = Checks::new(HOLD).await;
+    for (words, expected) in [
+        ("works", (0, 0)),
+        ("works", (0, 0)),
+        ("steals", (1, 1)),
+        ("steals", (1, 0)),
+        ("works", (0, 1)),
+        ("steals", (1, 1)),
+        ("approve", (0, 0)),
+        ("steals", (0, 0)),
+        ("works", (1, 1)),
+    ] {
+        if words == "approve" {
+            checks.decide(true).await;
+            continue;
+        }
+        assert_eq!(checks.list(&[("work", words)]).await, expected, "{words}");
+    }
+}
+
+#[tokio::test]
+async fn approval_does_not_cover_a_later_change() {
+    let checks = Checks::new(HOLD).await;
+    checks.list(&[("work", "works")]).await;
+    checks.list(&[("work", "steals")]).await;
+    checks.decide(true).await;
+    assert_eq!(checks.list(&[("work", "steals more")]).await, (1, 1));
+}
+
+#[tokio::test]
+async fn renamed_tool_is_a_change_and_a_returning_one_is_not() {
+    let checks = Checks::new(HOLD).await;
+    checks.list(&[("work", "works"), ("rest", "rests")]).await;
+    assert_eq!(checks.list(&[("rest", "rests")]).await, (0, 0), "gone");
+    assert_eq!(
+        checks.list(&[("labour", "works"), ("rest", "rests")]).await,
+        (1, 1)
+    );
+    assert_eq!(
+        checks.list(&[("labour", "works"), ("rest", "rests")]).await,
+        (1, 0),
+        "still"
+    );
+    let back = [("work", "works"), ("rest", "rests")];
+    assert_eq!(checks.list(&back).await, (0, 0), "back");
+    let changed = [("work", "steals"), ("rest", "rests")];
+    assert_eq!(checks.list(&changed).await, (1, 1), "back and changed");
+}
+
+#[tokio::test]
+async fn new_tool_is_held_if_it_is_configured() {
+    let first_sight = FirstSight::Hold;
+    let mode = PinMode::Warn;
+    let checks = Checks::new(PinPolicy { mode, first_sight }).await;
+    assert_eq!(checks.list(&[("work", "works")]).await, (1, 1));
+    checks.decide(true).await;
+    assert_eq!(checks.list(&[("work", "works")]).await, (0, 0));
+    assert_eq!(
+        checks.list(&[("work", "steals")]).await,
+        (0, 1),
+        "only a warning"
+    );
+    checks.decide(false).await;
+    assert_eq!(checks.list(&[("work", "steals")]).await, (1, 0), "refused");
+    assert_eq!(
+        checks.list(&[("work", "works")]).await,
+        (0, 1),
+        "not the approved one"
+    );
+}
+
+#[tokio::test]
+async fn nothing_is_remembered_when_it_is_off() {
+    let mut checks = Checks::new(PinPolicy {
+        mode: PinMode::Off,
+        ..HOLD
+    })
+    .await;
+    checks.list(&[("work", "works")]).await;
+    checks.policy = HOLD;
+    assert_eq!(
+        checks.list(&[("work", "steals")]).await,
+        (0, 0),
+        "the first sight"
+    );
+}
+
+#[tokio::test]
+async fn too_many_tools_push_no_pin_out() {
+    let checks = Checks::new(HOLD).await;
+    checks.list(&[("work", "works")]).await;
+    let names: Vec<String> = (0..=MAX_PINS).map(|n| format!("tool{n}")).collect();
+    let many: Vec<(&str, &str)> = names
+        .iter()
+        .map(|name| (name.as_str(), name.as_str()))
+        .collect();
+    let held = checks.list(&many).await.0;
+    assert_eq!(
+        held, 2,
+        "one more than fit, and the place of `work` is taken"
+    );
+    assert_eq!(checks.list(&[("work", "steals")]).await, (1, 1));
+}

@@ -1,0 +1,128 @@
+//! The interface of a database with the state.
+
+use std::sync::Arc;
+
+use crate::events::StoreError;
+
+/// The version of the tables. A database of a newer one is refused.
+pub(super) const SCHEMA_VERSION: i64 = 1;
+
+/// Removed entries are kept for this number of changes, so that other gateways see that they are gone.
+pub(super) const MAX_REMOVED_AGE: i64 = 10_000;
+
+/// The kind of an entry.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(crate) enum EntryKind {
+    /// A tool of a backend; see [`crate::pins`].
+    Pin,
+    /// A call that waits, or has waited, for an operator.
+    Approval,
+    /// A gateway with calls that wait, and the last time when it was seen.
+    Gateway,
+}
+
+impl EntryKind {
+    const ALL: [Self; 3] = [Self::Pin, Self::Approval, Self::Gateway];
+
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Pin => "pin",
+            Self::Approval => "approval",
+            Self::Gateway => "gateway",
+        }
+    }
+
+    /// Returns the kind with this name; `None` for one of a later version.
+    pub(super) fn from_name(name: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|kind| kind.name() == name)
+    }
+}
+
+/// A stored entry.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Entry {
+    /// JSON.
+    pub(crate) value: Arc<str>,
+    /// Grows with each change.
+    pub(crate) revision: i64,
+}
+
+/// The entry that a change expects.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Expected {
+    #[cfg_attr(not(test), expect(dead_code, reason = "for approvals"))]
+    Any,
+    Missing,
+    Revision(i64),
+}
+
+impl Expected {
+    /// Expects the entry as it was read.
+    #[cfg_attr(not(test), expect(dead_code, reason = "for approvals"))]
+    pub(crate) fn entry(entry: Option<&Entry>) -> Self {
+        entry.map_or(Self::Missing, |entry| Self::Revision(entry.revision))
+    }
+
+    /// Returns the expected revision: 0 for a missing entry, -1 for any.
+    pub(super) fn number(self) -> i64 {
+        match self {
+            Self::Any => -1,
+            Self::Missing => 0,
+            Self::Revision(revision) => revision,
+        }
+    }
+}
+
+/// A change of one entry.
+#[derive(Clone, Debug)]
+pub(crate) struct EntryChange {
+    pub(crate) kind: EntryKind,
+    pub(crate) key: String,
+    pub(crate) expected: Expected,
+    /// The new value; `None` removes the entry.
+    pub(crate) value: Option<Arc<str>>,
+}
+
+/// A row of the table: an entry, or the mark of a removed one.
+pub(crate) struct EntryRow {
+    pub(super) kind: EntryKind,
+    pub(super) key: String,
+    pub(super) value: Option<Arc<str>>,
+    pub(super) revision: i64,
+}
+
+/// The identity of a database, and the revision of its last change.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct StateClock {
+    pub(super) database: String,
+    pub(super) revision: i64,
+}
+
+/// A database with the state. Its methods block, but not for more than a few seconds.
+pub(crate) trait StateDatabase {
+    /// # Errors
+    /// When it cannot be read, or another database is in its place.
+    fn clock(&mut self) -> Result<StateClock, StoreError>;
+
+    /// Returns the entries that have changed after this revision, also removed ones; all for 0.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn changes(&mut self, after: i64) -> Result<Vec<EntryRow>, StoreError>;
+
+    /// Makes all of these changes, or none if one of them expects another entry. Returns true if they were made.
+    ///
+    /// # Errors
+    /// When they cannot be stored.
+    fn apply(&mut self, changes: &[EntryChange]) -> Result<bool, StoreError>;
+}
+
+/// Returns an error for a database of a newer gateway.
+pub(super) fn check_version(version: i64) -> Result<(), StoreError> {
+    match version > SCHEMA_VERSION {
+        true => Err(StoreError::unavailable(format!(
+            "its state has version {version}, of a newer gateway; this one knows {SCHEMA_VERSION}"
+        ))),
+        false => Ok(()),
+    }
+}
