@@ -47,7 +47,7 @@ const USERS: [(&str, &str); 9] = [
     ("bollard", "docker-engine"),
     ("hyper", "mcp-serve mcp-client docker-engine"),
     // Others use `upstream::time`.
-    ("jiff", "upstream mcp-core"),
+    ("jiff", "upstream mcp-core mcp-serve"),
     // Servers use what `upstream::http` re-exports.
     ("reqwest", "upstream"),
     ("rusqlite", "mcp-gateway"),

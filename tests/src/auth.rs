@@ -1,5 +1,7 @@
 //! Authentication: tokens, hosts and origins, and servers that refuse to start without a token.
 
+mod tokens;
+
 use std::path::PathBuf;
 use std::process::{Output, Stdio};
 

@@ -73,7 +73,7 @@ fn slow(step: u32, steps: u32) -> String {
 }
 
 /// Opens a subscription with these further header lines. Returns the status, too.
-async fn subscribe(url: &str, fields: &[&str]) -> (RawConnection, u16) {
+pub(crate) async fn subscribe(url: &str, fields: &[&str]) -> (RawConnection, u16) {
     let members = r#""notifications":{"toolsListChanged":true}"#;
     let body = Dialect::Modern.request("1", "subscriptions/listen", members);
     let own = [

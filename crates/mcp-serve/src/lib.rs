@@ -14,6 +14,8 @@ mod product;
 mod run;
 mod secret;
 mod stdio;
+mod token_command;
+mod token_file;
 mod tokens;
 mod tools;
 

@@ -50,7 +50,7 @@ pub struct Options {
     #[arg(long, env = "MCP_TOKEN")]
     pub token: Option<String>,
 
-    /// File with the token, or with one `NAME TOKEN` per line.
+    /// File with the token, or with one `NAME TOKEN` per line, as the command `token add` writes it.
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
 

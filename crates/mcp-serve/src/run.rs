@@ -20,7 +20,7 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::tools::ProductTools;
-use crate::{Command, Options, Product, Service, log, print, probe, stdio};
+use crate::{Command, Options, Product, Service, log, print, probe, stdio, token_command};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -39,6 +39,13 @@ pub struct Running<S> {
 impl<S: Service, O: Args> Product<S, O> {
     /// Runs the program: the `main` of every server.
     pub fn run(self) -> ExitCode {
+        let mut args = std::env::args_os().skip(1).peekable();
+        if args
+            .peek()
+            .is_some_and(|first| first == token_command::COMMAND)
+        {
+            return token_command::run(&self.identity.name, args);
+        }
         let matches = self.command().get_matches();
         let command = match Command::<O>::from_arg_matches(&matches) {
             Ok(command) => command,
@@ -127,7 +134,8 @@ impl<S: Service, O: Args> Product<S, O> {
             .long_about(format!(
                 "{about}\n\nAn MCP server. It serves HTTP (POST /mcp on 127.0.0.1:{port}), or \
                  with --stdio the client that started it. Every option can also be set by the \
-                 environment variable named with it; the command line overrides it."
+                 environment variable named with it; the command line overrides it.\n\n\
+                 `token --help` lists the commands that add, list and revoke the tokens of clients."
             ))
             // Not `mut_arg`, which puts its argument last.
             .mut_args(|arg| match arg.get_id().as_str() {

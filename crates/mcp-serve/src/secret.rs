@@ -37,22 +37,29 @@ impl Secret {
     /// # Errors
     /// If the file cannot be read (yet) or is too large for a secret.
     pub fn get(&self) -> io::Result<Option<String>> {
-        let text = match &self.0 {
-            Source::Value(value) => return Ok(Some(value.clone())),
-            Source::None => return Ok(None),
-            Source::File(path) => {
-                let mut text = String::new();
-                let mut file = std::fs::File::open(path)?.take(MAX_SECRET_BYTES + 1);
-                file.read_to_string(&mut text)?;
-                text
-            }
+        let text = self.text()?;
+        let text = text.trim();
+        Ok((!text.is_empty()).then(|| text.to_owned()))
+    }
+
+    /// Returns the value or the whole text of the file; empty if it is not configured.
+    ///
+    /// # Errors
+    /// As [`Secret::get`].
+    pub(crate) fn text(&self) -> io::Result<String> {
+        let path = match &self.0 {
+            Source::Value(value) => return Ok(value.clone()),
+            Source::None => return Ok(String::new()),
+            Source::File(path) => path,
         };
+        let mut text = String::new();
+        let mut file = std::fs::File::open(path)?.take(MAX_SECRET_BYTES + 1);
+        file.read_to_string(&mut text)?;
         if text.len() as u64 > MAX_SECRET_BYTES {
             let reason = format!("the file is larger than {MAX_SECRET_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
         }
-        let text = text.trim();
-        Ok((!text.is_empty()).then(|| text.to_owned()))
+        Ok(text)
     }
 
     /// Returns true if the secret comes from a file.

@@ -13,6 +13,9 @@ admin admin-has-a-token-of-32-characters!
 guest guest-has-a-token-of-32-characters!
 ";
 
+/// The token file gives it a role, which goes before `[principals]`.
+const PROMOTED: &str = "promoted promoted-has-a-token-of-32-chars role=reader\n";
+
 const ROLES: &str = r#"
 [roles.reader]
 allow = ["b__greet", "b__test_simple_text", "b__test_simple_prompt", "test://static-text", "test://template/*"]
@@ -30,16 +33,17 @@ own = ["events:all", "gateway_status", "gateway_restart"]
 reader = "reader"
 oncall = "oncall"
 admin = "admin"
+promoted = "admin"
 "#;
 
-const PRINCIPALS: [&str; 4] = ["reader", "oncall", "admin", "guest"];
+const PRINCIPALS: [&str; 5] = ["reader", "oncall", "admin", "guest", "promoted"];
 
 struct Roles(Gateway);
 
 impl Roles {
     async fn start(more: &str) -> Self {
         let folder = Folder::new();
-        let tokens = folder.write("tokens", TOKENS);
+        let tokens = folder.write("tokens", &format!("{TOKENS}{PROMOTED}"));
         let config = format!("{more}\n[backends.b]\n{}\n{ROLES}", stdio_fixture());
         let gateway = Gateway::start(folder, &config, &["--token-file", &tokens]).await;
         let roles = Self(gateway);
@@ -86,8 +90,9 @@ impl Roles {
 }
 
 fn bearer(principal: &str) -> String {
-    let line = TOKENS.lines().find(|line| line.starts_with(principal));
-    let token = line.unwrap().split_once(' ').unwrap().1;
+    let mut lines = TOKENS.lines().chain(PROMOTED.lines());
+    let line = lines.find(|line| line.starts_with(principal));
+    let token = line.unwrap().split(' ').nth(1).unwrap();
     format!("Bearer {token}")
 }
 

@@ -163,6 +163,11 @@ impl Server {
         self.catalog().tools.position(name).is_some()
     }
 
+    /// True if callers are put into groups, of which some may use less than others.
+    pub fn has_groups(&self) -> bool {
+        self.catalog().access.is_some()
+    }
+
     /// The current catalog with all items.
     pub(super) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.read().unwrap_or_else(PoisonError::into_inner))

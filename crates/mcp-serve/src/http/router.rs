@@ -164,6 +164,15 @@ impl Router {
         } else {
             self.guard.check(&head.uri, fields)?
         };
+        let role = credential
+            .as_ref()
+            .and_then(|credential| credential.principal.role());
+        // Without roles it would allow more than the token file says.
+        if role.is_some() && !self.server().has_groups() {
+            return Err(Error::Forbidden(
+                "the token has a role, and this server has no roles".into(),
+            ));
+        }
         fields.check_unambiguous()?;
         let client = Authenticated {
             credential,

@@ -1,0 +1,151 @@
+//! Changes of the token file by a command, while servers read it.
+
+use std::fs::{File, OpenOptions};
+use std::io::Write as _;
+use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context as _, bail, ensure};
+use jiff::Timestamp;
+
+use crate::Secret;
+use crate::tokens::{Line, digest, parse};
+
+/// Begins every token, so that people and scanners of secrets recognise one.
+const PREFIX: &str = "mcp_";
+
+/// A token file.
+pub(crate) struct TokenFile(PathBuf);
+
+impl TokenFile {
+    pub(crate) fn new(path: PathBuf) -> Self {
+        Self(path)
+    }
+
+    /// The tokens, in the order of the file.
+    ///
+    /// # Errors
+    /// If the file cannot be read or understood.
+    pub(crate) fn lines(&self) -> anyhow::Result<Vec<Line>> {
+        let lines = parse(&self.read()?)?;
+        Ok(lines.into_iter().map(|(_, line)| line).collect())
+    }
+
+    /// Adds a token with this name and returns it. Only its hash is stored. Creates the file if there is none.
+    ///
+    /// # Errors
+    /// If the name is taken or unusable, or the file cannot be written.
+    pub(crate) fn add(
+        &self,
+        name: &str,
+        role: Option<String>,
+        expires: Option<Timestamp>,
+    ) -> anyhow::Result<String> {
+        let token = random_token()?;
+        self.change(|text| {
+            let lines = parse(text)?;
+            let is_taken = lines.iter().any(|(_, line)| line.name == name);
+            ensure!(!is_taken, "there is a token with the name {name:?}; revoke it first");
+            let line = Line {
+                name: name.to_owned(),
+                is_named: true,
+                digest: digest(token.as_bytes()),
+                is_hashed: true,
+                role,
+                expires,
+            };
+            let is_readable = parse(&line.to_string()).is_ok_and(|lines| lines.len() == 1);
+            ensure!(
+                is_readable,
+                "a name and a role are one word; a name begins neither with # nor with role:, sub:, group: or \
+                 scope:"
+            );
+            let end = if text.is_empty() || text.ends_with('\n') { "" } else { "\n" };
+            Ok(format!("{text}{end}{line}\n"))
+        })?;
+        Ok(token)
+    }
+
+    /// Removes the token with this name. A comment in its place says when.
+    ///
+    /// # Errors
+    /// If there is none, or the file cannot be written.
+    pub(crate) fn revoke(&self, name: &str, now: Timestamp) -> anyhow::Result<()> {
+        self.change(|text| {
+            let lines = parse(text)?;
+            let Some((at, _)) = lines.iter().find(|(_, line)| line.name == name) else {
+                bail!("there is no token with the name {name:?}");
+            };
+            let mut lines: Vec<String> = text.lines().map(str::to_owned).collect();
+            // Also, a file without any text would be taken for an incomplete one.
+            lines[at - 1] = format!("# {name} was revoked at {now:.0}");
+            Ok(lines.join("\n") + "\n")
+        })
+    }
+
+    fn read(&self) -> anyhow::Result<String> {
+        let secret = Secret::new(None, Some(self.0.clone()));
+        let text = secret.text();
+        text.with_context(|| format!("cannot read {}", self.0.display()))
+    }
+
+    /// Replaces the text of the file as one step: a server reads the old text or the new one. Other commands
+    /// wait.
+    fn change(&self, change: impl FnOnce(&str) -> anyhow::Result<String>) -> anyhow::Result<()> {
+        // The file that a link names is replaced, not the link.
+        let path = match self.0.canonicalize() {
+            Ok(path) => path,
+            Err(_) => std::path::absolute(&self.0)?,
+        };
+        let place = || format!("cannot write {}", path.display());
+        let folder = path.parent().with_context(place)?;
+        // Of the folder: a lock of the file would be one of the file that is replaced.
+        let lock = File::open(folder).with_context(place)?;
+        lock.lock().with_context(place)?;
+        let text = if path.exists() {
+            self.read()?
+        } else {
+            String::new()
+        };
+        let new = change(&text)?;
+        replace(&path, folder, &new).with_context(place)?;
+        lock.sync_all().with_context(place)
+    }
+}
+
+/// Writes a file that only its owner can read.
+fn replace(path: &Path, folder: &Path, text: &str) -> anyhow::Result<()> {
+    let new = folder.join(format!(".tokens-{}.new", std::process::id()));
+    let written = write(&new, path, text).and_then(|()| Ok(std::fs::rename(&new, path)?));
+    if written.is_err() {
+        // There may be none.
+        let _ = std::fs::remove_file(&new);
+    }
+    written
+}
+
+fn write(new: &Path, old: &Path, text: &str) -> anyhow::Result<()> {
+    let mut options = OpenOptions::new();
+    let mut file = options.write(true).create_new(true).mode(0o600).open(new)?;
+    // The server that reads it may have another user than this command, such as root.
+    if let Ok(old) = old.metadata() {
+        let own = file.metadata()?;
+        if (old.uid(), old.gid()) != (own.uid(), own.gid()) {
+            fchown(&file, Some(old.uid()), Some(old.gid())).context("cannot keep its owner")?;
+        }
+    }
+    file.write_all(text.as_bytes())?;
+    Ok(file.sync_all()?)
+}
+
+/// Returns 256 random bits as text.
+fn random_token() -> anyhow::Result<String> {
+    use base64::Engine as _;
+    let mut bits = [0; 32];
+    getrandom::fill(&mut bits).context("no random bytes for a token")?;
+    let text = base64::prelude::BASE64_URL_SAFE_NO_PAD.encode(bits);
+    Ok(format!("{PREFIX}{text}"))
+}
+
+#[cfg(test)]
+mod tests;

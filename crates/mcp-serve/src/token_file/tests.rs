@@ -1,0 +1,137 @@
+//! Tests of changes of the token file.
+
+use std::os::unix::fs::PermissionsExt as _;
+
+use super::*;
+use crate::Tokens;
+
+/// A folder of its own, removed on drop.
+struct Folder(PathBuf);
+
+impl Folder {
+    fn new(name: &str) -> Self {
+        let name = format!("mcp-serve-token-file-{name}-{}", std::process::id());
+        let path = std::env::temp_dir().join(name);
+        std::fs::create_dir(&path).unwrap();
+        Self(path)
+    }
+
+    fn file(&self) -> PathBuf {
+        self.0.join("tokens")
+    }
+}
+
+impl Drop for Folder {
+    fn drop(&mut self) {
+        std::fs::remove_dir_all(&self.0).unwrap();
+    }
+}
+
+#[test]
+fn added_token_is_valid_and_only_its_hash_is_stored() {
+    let folder = Folder::new("add");
+    let file = TokenFile::new(folder.file());
+    let expires = "2099-01-31T12:00:00Z".parse().unwrap();
+    let token = file
+        .add("ada", Some("oncall".into()), Some(expires))
+        .unwrap();
+    assert!(token.starts_with("mcp_") && token.len() == 47, "{token}");
+    let text = std::fs::read_to_string(folder.file()).unwrap();
+    assert!(!text.contains(&token[4..]));
+    assert!(text.starts_with("ada sha256:"));
+    assert!(
+        text.ends_with(" role=oncall expires=2099-01-31T12:00:00Z\n"),
+        "{text}"
+    );
+    let mode = folder.file().metadata().unwrap().permissions().mode();
+    assert_eq!(mode & 0o777, 0o600);
+    let tokens = Tokens::parse(&text).unwrap();
+    let credential = tokens.credential(token.as_bytes()).unwrap();
+    assert_eq!(credential.principal.role(), Some("oncall"));
+    // The hash is not a token.
+    let hash = text.split_whitespace().nth(1).unwrap();
+    assert!(tokens.credential(hash.as_bytes()).is_none());
+}
+
+#[test]
+fn comments_order_and_other_lines_stay() {
+    let folder = Folder::new("keep");
+    let before = "# team a\nada  secret  \n\n  # team b\nbob s2";
+    std::fs::write(folder.file(), before).unwrap();
+    let link = folder.0.join("link");
+    std::os::unix::fs::symlink(folder.file(), &link).unwrap();
+    let file = TokenFile::new(link.clone());
+    file.add("eve", None, None).unwrap();
+    assert!(link.symlink_metadata().unwrap().is_symlink());
+    let text = std::fs::read_to_string(folder.file()).unwrap();
+    assert!(
+        text.starts_with(&format!("{before}\neve sha256:")),
+        "{text}"
+    );
+    let now = "2026-01-31T12:00:00.5Z".parse().unwrap();
+    file.revoke("ada", now).unwrap();
+    file.revoke("eve", now).unwrap();
+    let gone = |name: &str| format!("# {name} was revoked at 2026-01-31T12:00:00Z");
+    assert_eq!(
+        std::fs::read_to_string(folder.file()).unwrap(),
+        format!(
+            "# team a\n{}\n\n  # team b\nbob s2\n{}\n",
+            gone("ada"),
+            gone("eve")
+        )
+    );
+}
+
+#[test]
+fn unusable_changes_are_refused_and_leave_the_file() {
+    let folder = Folder::new("refuse");
+    let text = "ada secret\n";
+    std::fs::write(folder.file(), text).unwrap();
+    let file = TokenFile::new(folder.file());
+    for (name, role, expected) in [
+        ("ada", None, "there is a token"),
+        ("sub:x", None, "one word"),
+        ("a b", None, "one word"),
+        ("#a", None, "one word"),
+        ("", None, "one word"),
+        ("a\nb", None, "one word"),
+        ("x", Some(""), "one word"),
+        ("x", Some("a b=c"), "one word"),
+    ] {
+        let error = file.add(name, role.map(str::to_owned), None).unwrap_err();
+        assert!(error.to_string().contains(expected), "{name:?}: {error:#}");
+    }
+    let error = file.revoke("eve", Timestamp::now()).unwrap_err();
+    assert!(error.to_string().contains("there is no token"), "{error:#}");
+    assert_eq!(std::fs::read_to_string(folder.file()).unwrap(), text);
+    assert_eq!(std::fs::read_dir(&folder.0).unwrap().count(), 1);
+    let nowhere = TokenFile::new(folder.0.join("no/tokens"));
+    assert!(nowhere.add("ada", None, None).is_err());
+    assert!(nowhere.lines().is_err());
+}
+
+#[test]
+fn commands_at_the_same_time_lose_nothing() {
+    let folder = Folder::new("lock");
+    let add = |at: usize| {
+        let path = folder.file();
+        move || {
+            TokenFile::new(path)
+                .add(&format!("n{at}"), None, None)
+                .unwrap()
+        }
+    };
+    let threads: Vec<_> = (0..8).map(|at| std::thread::spawn(add(at))).collect();
+    let tokens: Vec<String> = threads
+        .into_iter()
+        .map(|thread| thread.join().unwrap())
+        .collect();
+    let text = std::fs::read_to_string(folder.file()).unwrap();
+    let valid = Tokens::parse(&text).unwrap();
+    assert!(
+        tokens
+            .iter()
+            .all(|token| valid.credential(token.as_bytes()).is_some()),
+        "{text}"
+    );
+}

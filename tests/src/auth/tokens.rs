@@ -1,0 +1,103 @@
+//! Tokens that a command adds, lists and revokes while a server runs.
+
+use std::process::{Command, Output};
+use std::time::{Duration, Instant};
+
+use super::{FIXTURE, file, ping};
+use crate::harness::{Server, binary, wait_until};
+use crate::listener::subscribe;
+
+/// Runs `mcp-conformance token` with these arguments and the file.
+fn token(arguments: &[&str], file: &str) -> Output {
+    let mut command = Command::new(binary(FIXTURE));
+    command.arg("token").args(arguments);
+    let output = command.args(["--token-file", file]).env_clear().output();
+    output.unwrap()
+}
+
+/// Adds a token and returns it.
+fn add(arguments: &[&str], file: &str) -> String {
+    let output = token(&[&["add"], arguments].concat(), file);
+    let errors = String::from_utf8_lossy(&output.stderr);
+    assert!(output.status.success(), "{errors}");
+    String::from_utf8(output.stdout).unwrap().trim().to_owned()
+}
+
+async fn status(server: &Server, token: &str) -> u16 {
+    ping(server, &format!("Bearer {token}")).await.status
+}
+
+#[tokio::test]
+async fn token_is_added_listed_and_revoked_while_the_server_runs() {
+    let path = file("# ours\nada a-s3cret\n");
+    let path = path.to_str().unwrap();
+    let server = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
+    let bob = add(&["bob", "--expires", "30d"], path);
+    wait_until("bob is known", async || status(&server, &bob).await == 200).await;
+    let listed = token(&["list"], path).stdout;
+    let listed = String::from_utf8(listed).unwrap();
+    assert!(
+        listed.starts_with("ada plain\nbob hashed expires="),
+        "{listed}"
+    );
+    assert!(!listed.contains("s3cret") && !listed.contains(&bob));
+    let again = token(&["add", "bob"], path);
+    assert_eq!((again.status.code(), &*again.stdout), (Some(1), &b""[..]));
+
+    let header = format!("Authorization: Bearer {bob}");
+    let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
+    assert_eq!(opened, 200);
+    let revoked = Instant::now();
+    assert!(token(&["revoke", "bob"], path).status.success());
+    tokio::time::timeout(Duration::from_secs(4), stream.rest())
+        .await
+        .unwrap();
+    let took = revoked.elapsed();
+    assert!(took < Duration::from_secs(2), "{took:?}");
+    assert_eq!(status(&server, &bob).await, 401);
+    // The last one, too: then no client is admitted.
+    assert!(token(&["revoke", "ada"], path).status.success());
+    wait_until("ada is refused", async || {
+        status(&server, "a-s3cret").await == 401
+    })
+    .await;
+    assert_eq!(
+        server
+            .post(r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#)
+            .await
+            .status,
+        401
+    );
+    assert_eq!(token(&["revoke", "ada"], path).status.code(), Some(1));
+    assert!(!server.log().contains(&bob));
+}
+
+#[tokio::test]
+async fn streams_of_a_token_end_with_it() {
+    let path = file("ada a-s3cret\n");
+    let path = path.to_str().unwrap();
+    let bob = add(&["bob", "--expires", "4s"], path);
+    let server = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
+    let header = format!("Authorization: Bearer {bob}");
+    let (mut stream, opened) = subscribe(&server.url, &[&header]).await;
+    assert_eq!(opened, 200);
+    tokio::time::timeout(Duration::from_secs(6), stream.rest())
+        .await
+        .unwrap();
+    let expired = ping(&server, &format!("Bearer {bob}")).await;
+    let unknown = ping(&server, "Bearer unknown").await;
+    assert_eq!((expired.status, expired.body), (401, unknown.body));
+    assert_eq!(status(&server, "a-s3cret").await, 200);
+}
+
+#[tokio::test]
+async fn token_with_a_role_is_refused_where_there_are_no_roles() {
+    let path = file("ada a-s3cret\n");
+    let path = path.to_str().unwrap();
+    let bob = add(&["bob", "--role", "oncall"], path);
+    let server = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
+    let refused = ping(&server, &format!("Bearer {bob}")).await;
+    assert_eq!(refused.status, 403);
+    assert!(refused.body.contains("has a role"), "{}", refused.body);
+    assert_eq!(status(&server, "a-s3cret").await, 200);
+}
