@@ -19,6 +19,7 @@ macro_rules! refused {
 
 mod faults;
 mod older;
+mod paging;
 mod publish_check;
 mod real;
 mod starting;

@@ -32,6 +32,8 @@ pub(crate) use workflow::{UNKNOWN_CURSOR, WorkflowFilter};
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Pages of 250 rows that a look-up by name reads; more than any n8n has.
+const MAX_PAGES: usize = 200;
 
 /// The limits of requests to n8n, and the texts for its failures.
 pub(crate) static N8N: ServiceProfile = ServiceProfile {
@@ -124,17 +126,17 @@ impl Api {
         self.request(Method::GET, path).query(query).json().await
     }
 
-    /// The rows of a list from at most `max_pages` pages, and whether those are all.
+    /// The rows of all pages of a list, and whether those are all: at most [`MAX_PAGES`] are read.
     pub(crate) async fn all<T: DeserializeOwned>(
         &self,
         path: &[&str],
-        max_pages: usize,
+        query: &[(&str, &str)],
     ) -> Result<(Vec<T>, bool), HttpFailure> {
         let (mut rows, mut cursor) = (Vec::new(), None::<String>);
-        for _ in 0..max_pages {
-            let mut query = vec![("limit", "250")];
-            query.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
-            let page: Page<T> = self.get(path, &query).await?;
+        for _ in 0..MAX_PAGES {
+            let mut pairs = [query, &[("limit", "250")]].concat();
+            pairs.extend(cursor.as_deref().map(|cursor| ("cursor", cursor)));
+            let page: Page<T> = self.get(path, &pairs).await?;
             rows.extend(page.data);
             cursor = page.next_cursor;
             if cursor.is_none() {

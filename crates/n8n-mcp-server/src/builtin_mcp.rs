@@ -77,9 +77,14 @@ pub(crate) struct McpStart {
 }
 
 impl BuiltinMcp {
+    /// Without the user of the address, since the token takes the same header.
     pub(crate) fn new(base: &Url, token: Secret) -> Self {
+        let mut url = join_path(base, ["mcp-server", "http"]);
+        // Both fail only for URLs without a host, for which there is no client.
+        let _ = url.set_username("");
+        let _ = url.set_password(None);
         Self {
-            url: join_path(base, ["mcp-server", "http"]),
+            url,
             token,
             session: Mutex::new(None),
         }

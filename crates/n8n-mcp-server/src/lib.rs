@@ -65,6 +65,9 @@ pub fn product() -> Product<N8n, Options> {
 }
 
 impl Service for N8n {
+    /// 32,000 tokens: more than a page of 250 rows or the items of an execution have.
+    const MAX_RESULT_BYTES: usize = 128_000;
+
     async fn probe(&self) -> Result<(), ToolError> {
         Ok(self.api.probe().await?)
     }

@@ -25,7 +25,6 @@ mod stop;
 mod watch;
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use futures_util::future::join;
@@ -89,14 +88,11 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         ));
     }
     let search = Search {
-        api: Arc::clone(&n8n.api),
-        workflow: id,
         request_id,
         // Optional: it only makes the search faster.
         after: newest.ok(),
         after_any,
-        execution: Arc::default(),
-        keeps_no_request_id: AtomicBool::new(false),
+        ..Search::new(n8n, id)
     };
     let watch = ExecutionWatch {
         n8n,

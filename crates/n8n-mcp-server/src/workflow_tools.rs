@@ -62,7 +62,7 @@ pub(crate) async fn sync(n8n: &Arc<N8n>, server: &Server) {
 }
 
 async fn read(n8n: &N8n, tag: &str) -> Result<Vec<ToolSpec>, ToolError> {
-    let workflows = n8n.api.tagged(tag, MAX_TOOLS).await?;
+    let workflows = n8n.api.tagged(tag).await?;
     let access = n8n.access()?;
     let policy = &n8n.api.policy;
     let is_open =
@@ -72,5 +72,6 @@ async fn read(n8n: &N8n, tag: &str) -> Result<Vec<ToolSpec>, ToolError> {
         .filter_map(|workflow| tool_spec(workflow, &access))
         .collect();
     tools.sort_by(|a, b| a.workflow.as_str().cmp(b.workflow.as_str()));
+    tools.truncate(MAX_TOOLS);
     Ok(tools)
 }

@@ -1,5 +1,9 @@
 //! Arguments and results keep their bytes.
 
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Revision};
+use serde_json::json;
+use serde_json::value::RawValue;
+
 use super::fixture;
 use crate::harness::Dialect;
 
@@ -85,4 +89,38 @@ async fn line_breaks_between_values_do_not_break_events() {
     let reply = server.post_with(&[accept], body).await;
     let data = r#"{"jsonrpc":"2.0","id":1,"result":{"value":[1,  2, 3,  4]}}"#;
     assert_eq!(reply.body, format!("event: message\ndata: {data}\n\n"));
+}
+
+#[tokio::test]
+async fn text_of_a_structure_is_left_out_for_clients_that_say_so() {
+    let server = fixture().await;
+    let structured_only = json!({"experimental": {"structuredContentOnly": {}}});
+    let other = json!({"experimental": {"structuredContentOnly": false, "x": {}}});
+    for (era, has_structure) in [
+        (EraChoice::Modern, true),
+        (EraChoice::Revision(Revision::V2025_11_25), true),
+        (EraChoice::Revision(Revision::V2025_06_18), true),
+        (EraChoice::Revision(Revision::V2025_03_26), false),
+    ] {
+        for (capabilities, says_so) in [(&structured_only, true), (&other, false)] {
+            let client = Client::builder().era(era);
+            let client = client.http(Endpoint::new(&server.url).unwrap()).unwrap();
+            let info = ClientInfo::new("tests", "1").with_capabilities(capabilities.clone());
+            client.connect(&info).await.unwrap();
+            let result = client
+                .call_tool("echo", &json!({"value": "ä"}))
+                .await
+                .unwrap();
+            let structure = result.structured_content.as_deref().map(RawValue::get);
+            let expected = r#"{"value":"ä"}"#;
+            assert_eq!(structure, has_structure.then_some(expected), "{era:?}");
+            let has_text = !(says_so && has_structure);
+            let texts: Vec<_> = result
+                .content
+                .iter()
+                .filter_map(|item| item.text.as_deref())
+                .collect();
+            assert_eq!(texts, vec![expected; usize::from(has_text)], "{era:?}");
+        }
+    }
 }

@@ -1,6 +1,6 @@
 //! Forwarding of all requests and results, in every era of the client and of the backend.
 
-use mcp_client::{EraChoice, Options, Revision};
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Options, Revision};
 use serde_json::{Value, json};
 
 use super::env::{Folder, Gateway, failure, legacy_fixture, request, stdio_fixture, text};
@@ -253,6 +253,33 @@ async fn cancellation_is_forwarded() {
         for era in [EraChoice::Newest, EraChoice::Legacy] {
             let client = gateway.client(era, None).await;
             gateway.abort_slow_call(client).await;
+        }
+    }
+}
+
+#[tokio::test]
+async fn text_of_a_structure_is_left_out_for_clients_that_say_so() {
+    let gateways = Gateways::start().await;
+    for (form, gateway) in gateways.iter() {
+        for era in [EraChoice::Newest, EraChoice::Legacy] {
+            let client = Client::builder().era(era);
+            let client = client.http(Endpoint::new(&gateway.url).unwrap()).unwrap();
+            let capabilities = json!({"experimental": {"structuredContentOnly": {}}});
+            let info = ClientInfo::new("tests", "1").with_capabilities(capabilities);
+            client.connect(&info).await.unwrap();
+            let arguments = json!({"value": [1]});
+            let raw = client.call_tool("b__echo", &arguments).await.unwrap().raw;
+            // An unversioned backend sends no structure.
+            let has_text = form == UNVERSIONED;
+            assert_eq!(
+                raw.get().contains("\"text\""),
+                has_text,
+                "{form} {era:?}: {raw}"
+            );
+            assert_eq!(
+                raw.get().contains(r#""structuredContent":{"value":[1]}"#),
+                !has_text
+            );
         }
     }
 }

@@ -1,5 +1,7 @@
 //! Adapts results of other servers to the client's era.
 
+use serde::Deserialize;
+use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::outcome::MethodResult;
@@ -8,8 +10,9 @@ use crate::jsonrpc::{Json, Members};
 use crate::revision::Revision;
 use crate::tool::Content;
 
-/// The `CallToolResult` of another server, without members that `era` does not know.
-pub(super) fn tool(mut result: Members, era: Era) -> MethodResult {
+/// The `CallToolResult` of another server, without members that `era` does not know; without `has_text`
+/// also without a text that only repeats the structure.
+pub(super) fn tool(mut result: Members, era: Era, has_text: bool) -> MethodResult {
     result.remove("resultType");
     if !era.knows(Revision::V2025_06_18) {
         result.remove("structuredContent");
@@ -17,12 +20,30 @@ pub(super) fn tool(mut result: Members, era: Era) -> MethodResult {
         if let Some(content) = content.and_then(|content| content_for_era(content, era)) {
             result.set("content", &content);
         }
+    } else if !has_text && repeats_structure(&result) {
+        result.set("content", "[]");
     }
     let is_error = result.get("isError") == Some("true");
     MethodResult {
         is_error,
         ..with_meta(&result, era)
     }
+}
+
+/// True if the content is one text: the JSON of the structure.
+fn repeats_structure(result: &Members) -> bool {
+    #[derive(Deserialize)]
+    #[serde(tag = "type", rename_all = "lowercase", deny_unknown_fields)]
+    enum Only {
+        Text { text: String },
+    }
+    let read = || {
+        let [Only::Text { text }] = serde_json::from_str(result.get("content")?).ok()?;
+        let structure: Value = serde_json::from_str(result.get("structuredContent")?).ok()?;
+        let text: Value = serde_json::from_str(&text).ok()?;
+        Some(text == structure)
+    };
+    read().unwrap_or_default()
 }
 
 /// A result with the `_meta` of another server, without its `serverInfo`. In the modern era the result

@@ -8,13 +8,22 @@ use crate::era::Era;
 use crate::error::{Error, one_line};
 use crate::jsonrpc::{Json, push_quoted};
 use crate::revision::Revision;
-use crate::tool::{ArgumentError, Content, ToolDefinition, ToolError, ToolResult};
+use crate::tool::{
+    ArgumentError, ClientCapabilities, Content, ToolDefinition, ToolError, ToolResult,
+};
 
 /// Returns the result of a request whose tool has ended.
-pub(super) fn conclude(era: Era, end: CallEnd<ToolResult>) -> Result<Outcome, Error> {
+pub(super) fn conclude(
+    era: Era,
+    client: ClientCapabilities,
+    end: CallEnd<ToolResult>,
+) -> Result<Outcome, Error> {
+    let has_text = !client.structured_only;
     match end {
-        CallEnd::Done(ToolResult::Relayed(result)) => Ok(relayed::tool(result, era).into()),
-        CallEnd::Done(result) => Ok(render(&result, era)?.into()),
+        CallEnd::Done(ToolResult::Relayed(result)) => {
+            Ok(relayed::tool(result, era, has_text).into())
+        }
+        CallEnd::Done(result) => Ok(render(&result, era, has_text)?.into()),
         CallEnd::NeedsInput(questions) => Ok(Outcome::NeedsInput(questions)),
         CallEnd::Failed(error) if error.is_rpc_error(era) => Err(error.into()),
         CallEnd::Failed(error) => Ok(failed(error.message()).into()),
@@ -47,17 +56,24 @@ pub(super) fn with_schema(definition: &ToolDefinition, error: ArgumentError) -> 
     ArgumentError { schema, ..error }
 }
 
-/// Encodes a `CallToolResult`. The text of a structured result is its JSON, escaped.
-fn render(result: &ToolResult, era: Era) -> Result<Json, Error> {
+/// Encodes a `CallToolResult`. The text of a structured result is its JSON, escaped; without `has_text` it
+/// is left out where the client gets the structure.
+fn render(result: &ToolResult, era: Era, has_text: bool) -> Result<Json, Error> {
     let written = match result {
         ToolResult::Structured(json) => {
             let json = json.as_str();
+            let is_known = era.knows(Revision::V2025_06_18);
+            if is_known && !has_text {
+                let result =
+                    format!(r#"{{"content":[],"structuredContent":{json},"isError":false}}"#);
+                return Ok(Json::Owned(result));
+            }
             // A little more for the escapes.
             let mut result = String::with_capacity(96 + 2 * json.len() + json.len() / 4);
             result.push_str(r#"{"content":[{"type":"text","text":"#);
             push_quoted(&mut result, json);
             result.push_str("}]");
-            if era.knows(Revision::V2025_06_18) {
+            if is_known {
                 result.push_str(r#","structuredContent":"#);
                 result.push_str(json);
             }

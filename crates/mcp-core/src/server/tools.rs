@@ -18,7 +18,11 @@ impl Server {
         let catalog = self.catalog_of(context.caller);
         let Some(tool) = catalog.tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
-                return conclude(context.era, CallEnd::Failed(error));
+                return conclude(
+                    context.era,
+                    context.call.capabilities(),
+                    CallEnd::Failed(error),
+                );
             }
             return Err(Error::ToolNotFound {
                 name: name.into_owned(),
@@ -27,7 +31,7 @@ impl Server {
         };
         match self.mode(&tool.0, context)? {
             Mode::Inline => match self.run(tool, arguments, context).await {
-                Ok(end) => conclude(context.era, end),
+                Ok(end) => conclude(context.era, context.call.capabilities(), end),
                 Err(bad) => bad_arguments(&name, context.era, bad),
             },
             Mode::Task(ttl) => self.call_as_task(tool, arguments, ttl, context),

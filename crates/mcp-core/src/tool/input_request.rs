@@ -10,7 +10,10 @@ use serde_json::{Map, Value, json};
 
 use super::ToolError;
 
-/// The kinds of questions that a client supports.
+/// In `experimental`: results with `structuredContent` come without the text that says the same.
+const STRUCTURED_ONLY: &str = "structuredContentOnly";
+
+/// Support of a client for kinds of questions, and for a form of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
     /// Input of the user, in a form.
@@ -21,6 +24,8 @@ pub struct ClientCapabilities {
     pub sampling: bool,
     /// The folders that the client works in.
     pub roots: bool,
+    /// Results without the text of their structured content.
+    pub structured_only: bool,
 }
 
 impl ClientCapabilities {
@@ -35,6 +40,10 @@ impl ClientCapabilities {
             url_elicitation: has_mode("url"),
             sampling: has("sampling"),
             roots: has("roots"),
+            structured_only: declared
+                .get("experimental")
+                .and_then(|experimental| experimental.get(STRUCTURED_ONLY))
+                .is_some_and(Value::is_object),
         }
     }
 
@@ -51,6 +60,8 @@ impl ClientCapabilities {
             elicitation,
             one("sampling", self.sampling),
             one("roots", self.roots),
+            self.structured_only
+                .then(|| ("experimental".to_owned(), json!({ STRUCTURED_ONLY: {} }))),
         ];
         Value::Object(all.into_iter().flatten().collect())
     }

@@ -119,9 +119,16 @@ impl Sessions {
             url_elicitation,
             sampling,
             roots,
+            structured_only,
         } = negotiated.capabilities;
         payload.push(u8::try_from(revision).ok()?);
-        let flags = [elicitation, sampling, roots, url_elicitation];
+        let flags = [
+            elicitation,
+            sampling,
+            roots,
+            url_elicitation,
+            structured_only,
+        ];
         let flags = flags
             .iter()
             .rev()
@@ -182,6 +189,7 @@ impl Sessions {
             sampling: capabilities & 2 != 0,
             roots: capabilities & 4 != 0,
             url_elicitation: capabilities & 8 != 0,
+            structured_only: capabilities & 16 != 0,
         };
         let verified = VerifiedId {
             principal: principal.to_owned(),

@@ -16,7 +16,7 @@ use tokio::sync::Mutex;
 use upstream::http::Method;
 use upstream::time::since;
 
-use super::{Api, N8nFailure as _, Page};
+use super::{Api, N8nFailure as _};
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;
@@ -176,14 +176,10 @@ impl Api {
     /// Deletes the copies that are old, and the one with the name `lost`; false if others are left,
     /// which checks may be using.
     async fn delete_copies(&self, lost: Option<&str>) -> Result<bool, ToolError> {
-        let query = [
-            ("name", COPY_NAME),
-            ("limit", "250"),
-            ("excludePinnedData", "true"),
-        ];
-        let page: Page<CopyRow> = self.get(&["workflows"], &query).await?;
-        let mut are_all_deleted = true;
-        for row in page.data {
+        let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
+        let (rows, mut are_all_deleted): (Vec<CopyRow>, _) =
+            self.all(&["workflows"], &query).await?;
+        for row in rows {
             if !is_copy(&row.name, &row.nodes) {
                 continue;
             }

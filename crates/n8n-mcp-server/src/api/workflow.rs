@@ -85,17 +85,14 @@ impl Api {
         Ok((workflow, other))
     }
 
-    /// The active workflows with this tag, with their nodes; at most `limit`.
-    pub(crate) async fn tagged(&self, tag: &str, limit: usize) -> Result<Vec<Workflow>, ToolError> {
-        let limit = limit.to_string();
+    /// The active workflows with this tag, with their nodes.
+    pub(crate) async fn tagged(&self, tag: &str) -> Result<Vec<Workflow>, ToolError> {
         let query = [
             ("tags", tag),
             ("active", "true"),
-            ("limit", &limit),
             ("excludePinnedData", "true"),
         ];
-        let page: Page<Workflow> = self.get(&["workflows"], &query).await?;
-        Ok(page.data)
+        Ok(self.all(&["workflows"], &query).await?.0)
     }
 }
 

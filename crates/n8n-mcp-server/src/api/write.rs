@@ -26,8 +26,6 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// workers are busy, the deactivation waits for n8n's next poll, every 15 s.
 const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
 const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
-/// Pages of tags that are read; 250 each.
-const MAX_TAG_PAGES: usize = 8;
 
 /// A tag with its id.
 #[derive(Clone, Deserialize)]
@@ -181,7 +179,7 @@ impl Api {
     /// Replaces the tags of a workflow; creates those that do not exist yet.
     pub(crate) async fn set_tags(&self, id: &Id, names: &[String]) -> Result<(), ToolError> {
         let setting = async {
-            let (known, _) = self.all::<TagRow>(&["tags"], MAX_TAG_PAGES).await?;
+            let (known, _) = self.all::<TagRow>(&["tags"], &[]).await?;
             let mut ids = Vec::new();
             for name in names {
                 let found = known.iter().find(|tag| tag.name == *name);

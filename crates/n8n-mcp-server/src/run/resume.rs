@@ -1,7 +1,6 @@
 //! Continues an execution that waits for a request: of a Wait node, or the next page of a form.
 
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
@@ -162,15 +161,7 @@ impl Resumption {
             }
             sleep(MIN_POLL_INTERVAL).await;
         };
-        let search = Search {
-            api: Arc::clone(&n8n.api),
-            workflow: self.workflow,
-            request_id: String::new(),
-            after: None,
-            after_any: 0,
-            execution: Arc::default(),
-            keeps_no_request_id: AtomicBool::new(false),
-        };
+        let search = Search::new(n8n, self.workflow);
         search.store_id(&id);
         let watch = ExecutionWatch {
             n8n,

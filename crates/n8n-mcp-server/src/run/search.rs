@@ -15,6 +15,7 @@ use tokio::time::Instant;
 
 use crate::api::{Api, ExecutionFilter, SharedFailure};
 use crate::production_url::REQUEST_ID;
+use crate::service::N8n;
 
 /// Page size and most pages of each list; a tenth of the pages if the newest execution before the
 /// run is unknown. The second pair is for executions so large that a page of 20 cannot be read.
@@ -58,6 +59,19 @@ pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, Shar
 }
 
 impl Search {
+    /// For a run of the workflow of which nothing else is known.
+    pub(super) fn new(n8n: &N8n, workflow: Id) -> Self {
+        Self {
+            api: Arc::clone(&n8n.api),
+            workflow,
+            request_id: String::new(),
+            after: None,
+            after_any: 0,
+            execution: Arc::default(),
+            keeps_no_request_id: AtomicBool::new(false),
+        }
+    }
+
     /// The execution that holds the request id, with its data.
     pub(super) async fn find(
         &self,

@@ -14,7 +14,7 @@ use crate::service::N8n;
 /// Page size of every list.
 pub(super) type Limit = Bounded<1, 250>;
 
-const DEFAULT_LIMIT: u32 = 100;
+pub(super) const DEFAULT_LIMIT: u32 = 100;
 /// Longer than any cursor of n8n.
 const MAX_CURSOR_LEN: usize = 1_000;
 
@@ -60,6 +60,12 @@ impl Collection {
         let page = n8n.api.get(&[&[self.path], below].concat(), &pairs).await;
         let page: Page<T> = page.map_err(|failure| refusal(failure, self.missing))?;
         Ok((page.data, page.next_cursor))
+    }
+
+    /// The rows of all pages of the list.
+    pub(super) async fn all<T: DeserializeOwned>(&self, n8n: &N8n) -> Result<Vec<T>, ToolError> {
+        let all = n8n.api.all(&[self.path], &[]).await;
+        Ok(all.map_err(|failure| refusal(failure, self.missing))?.0)
     }
 
     /// Sends a change of the list, or of an object `below` it.

@@ -1,6 +1,8 @@
 //! The toolset `credentials`. No tool returns a secret: n8n's API returns none, and
 //! `create_credential` does not repeat its input.
 
+use crate::tools::collection::DEFAULT_LIMIT;
+use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;
 
 const CREDENTIALS: Collection = Collection {
@@ -58,9 +60,18 @@ impl Tool for ListCredentials {
     type Output = Credentials;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Credentials, ToolError> {
-        let page = CREDENTIALS.page(n8n, self.limit, self.cursor);
-        let (mut credentials, next_cursor): (Vec<Credential>, _) = page.await?;
-        credentials.retain(|one| self.r#type.as_ref().is_none_or(|kind| one.r#type == *kind));
+        let kind = self.r#type.as_ref();
+        // n8n does not filter.
+        let size = kind.map_or(self.limit, |_| Limit::new(250));
+        let is_it = |one: &Credential| kind.is_none_or(|kind| one.r#type == *kind);
+        let fetch = async |cursor| {
+            let (rows, next): (Vec<Credential>, _) = CREDENTIALS.page(n8n, size, cursor).await?;
+            let rows = rows.into_iter().map(|row| Some(row).filter(is_it));
+            Ok((rows.collect(), next))
+        };
+        let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
+        let listed = filtered_page(limit, self.cursor.as_deref(), fetch);
+        let (credentials, next_cursor) = listed.await?;
         Ok(Credentials {
             credentials,
             next_cursor,

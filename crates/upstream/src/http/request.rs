@@ -3,7 +3,7 @@
 use std::io;
 use std::time::Duration;
 
-use reqwest::header::{HeaderMap, HeaderValue};
+use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode, Upgraded};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -135,10 +135,7 @@ impl Request {
     pub async fn send_any_status(self) -> Result<Response, HttpFailure> {
         let (peer, limit, max_body) = (self.peer, self.timeout, self.max_body);
         let exchange = async {
-            if let Some(fault) = self.fault {
-                return Err(fault);
-            }
-            let mut response = self.builder.send().await?;
+            let mut response = dispatch(self.builder, self.fault).await?;
             let body = read(&mut response, max_body).await?;
             let headers = std::mem::take(response.headers_mut());
             Ok((response.status(), headers, body))
@@ -163,10 +160,7 @@ impl Request {
     pub async fn stream(self) -> Result<BodyStream, HttpFailure> {
         let (peer, limit) = (self.peer, self.timeout);
         let exchange = async {
-            if let Some(fault) = self.fault {
-                return Err(fault);
-            }
-            let mut response = self.builder.send().await?;
+            let mut response = dispatch(self.builder, self.fault).await?;
             let status = response.status();
             if status.is_success() {
                 return Ok(response);
@@ -200,10 +194,7 @@ impl Request {
     pub async fn upgrade(self) -> Result<(HeaderMap, Upgraded), HttpFailure> {
         let (peer, limit) = (self.peer, self.timeout);
         let exchange = async {
-            if let Some(fault) = self.fault {
-                return Err(fault);
-            }
-            let mut response = self.builder.send().await?;
+            let mut response = dispatch(self.builder, self.fault).await?;
             let status = response.status();
             let headers = std::mem::take(response.headers_mut());
             if status != StatusCode::SWITCHING_PROTOCOLS {
@@ -216,6 +207,25 @@ impl Request {
         let switched = switched.unwrap_or(Err(Fault::Timeout(limit)));
         switched.map_err(|fault| peer.failure(fault))
     }
+}
+
+/// Sends the request with at most one `Authorization`: a credential of the request takes the place of the
+/// user in the address.
+async fn dispatch(
+    builder: RequestBuilder,
+    fault: Option<Fault>,
+) -> Result<reqwest::Response, Fault> {
+    if let Some(fault) = fault {
+        return Err(fault);
+    }
+    let (http, request) = builder.build_split();
+    let mut request = request?;
+    let headers = request.headers_mut();
+    let last = headers.get_all(AUTHORIZATION).iter().next_back().cloned();
+    if let Some(last) = last {
+        headers.insert(AUTHORIZATION, last);
+    }
+    Ok(http.execute(request).await?)
 }
 
 fn refused(

@@ -15,6 +15,19 @@ async fn schedule_is_started() {
 }
 
 #[tokio::test]
+async fn user_in_the_address_does_not_keep_it_from_being_asked() {
+    let Some(n8n) = Instance::new() else { return };
+    let mut env = n8n.env();
+    let url = n8n.config.url.replacen("://", "://proxy:user@", 1);
+    env[0].1 = &url;
+    let session = Session::start(SERVER, &env).await;
+    let workflow = n8n.live(vec![schedule(), set("scheduled")]).await;
+    let ran = run(&session, &workflow, json!({})).await;
+    assert_has!(ran, {"output": {"result": "scheduled"}, "way": "mcp_production"});
+    n8n.delete(&workflow).await;
+}
+
+#[tokio::test]
 async fn failure_of_a_schedule_is_returned() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![schedule(), fail("boom")]).await;

@@ -7,10 +7,13 @@ async fn assert_runs_with_credential(scheme: &str, kind: &str, data: Value, wron
     let (trigger, id, name) = n8n.secured_webhook(scheme, kind, data.clone()).await;
     let workflow = n8n.live(vec![trigger, echo()]).await;
     let env = n8n.env_without_mcp();
+    // A proxy's user takes the header of Basic Auth: that of the webhook is sent in its place.
+    let webhooks = n8n.config.url.replacen("://", "://proxy:user@", 1);
     let session_with = async |known: Value| {
         let known = known.to_string();
         let mut env = env.to_vec();
         env.push(("N8N_WEBHOOK_CREDENTIALS", &known));
+        env.push(("N8N_WEBHOOK_URL", &webhooks));
         Session::start(SERVER, &env).await
     };
     // By name, and by id.

@@ -195,6 +195,7 @@ fn work(
     let (definition, tool) = (definition.clone(), Arc::clone(tool));
     let arguments = arguments.to_owned();
     let (era, client) = (context.era, context.client.clone());
+    let capabilities = context.call.capabilities();
     catch_panic(async move {
         let result = match tool.start(&arguments, &call) {
             Ok(running) => running.await,
@@ -206,7 +207,7 @@ fn work(
         if let Err(error) = &result {
             log_failure(&definition.name, error);
         }
-        conclude(era, end(client.as_deref(), result))
+        conclude(era, capabilities, end(client.as_deref(), result))
     })
 }
 

@@ -90,12 +90,13 @@ impl Server {
         // The request that asks for it is not that of the call.
         let call = in_task(&context.call, &task, false);
         let (name, era, client) = (definition.name.clone(), context.era, context.client.clone());
+        let capabilities = context.call.capabilities();
         let work = catch_panic(async move {
             let result = found(call).await;
             if let Err(error) = &result {
                 log_failure(&name, error);
             }
-            conclude(era, end(client.as_deref(), result))
+            conclude(era, capabilities, end(client.as_deref(), result))
         });
         self.spawn_task(Arc::clone(&task), work);
         Ok(Some(task))

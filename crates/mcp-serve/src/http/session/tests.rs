@@ -9,6 +9,7 @@ const NEGOTIATED: Negotiated = Negotiated {
         url_elicitation: true,
         sampling: false,
         roots: true,
+        structured_only: false,
     },
 };
 
@@ -46,13 +47,14 @@ fn session_survives_a_restart_and_belongs_to_its_principal() {
 fn result_of_the_negotiation_is_part_of_the_id() {
     let sessions = sessions(1);
     for (revision, polls) in Revision::ALL.into_iter().zip([false, false, false, true]) {
-        for flags in 0..16 {
+        for flags in 0..32 {
             let has = |bit| flags & bit != 0;
             let capabilities = ClientCapabilities {
                 elicitation: has(1),
                 url_elicitation: has(2),
                 sampling: has(4),
                 roots: has(8),
+                structured_only: has(16),
             };
             let negotiated = Negotiated {
                 revision,

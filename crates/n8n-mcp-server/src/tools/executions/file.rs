@@ -60,6 +60,7 @@ pub(super) struct FilePart {
 
 impl Tool for GetExecutionFile {
     const NAME: &'static str = "get_execution_file";
+    const BOUNDS_ITS_RESULT: bool = true;
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
     type Output = FilePart;

@@ -80,6 +80,8 @@ struct TriggerSummary {
 
 impl Tool for GetWorkflow {
     const NAME: &'static str = "get_workflow";
+    /// A definition is whole: a part of it, written back, would delete the rest.
+    const BOUNDS_ITS_RESULT: bool = true;
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = N8n;
     type Output = WorkflowDetails;

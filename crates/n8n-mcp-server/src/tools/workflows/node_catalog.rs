@@ -16,8 +16,6 @@ const TYPES_TOOL: &str = "get_node_types";
 const CONFIG_TOOL: &str = "validate_node_config";
 /// Nodes that n8n checks in one call.
 const MAX_NODES_PER_CHECK: usize = 50;
-/// Pages of credentials that are read; 250 each.
-const MAX_CREDENTIAL_PAGES: usize = 4;
 /// The parameters that distinguish the variants of a node.
 const VARIANTS: [&str; 3] = ["resource", "operation", "mode"];
 
@@ -77,10 +75,7 @@ pub(super) async fn check(
 
 /// Finds credentials that nodes name and n8n does not have; `None` if this n8n lists none.
 pub(super) async fn check_credentials(n8n: &N8n, draft: &Draft) -> Option<Vec<Finding>> {
-    let listed = n8n
-        .api
-        .all::<Value>(&["credentials"], MAX_CREDENTIAL_PAGES)
-        .await;
+    let listed = n8n.api.all::<Value>(&["credentials"], &[]).await;
     let (rows, true) = listed.ok()? else {
         return None;
     };

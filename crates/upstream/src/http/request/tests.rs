@@ -153,6 +153,47 @@ async fn silent_peer_causes_a_timeout() {
 }
 
 #[tokio::test]
+async fn credential_takes_the_place_of_the_user_in_the_address() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let base = format!("http://u:p@{}", listener.local_addr().unwrap());
+    let client = Client::new(base.parse().unwrap(), &PROFILE).unwrap();
+    let peer = tokio::spawn(async move {
+        let mut heads = Vec::new();
+        for _ in 0..3 {
+            let (mut stream, _) = listener.accept().await.unwrap();
+            let mut head = vec![0; 4096];
+            let read = stream.read(&mut head).await.unwrap();
+            head.truncate(read);
+            heads.push(String::from_utf8(head).unwrap().to_ascii_lowercase());
+            let answer = "HTTP/1.1 200 OK\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+            stream.write_all(answer.as_bytes()).await.unwrap();
+        }
+        heads
+    });
+    let request = || client.get(["x"]);
+    let token = || Ok(Some("Bearer t".to_owned()));
+    for request in [
+        request(),
+        request().with(|request| request.basic_auth("a", Some("b"))),
+        request().credential("authorization", token()),
+    ] {
+        request.send().await.unwrap();
+    }
+    // `u:p` and `a:b` in base64, in lower case.
+    for (head, expected) in peer
+        .await
+        .unwrap()
+        .iter()
+        .zip(["basic dtpw", "basic ytpi", "bearer t"])
+    {
+        let lines = head
+            .lines()
+            .filter_map(|line| line.strip_prefix("authorization: "));
+        assert_eq!(lines.collect::<Vec<_>>(), [expected]);
+    }
+}
+
+#[tokio::test]
 async fn missing_credentials_fail_before_anything_is_sent() {
     let client = client(http("401 X", "")).await;
     let get = || client.get(["a"]);

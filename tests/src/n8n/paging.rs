@@ -1,0 +1,104 @@
+//! Look-ups by name in lists of many pages, in a fake: n8n has variables only with a licence, and other tests use
+//! the lists of the real one.
+
+use serde_json::{Value, json};
+
+use super::{SERVER, assert_refused, done};
+use crate::harness::{FakeService, Request, Response, Server};
+
+/// Of every list.
+const ROWS: usize = 2_600;
+
+/// The name of the last row.
+const LAST: &str = "name-2599";
+
+/// The page of a list that the request asks for.
+fn page(request: &Request, row: impl Fn(usize) -> Value) -> Response {
+    let query = request
+        .target
+        .split_once('?')
+        .map_or("", |(_, query)| query);
+    let number = |name: &str| {
+        let value = query.split('&').find_map(|pair| pair.strip_prefix(name));
+        value.map_or(0, |value| value.parse::<usize>().unwrap())
+    };
+    let (start, limit) = (number("cursor="), number("limit="));
+    let end = ROWS.min(start + limit);
+    let rows: Vec<Value> = (start..end).map(row).collect();
+    let next = (end < ROWS).then(|| end.to_string());
+    Response::json(200, &json!({"data": rows, "nextCursor": next}))
+}
+
+async fn fake() -> (FakeService, Server) {
+    let fake = FakeService::start(|request| {
+        let path = request.target.split('?').next().unwrap_or_default();
+        let path = path.trim_start_matches("/api/v1/");
+        match (request.method.as_str(), path) {
+            ("GET", "variables") => page(
+                request,
+                |row| json!({"id": format!("v{row}"), "key": format!("name-{row}"), "value": "x"}),
+            ),
+            ("GET", "tags") => page(
+                request,
+                |row| json!({"id": format!("t{row}"), "name": format!("name-{row}")}),
+            ),
+            ("GET", "credentials") => page(request, |row| {
+                let kind = if row % 1_300 == 1_299 {
+                    "rare"
+                } else {
+                    "usual"
+                };
+                json!({"id": format!("c{row}"), "name": format!("name-{row}"), "type": kind})
+            }),
+            ("GET", "workflows/w") => Response::json(
+                200,
+                &json!({"id": "w", "name": "W", "active": false, "nodes": [], "connections": {}}),
+            ),
+            ("POST", _) => Response::json(409, &json!({"message": "exists already"})),
+            _ => Response::json(200, &json!([])),
+        }
+    })
+    .await;
+    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+    let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
+    (fake, server)
+}
+
+/// The last request that was no `GET`.
+fn change(fake: &FakeService) -> (String, Value) {
+    let requests = fake.requests();
+    let change = requests.iter().rfind(|request| request.method != "GET");
+    let change = change.expect("a change");
+    let body = serde_json::from_slice(&change.body).unwrap();
+    (format!("{} {}", change.method, change.target), body)
+}
+
+#[tokio::test]
+async fn variable_and_tag_on_the_last_page_are_found_by_name() {
+    let (fake, server) = fake().await;
+    let client = server.client().await;
+    let set = done!(client, "set_variable", {"key": LAST, "value": "y"});
+    assert_eq!(set, json!({"key": LAST, "created": false}));
+    let (request, _) = change(&fake);
+    assert_eq!(request, "PUT /api/v1/variables/v2599");
+    refused!(client, "set_variable", {"key": "new", "value": "y"}, "has that already");
+
+    let arguments = json!({"workflow_id": "w", "tags": [LAST]});
+    done(&client, "set_workflow_tags", arguments).await;
+    let (request, body) = change(&fake);
+    assert_eq!(request, "PUT /api/v1/workflows/w/tags");
+    assert_eq!(body, json!([{"id": "t2599"}]));
+}
+
+#[tokio::test]
+async fn credentials_of_a_type_are_on_the_first_page() {
+    let (_fake, server) = fake().await;
+    let client = server.client().await;
+    let first = done!(client, "list_credentials", {"type": "rare", "limit": 1});
+    assert_eq!(first["credentials"][0]["id"], "c1299", "{first}");
+    let cursor = first["next_cursor"].clone();
+    let second = done!(client, "list_credentials", {"type": "rare", "limit": 1, "cursor": cursor});
+    assert_eq!(second["credentials"][0]["id"], "c2599", "{second}");
+    let all = done!(client, "list_credentials", {"limit": 100});
+    assert_eq!(all["credentials"].as_array().unwrap().len(), 100);
+}
