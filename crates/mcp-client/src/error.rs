@@ -7,6 +7,8 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
+use crate::http::connect_problem;
+
 /// The reason why a request has no result.
 ///
 /// `peer` names the server: the origin of its URL, or the program that was started. The text of an
@@ -187,7 +189,13 @@ impl fmt::Display for Error {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Invalid(what) => f.write_str(what),
-            Self::Unreachable { peer, .. } => write!(f, "{peer} cannot be reached"),
+            Self::Unreachable { peer, source } => {
+                write!(f, "{peer} cannot be reached")?;
+                match connect_problem(source.as_ref()) {
+                    Some(problem) => write!(f, ": {problem}"),
+                    None => Ok(()),
+                }
+            }
             Self::Busy { peer } => write!(f, "{peer} is busy: it does not read its input"),
             Self::Timeout { peer, after } => {
                 write!(f, "{peer} did not answer within {} s", after.as_secs_f32())

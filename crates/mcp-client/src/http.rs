@@ -1,6 +1,7 @@
 //! The Streamable HTTP transport: one POST per message, answered with JSON or an event stream.
 
 mod client;
+mod connector;
 mod endpoint;
 mod exchange;
 mod header_params;
@@ -18,6 +19,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::HttpClient;
+pub(crate) use self::connector::connect_problem;
 pub use self::endpoint::Endpoint;
 use self::exchange::Exchange;
 pub(crate) use self::header_params::HeaderParamCache;

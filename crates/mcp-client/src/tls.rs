@@ -1,10 +1,17 @@
 //! TLS configurations for every outgoing connection of the workspace.
 
+mod files;
+mod words;
+
 use std::sync::Arc;
 
-use rustls::{ClientConfig, RootCertStore};
+use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 
 use crate::Error;
+
+pub(crate) use self::files::FollowedFiles;
+pub use self::files::{FileError, TlsFiles};
+pub(crate) use self::words::problem;
 
 /// The TLS configuration for URLs with this scheme: [`client_config`] for `https`; for others one
 /// without root certificates, which reads no files.
@@ -35,6 +42,19 @@ pub fn config_for(scheme: &str) -> Result<ClientConfig, Error> {
 /// # Errors
 /// [`Error::Invalid`] if *ring* does not support the protocol versions, which it does.
 pub fn client_config() -> Result<ClientConfig, Error> {
+    config_with_roots(native_roots())
+}
+
+/// The same with other root certificates, for example those of a private CA only.
+///
+/// # Errors
+/// The errors of [`client_config`].
+pub fn config_with_roots(roots: RootCertStore) -> Result<ClientConfig, Error> {
+    let config = builder()?.with_root_certificates(roots);
+    Ok(config.with_no_client_auth())
+}
+
+fn native_roots() -> RootCertStore {
     let mut roots = RootCertStore::empty();
     let found = rustls_native_certs::load_native_certs();
     for error in &found.errors {
@@ -44,19 +64,12 @@ pub fn client_config() -> Result<ClientConfig, Error> {
     if usable == 0 {
         tracing::warn!("no root certificates on this machine: https URLs will not work");
     }
-    config_with_roots(roots)
+    roots
 }
 
-/// The same with other root certificates, for example those of a private CA only.
-///
-/// # Errors
-/// The errors of [`client_config`].
-pub fn config_with_roots(roots: RootCertStore) -> Result<ClientConfig, Error> {
+fn builder() -> Result<ConfigBuilder<ClientConfig, WantsVerifier>, Error> {
     let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ClientConfig::builder_with_provider(provider)
+    ClientConfig::builder_with_provider(provider)
         .with_safe_default_protocol_versions()
-        .map_err(|error| Error::Invalid(error.to_string()))?
-        .with_root_certificates(roots)
-        .with_no_client_auth();
-    Ok(config)
+        .map_err(|error| Error::Invalid(error.to_string()))
 }

@@ -7,21 +7,16 @@ use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 
+use super::connector::{Connector, connect_problem};
 use super::endpoint::Endpoint;
 use super::headers::HeaderList;
 use super::is_event_stream;
 use super::pool::{Body, Pool, SendError};
 use super::session::SessionHeaders;
-use crate::{Error, RpcError, tls};
+use crate::{Error, RpcError};
 
-/// Timeout of opening a connection.
-const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval of TCP keepalive probes on a silent connection.
-const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
 /// Limit of the body of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
@@ -29,6 +24,7 @@ const MAX_ERROR_BODY: usize = 64 << 10;
 pub(crate) struct HttpClient {
     pool: Pool,
     endpoint: Endpoint,
+    /// The target of requests: the path, or for a proxy the whole URL.
     path: Uri,
     /// The headers of every request.
     headers: HeaderMap,
@@ -38,27 +34,25 @@ pub(crate) struct HttpClient {
 
 impl HttpClient {
     pub(crate) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
-        let tls = match endpoint.tls.take() {
-            Some(config) => config,
-            None => tls::config_for(endpoint.url.scheme_str().unwrap_or_default())?,
+        let tls = std::mem::take(&mut endpoint.tls);
+        let connector = Connector::new(endpoint.url.clone(), tls, &endpoint.proxy)?;
+        let mut headers = endpoint.all_headers();
+        let proxy = connector.reading_proxy();
+        if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization.clone()) {
+            headers.insert(header::PROXY_AUTHORIZATION, authorization);
+        }
+        let path = match proxy {
+            Some(_) => endpoint.url.clone(),
+            None => endpoint.path(),
         };
-        let mut connector = HttpConnector::new();
-        connector.enforce_http(false);
-        connector.set_nodelay(true);
-        connector.set_connect_timeout(Some(CONNECT_TIMEOUT));
-        // Without keepalive a silent stream would not notice that its server is gone.
-        connector.set_keepalive(Some(KEEPALIVE_INTERVAL));
-        connector.set_keepalive_interval(Some(KEEPALIVE_INTERVAL));
-        let connector = HttpsConnector::from((connector, tls));
-        let headers = endpoint.all_headers();
         let mut posting = headers.clone();
         let json = HeaderValue::from_static("application/json");
         posting.insert(header::CONTENT_TYPE, json);
         let accept = HeaderValue::from_static("application/json, text/event-stream");
         posting.insert(header::ACCEPT, accept);
         Ok(Self {
-            pool: Pool::new(connector, endpoint.url.clone()),
-            path: endpoint.path(),
+            pool: Pool::new(connector),
+            path,
             headers,
             posting,
             endpoint,
@@ -112,7 +106,7 @@ impl HttpClient {
     pub(crate) async fn post_to(&self, path: &Uri, message: String) -> Result<(), Error> {
         let session = SessionHeaders::default();
         let mut request = self.request(Method::POST, &self.posting, &session);
-        *request.uri_mut() = path.clone();
+        *request.uri_mut() = self.target(path);
         *request.body_mut() = Full::from(message);
         self.send(request, &session).await.map(drop)
     }
@@ -120,6 +114,13 @@ impl HttpClient {
     /// Returns the path of an address that the server names; `None` if it is of another server.
     pub(crate) fn path_of(&self, address: &str) -> Option<Uri> {
         self.endpoint.resolve(address.trim())
+    }
+
+    /// The target of a request for this path: with the scheme and host if those of every request have them.
+    fn target(&self, path: &Uri) -> Uri {
+        let mut parts = self.path.clone().into_parts();
+        parts.path_and_query = path.path_and_query().cloned();
+        Uri::from_parts(parts).unwrap_or_else(|_| path.clone())
     }
 
     /// Opens the server's own stream, or resumes a stream after `last_event`.
@@ -212,6 +213,13 @@ impl HttpClient {
                 peer: self.peer().clone(),
                 source,
             },
+            // TLS 1.3 refuses a client certificate after the handshake.
+            SendError::OutcomeUnknown(error) if connect_problem(&error).is_some() => {
+                Error::Unreachable {
+                    peer: self.peer().clone(),
+                    source: error.into(),
+                }
+            }
             SendError::OutcomeUnknown(error) => {
                 let fault = http_fault(&error);
                 let error: &dyn std::error::Error = &error;

@@ -7,7 +7,9 @@ use http::uri::Scheme;
 use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
 use rustls::ClientConfig;
 
-use crate::Error;
+use super::connector::TlsSource;
+use crate::tls::TlsFiles;
+use crate::{Error, Proxy};
 
 /// Default limit of one message of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
@@ -23,7 +25,8 @@ pub struct Endpoint {
     pub(super) origin: Arc<str>,
     pub(super) headers: HeaderMap,
     pub(super) max_message: usize,
-    pub(super) tls: Option<ClientConfig>,
+    pub(super) tls: TlsSource,
+    pub(super) proxy: Proxy,
 }
 
 impl Endpoint {
@@ -52,7 +55,8 @@ impl Endpoint {
             origin,
             headers: HeaderMap::new(),
             max_message: MAX_MESSAGE,
-            tls: None,
+            tls: TlsSource::Native,
+            proxy: Proxy::default(),
         })
     }
 
@@ -137,7 +141,20 @@ impl Endpoint {
     /// Replaces the TLS configuration, which is [`client_config`](crate::tls::client_config) by
     /// default: to share one between many clients, or to trust a private CA.
     pub fn tls(mut self, config: ClientConfig) -> Self {
-        self.tls = Some(config);
+        self.tls = TlsSource::Config(Arc::new(config));
+        self
+    }
+
+    /// Takes the CA and the client certificate from files, which are read again for every new
+    /// connection.
+    pub fn tls_files(mut self, files: TlsFiles) -> Self {
+        self.tls = TlsSource::Files(files);
+        self
+    }
+
+    /// Sets the proxy; that of the environment by default.
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.proxy = proxy;
         self
     }
 }

@@ -7,15 +7,13 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use bytes::Bytes;
-use http::{Request, Response, Uri};
+use http::{Request, Response};
 use http_body_util::{BodyExt as _, Full};
 use hyper::body::{Body as _, Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
-use hyper_rustls::HttpsConnector;
-use hyper_util::client::legacy::connect::HttpConnector;
 use tokio::runtime::{self, Handle};
-use tower_service::Service as _;
 
+use super::connector::Connector;
 use crate::sync::lock;
 
 /// Idle time after which a connection is closed. Node and uvicorn close theirs after 5 s, and a
@@ -26,9 +24,7 @@ type Sender = SendRequest<Full<Bytes>>;
 
 /// The connections to one server.
 pub(super) struct Pool {
-    connector: HttpsConnector<HttpConnector>,
-    /// The server; only scheme and authority are used.
-    server: Uri,
+    connector: Connector,
     idle: Arc<IdleList>,
 }
 
@@ -53,15 +49,14 @@ pub(super) enum SendError {
 }
 
 impl Pool {
-    pub(super) fn new(connector: HttpsConnector<HttpConnector>, server: Uri) -> Self {
+    pub(super) fn new(connector: Connector) -> Self {
         Self {
             connector,
-            server,
             idle: Arc::default(),
         }
     }
 
-    /// Sends a request whose URI is a path.
+    /// Sends a request whose URI is a path, or for a proxy the whole URL.
     pub(super) async fn send(
         &self,
         mut request: Request<Full<Bytes>>,
@@ -95,8 +90,7 @@ impl Pool {
     }
 
     async fn open(&self) -> Result<Sender, SendError> {
-        let stream = self.connector.clone().call(self.server.clone()).await;
-        let stream = stream.map_err(SendError::NotSent)?;
+        let stream = self.connector.connect().await.map_err(SendError::NotSent)?;
         let (sender, connection) = http1::Builder::new()
             // Requests are small: one buffer costs the kernel less than two.
             .writev(false)

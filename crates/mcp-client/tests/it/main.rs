@@ -16,6 +16,7 @@ mod eras;
 mod http;
 mod http_faults;
 mod http_idle;
+mod proxy;
 mod recorder;
 mod server;
 mod sessions;
@@ -23,6 +24,7 @@ mod stdio;
 mod stdio_end;
 mod stdio_faults;
 mod tls;
+mod tls_files;
 
 /// The client under test.
 fn client_info() -> mcp_client::ClientInfo {

@@ -16,8 +16,8 @@ const CA: &[u8] = include_bytes!("tls/ca.pem");
 const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
 const KEY: &[u8] = include_bytes!("tls/server.key.pem");
 
-/// Answers every request with the result 1, and closes.
-async fn serve() -> String {
+/// A server with the certificate of the private CA.
+pub(crate) async fn serve_private() -> String {
     let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
     let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
     let provider = Arc::new(rustls::crypto::ring::default_provider());
@@ -27,6 +27,11 @@ async fn serve() -> String {
         .with_no_client_auth()
         .with_single_cert(vec![certificate], key)
         .unwrap();
+    serve(config).await
+}
+
+/// Answers every request with the result 1, and closes.
+pub(crate) async fn serve(config: ServerConfig) -> String {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/mcp", listener.local_addr().unwrap());
@@ -48,7 +53,7 @@ async fn serve() -> String {
     url
 }
 
-fn private_ca() -> rustls::ClientConfig {
+pub(crate) fn private_ca() -> rustls::ClientConfig {
     let mut roots = RootCertStore::empty();
     let ca = CertificateDer::from_pem_slice(CA).unwrap();
     roots.add(ca).unwrap();
@@ -57,21 +62,23 @@ fn private_ca() -> rustls::ClientConfig {
 
 #[tokio::test]
 async fn configured_private_ca_is_trusted() {
-    let endpoint = Endpoint::new(&serve().await).unwrap().tls(private_ca());
+    let endpoint = Endpoint::new(&serve_private().await)
+        .unwrap()
+        .tls(private_ca());
     let client = Client::http(endpoint).unwrap();
     assert_eq!(client.request("m", &()).await.unwrap().get(), "1");
 }
 
 #[tokio::test]
 async fn other_certificates_are_not_trusted() {
-    let client = Client::http(Endpoint::new(&serve().await).unwrap()).unwrap();
+    let client = Client::http(Endpoint::new(&serve_private().await).unwrap()).unwrap();
     let error = client.request("m", &()).await.unwrap_err();
     assert_error!(error, Error::Unreachable { .. });
 }
 
 #[tokio::test]
 async fn reqwest_accepts_the_same_configuration() {
-    let url = serve().await;
+    let url = serve_private().await;
     let client = |tls| {
         reqwest::Client::builder()
             .no_proxy()

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mcp_client::tls::TlsFiles;
 use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler};
 use serde_json::json;
 
@@ -105,7 +106,10 @@ fn command(child: &Child) -> Result<Command, Error> {
 }
 
 fn endpoint(remote: &Remote) -> Result<Endpoint, Error> {
-    let mut endpoint = Endpoint::new(&remote.url)?;
+    let mut endpoint = Endpoint::new(&remote.url)?.proxy(remote.proxy.clone());
+    if remote.tls != TlsFiles::default() {
+        endpoint = endpoint.tls_files(remote.tls.clone());
+    }
     for (name, value) in &remote.headers {
         endpoint = endpoint.header(name, &read(name, value)?)?;
     }

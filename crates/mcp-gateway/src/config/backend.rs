@@ -4,7 +4,8 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use mcp_client::EraChoice;
+use mcp_client::tls::TlsFiles;
+use mcp_client::{EraChoice, Proxy};
 use serde::Deserialize;
 
 use super::{DisabledReason, Filter, PinPolicy, Secret};
@@ -81,6 +82,9 @@ pub(crate) struct Remote {
     pub(crate) headers: BTreeMap<String, Secret>,
     /// Sent as `Authorization: Bearer TOKEN`.
     pub(crate) token: Option<Secret>,
+    /// The CA and the client certificate.
+    pub(crate) tls: TlsFiles,
+    pub(crate) proxy: Proxy,
 }
 
 /// The transport to a server on the network.

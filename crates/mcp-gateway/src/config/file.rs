@@ -55,6 +55,10 @@ struct BackendEntry {
     transport: Option<String>,
     headers: Option<BTreeMap<String, String>>,
     token: Option<String>,
+    ca: Option<String>,
+    client_cert: Option<String>,
+    client_key: Option<String>,
+    proxy: Option<String>,
     #[serde(default)]
     allow: Vec<String>,
     #[serde(default)]
@@ -203,6 +207,10 @@ impl BackendEntry {
                     ("transport", self.transport.is_some()),
                     ("headers", self.headers.is_some()),
                     ("token", self.token.is_some()),
+                    ("ca", self.ca.is_some()),
+                    ("client_cert", self.client_cert.is_some()),
+                    ("client_key", self.client_key.is_some()),
+                    ("proxy", self.proxy.is_some()),
                 ];
                 check_absent(&foreign, "is only for a backend with `url`")?;
                 Target::Child(Child {
@@ -228,8 +236,12 @@ impl BackendEntry {
                     let text = "must be \"shared\", since a backend with `protocol = \"rpc\"` has no sessions";
                     return Err(wrong("isolation", text));
                 }
+                let url = reader.url(&url)?;
+                let files = [self.ca, self.client_cert, self.client_key];
                 let remote = Remote {
-                    url: reader.url(&url)?,
+                    tls: reader.tls(&url, files)?,
+                    proxy: reader.proxy(self.proxy)?,
+                    url,
                     transport: transport.transpose()?.unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,
                     token: reader.token(self.token)?,

@@ -165,6 +165,7 @@ impl ServerEntry {
                         .unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,
                     token: None,
+                    ..Remote::default()
                 })
             }
             (None, None) => return Err(Problem::new(&at, "needs `command` or `url`")),

@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 
+use mcp_client::Proxy;
+use mcp_client::tls::TlsFiles;
+
 use super::error::Problem;
 use super::expand::{Environment, ExpandError, is_variable};
 use super::{DisabledReason, Secret};
@@ -90,6 +93,59 @@ impl<'a> FieldReader<'a> {
 
     pub(super) fn token(&mut self, text: Option<String>) -> Result<Option<Secret>, Problem> {
         text.map_or(Ok(None), |text| self.secret("token", &text))
+    }
+
+    /// Reads the files `ca`, `client_cert` and `client_key`.
+    pub(super) fn tls(
+        &mut self,
+        url: &str,
+        [ca, cert, key]: [Option<String>; 3],
+    ) -> Result<TlsFiles, Problem> {
+        let mut path = |field: &str, text: Option<String>| match text {
+            Some(text) => self.text(field, &text).map(Some),
+            None => Ok(None),
+        };
+        let texts = [
+            path("ca", ca)?,
+            path("client_cert", cert)?,
+            path("client_key", key)?,
+        ];
+        let [ca, cert, key] = texts.map(|text| Some(self.environment.folder.join(text?)));
+        let client = match (cert, key) {
+            (Some(cert), Some(key)) => Some((cert, key)),
+            (None, None) => None,
+            (Some(_), None) => return Err(self.wrong("client_cert", "needs `client_key`")),
+            (None, Some(_)) => return Err(self.wrong("client_key", "needs `client_cert`")),
+        };
+        let files = TlsFiles { ca, client };
+        if files == TlsFiles::default() || self.missing.is_some() {
+            return Ok(files);
+        }
+        if !url.starts_with("https://") {
+            let field = if files.ca.is_some() {
+                "ca"
+            } else {
+                "client_cert"
+            };
+            return Err(self.wrong(field, "needs a `url` with https://"));
+        }
+        let checked = files.load();
+        checked.map_err(|error| self.wrong(error.field, error.problem))?;
+        Ok(files)
+    }
+
+    pub(super) fn proxy(&mut self, proxy: Option<String>) -> Result<Proxy, Problem> {
+        let Some(proxy) = proxy else {
+            return Ok(Proxy::Environment);
+        };
+        match self.text("proxy", proxy.trim())? {
+            none if none == "none" => Ok(Proxy::Direct),
+            url if self.missing.is_some() || Proxy::is_url(&url) => Ok(Proxy::Url(url)),
+            _ => {
+                let text = "must be \"none\" or http://[USER:PASSWORD@]HOST:PORT";
+                Err(self.wrong("proxy", text))
+            }
+        }
     }
 
     pub(super) fn names(&self, names: Option<Vec<String>>) -> Result<Vec<String>, Problem> {

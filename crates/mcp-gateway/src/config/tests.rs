@@ -1,6 +1,7 @@
 //! Tests of configuration files and of the command line.
 
 mod roles;
+mod tls;
 mod watched;
 
 use std::path::PathBuf;

@@ -1,0 +1,141 @@
+//! The HTTP proxy to a server.
+
+use std::net::IpAddr;
+
+use http::uri::Scheme;
+use http::{HeaderValue, Uri};
+use hyper_util::client::proxy::matcher::Matcher;
+
+use crate::Error;
+
+/// The HTTP proxy to a server. Has no `Debug`: its URL may hold a password.
+#[derive(Clone, Default, PartialEq, Eq)]
+pub enum Proxy {
+    /// The one that `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` names, unless `NO_PROXY` excepts the
+    /// server. Never for an address of this machine.
+    #[default]
+    Environment,
+    /// None.
+    Direct,
+    /// The one at this URL, for every address: `http://[USER:PASSWORD@]HOST:PORT`.
+    Url(String),
+}
+
+/// The proxy that is used.
+#[derive(Clone)]
+pub(crate) struct UsedProxy {
+    pub(crate) url: Uri,
+    pub(crate) authorization: Option<HeaderValue>,
+}
+
+impl Proxy {
+    /// Returns true if the text is the URL of a proxy.
+    #[must_use]
+    pub fn is_url(text: &str) -> bool {
+        Self::Url(text.to_owned()).of_url(text).is_ok()
+    }
+
+    /// The proxy to `server`, if there is one.
+    pub(crate) fn to(&self, server: &Uri) -> Result<Option<UsedProxy>, Error> {
+        match self {
+            Self::Direct => Ok(None),
+            Self::Url(url) => self.of_url(url).map(Some),
+            Self::Environment if is_loopback(server) => Ok(None),
+            Self::Environment => find(&Matcher::from_env(), server),
+        }
+    }
+
+    fn of_url(&self, url: &str) -> Result<UsedProxy, Error> {
+        let matcher = Matcher::builder().all(url.to_owned()).build();
+        let found = find(&matcher, &Uri::from_static("http://any.invalid"))?;
+        // The matcher takes a text without a scheme for a host.
+        let found = found.filter(|_| url.starts_with("http://"));
+        found.ok_or_else(|| unusable("proxy"))
+    }
+}
+
+fn find(matcher: &Matcher, server: &Uri) -> Result<Option<UsedProxy>, Error> {
+    let Some(found) = matcher.intercept(server) else {
+        return Ok(None);
+    };
+    if found.uri().scheme() != Some(&Scheme::HTTP) || found.uri().host().is_none() {
+        return Err(unusable(
+            "the proxy of the environment (HTTPS_PROXY, HTTP_PROXY)",
+        ));
+    }
+    Ok(Some(UsedProxy {
+        url: found.uri().clone(),
+        authorization: found.basic_auth().cloned(),
+    }))
+}
+
+fn unusable(name: &str) -> Error {
+    Error::Invalid(format!("{name} must be http://[USER:PASSWORD@]HOST:PORT"))
+}
+
+/// Returns true for an address of this machine.
+pub(crate) fn is_loopback(url: &Uri) -> bool {
+    let host = url.host().unwrap_or_default().to_ascii_lowercase();
+    let host = host.trim_end_matches('.');
+    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
+    match address.map(|address: IpAddr| address.to_canonical()) {
+        Ok(address) => address.is_loopback(),
+        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_http_proxies_are_accepted() {
+        for (text, accepted) in [
+            ("http://proxy.example:3128", true),
+            ("http://user:pass@proxy.example:3128/", true),
+            ("https://proxy.example", false),
+            ("socks5://proxy.example", false),
+            ("proxy.example:3128", false),
+            ("http://", false),
+            ("", false),
+        ] {
+            assert_eq!(Proxy::is_url(text), accepted, "{text:?}");
+        }
+        let used = Proxy::Url("http://user:pass@proxy.example:3128".to_owned());
+        let used = used.to(&Uri::from_static("http://127.0.0.1")).unwrap();
+        let used = used.unwrap();
+        assert_eq!(used.authorization.unwrap(), "Basic dXNlcjpwYXNz");
+        assert_eq!(used.url.authority().unwrap().as_str(), "proxy.example:3128");
+    }
+
+    #[test]
+    fn variables_exclude_this_machine_and_what_no_proxy_names() {
+        for (url, local) in [
+            ("http://localhost:1/", true),
+            ("http://a.LOCALHOST./", true),
+            ("http://127.8.9.1/", true),
+            ("https://[::1]:8/", true),
+            ("https://[::ffff:127.0.0.1]:8/", true),
+            ("http://10.0.0.1/", false),
+            ("http://localhost.example/", false),
+        ] {
+            assert_eq!(is_loopback(&url.parse().unwrap()), local, "{url}");
+        }
+        let matcher = Matcher::builder()
+            .https("http://secure:1")
+            .http("http://plain:2")
+            .no("example.org,10.0.0.0/8,.lan")
+            .build();
+        for (url, proxy) in [
+            ("https://a.example.com/", Some("secure")),
+            ("http://a.example.com/", Some("plain")),
+            ("https://a.example.org/", None),
+            ("https://10.1.2.3/", None),
+            ("http://box.lan/", None),
+        ] {
+            let found = find(&matcher, &url.parse().unwrap()).unwrap();
+            let found = found.map(|used| used.url.host().unwrap().to_owned());
+            assert_eq!(found.as_deref(), proxy, "{url}");
+        }
+    }
+}
