@@ -7,10 +7,12 @@ mod shutdown;
 mod smuggling;
 mod sse;
 mod streams;
+mod tls;
 
 use std::net::Ipv4Addr;
+use std::sync::Arc;
 
-use mcp_serve::{Guard, HttpService, Key, Limits, Listener, Registry, Tokens};
+use mcp_serve::{Guard, HttpService, Key, Limits, Listener, Registry, Tls, Tokens};
 use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 
@@ -26,6 +28,10 @@ pub(crate) struct TestListener {
 impl TestListener {
     /// Starts a listener with the default limits, as `change` changes them, and no reserved connections.
     pub(crate) async fn start(change: impl FnOnce(&mut Limits)) -> Self {
+        Self::start_with(None, change).await
+    }
+
+    async fn start_with(tls: Option<Tls>, change: impl FnOnce(&mut Limits)) -> Self {
         let mut limits = Limits {
             reserved_connections: 0,
             ..Limits::default()
@@ -38,8 +44,12 @@ impl TestListener {
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let signer = Key::random().unwrap().signer();
         let service = HttpService::new(server, guard, signer, limits, Registry::default());
-        let listener = Listener::bind(address, service).await.unwrap();
-        let url = format!("http://{}/mcp", listener.address());
+        let mut listener = Listener::bind(address, service).await.unwrap();
+        let scheme = if tls.is_some() { "https" } else { "http" };
+        if let Some(tls) = tls {
+            listener = listener.tls(Arc::new(tls));
+        }
+        let url = format!("{scheme}://{}/mcp", listener.address());
         let stop = CancellationToken::new();
         let stopped = stop.clone();
         Self {

@@ -133,7 +133,7 @@ fn every_variable_exists() {
     let services = std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
     known.extend(words(&services).map(str::to_owned));
     // Of an example, of the child that it starts and of a placeholder.
-    known.extend(["HTTPS_PROXY", "LOG_LEVEL"].map(str::to_owned));
+    known.extend(["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "LOG_LEVEL"].map(str::to_owned));
     let is_variable = |word: &&str| {
         word.contains('_')
             && word

@@ -7,7 +7,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
-use crate::http::connect_problem;
+use crate::unreachable;
 
 /// The reason why a request has no result.
 ///
@@ -191,7 +191,7 @@ impl fmt::Display for Error {
             Self::Invalid(what) => f.write_str(what),
             Self::Unreachable { peer, source } => {
                 write!(f, "{peer} cannot be reached")?;
-                match connect_problem(source.as_ref()) {
+                match unreachable::reason(source.as_ref()) {
                     Some(problem) => write!(f, ": {problem}"),
                     None => Ok(()),
                 }

@@ -19,7 +19,6 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 pub(crate) use self::client::HttpClient;
-pub(crate) use self::connector::connect_problem;
 pub use self::endpoint::Endpoint;
 use self::exchange::Exchange;
 pub(crate) use self::header_params::HeaderParamCache;

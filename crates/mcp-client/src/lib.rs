@@ -41,6 +41,7 @@ mod sync;
 pub mod tls;
 mod tools;
 mod transport;
+mod unreachable;
 
 pub use builder::Builder;
 pub use client::Client;

@@ -11,13 +11,13 @@ use crate::Error;
 /// The HTTP proxy to a server. Has no `Debug`: its URL may hold a password.
 #[derive(Clone, Default, PartialEq, Eq)]
 pub enum Proxy {
-    /// The one that `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` names, unless `NO_PROXY` excepts the
+    /// The proxy that `HTTPS_PROXY`, `HTTP_PROXY` or `ALL_PROXY` names, unless `NO_PROXY` excepts the
     /// server. Never for an address of this machine.
     #[default]
     Environment,
     /// None.
     Direct,
-    /// The one at this URL, for every address: `http://[USER:PASSWORD@]HOST:PORT`.
+    /// The proxy at this URL, for every address: `http://[USER:PASSWORD@]HOST:PORT`.
     Url(String),
 }
 

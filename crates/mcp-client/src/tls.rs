@@ -1,7 +1,6 @@
 //! TLS configurations for every outgoing connection of the workspace.
 
 mod files;
-mod words;
 
 use std::sync::Arc;
 
@@ -10,8 +9,8 @@ use rustls::{ClientConfig, ConfigBuilder, RootCertStore, WantsVerifier};
 use crate::Error;
 
 pub(crate) use self::files::FollowedFiles;
-pub use self::files::{FileError, TlsFiles};
-pub(crate) use self::words::problem;
+pub use self::files::TlsFiles;
+pub use crate::unreachable::FileError;
 
 /// The TLS configuration for URLs with this scheme: [`client_config`] for `https`; for others one
 /// without root certificates, which reads no files.

@@ -14,6 +14,7 @@ mod product;
 mod run;
 mod secret;
 mod stdio;
+mod tls;
 mod token_command;
 mod token_file;
 mod tokens;
@@ -25,6 +26,7 @@ pub use options::{Command, Options};
 pub use product::{NoOptions, Product, Service};
 pub use run::Running;
 pub use secret::Secret;
+pub use tls::Tls;
 pub use tokens::Tokens;
 
 /// The registry of the metrics that `/metrics` shows.

@@ -11,7 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use mcp_core::error::ErrorCodes;
 
-use crate::{Limits, Secret, Tokens};
+use crate::{Limits, Secret, Tls, Tokens};
 
 /// The command line of a server: its own options, and those of all servers.
 #[derive(Parser)]
@@ -53,6 +53,20 @@ pub struct Options {
     /// File with the token, or with one `NAME TOKEN` per line, as the command `token add` writes it.
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
     pub token_file: Option<PathBuf>,
+
+    /// File with the certificate of the server and its chain, in PEM: serve HTTPS instead of HTTP. A
+    /// renewed file is used by new connections.
+    #[arg(long, env = "MCP_TLS_CERT", value_name = "FILE")]
+    pub tls_cert: Option<PathBuf>,
+
+    /// File with the key of the certificate, in PEM.
+    #[arg(long, env = "MCP_TLS_KEY", value_name = "FILE")]
+    pub tls_key: Option<PathBuf>,
+
+    /// File with CAs in PEM: only clients with a certificate of one of them can connect. They need the
+    /// token as well.
+    #[arg(long, env = "MCP_TLS_CLIENT_CA", value_name = "FILE")]
+    pub tls_client_ca: Option<PathBuf>,
 
     /// Allow other machines to connect without a token. Any client that reaches the port controls
     /// the service.
@@ -205,6 +219,30 @@ impl Options {
             .is_file()
             .then(|| Arc::clone(&tokens).follow(Arc::new(secret), text).boxed());
         Ok(ConfiguredTokens { tokens, follower })
+    }
+
+    /// Reads the certificate, if there is one. Blank paths count as unset: compose files pass unset
+    /// variables as empty ones.
+    ///
+    /// # Errors
+    /// If a file is unusable, or one of certificate and key is missing.
+    pub(crate) fn tls(&self) -> anyhow::Result<Option<Arc<Tls>>> {
+        let set = |path: &Option<PathBuf>| path.clone().filter(|path| !path.as_os_str().is_empty());
+        match (set(&self.tls_cert), set(&self.tls_key)) {
+            (Some(cert), Some(key)) => {
+                let tls = Tls::read(cert, key, set(&self.tls_client_ca))?;
+                Ok(Some(Arc::new(tls)))
+            }
+            (None, None) => {
+                anyhow::ensure!(
+                    set(&self.tls_client_ca).is_none(),
+                    "--tls-client-ca needs --tls-cert"
+                );
+                Ok(None)
+            }
+            (Some(_), None) => anyhow::bail!("--tls-cert needs --tls-key"),
+            (None, Some(_)) => anyhow::bail!("--tls-key needs --tls-cert"),
+        }
     }
 
     pub(crate) fn limits(&self) -> Limits {

@@ -20,7 +20,7 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::tools::ProductTools;
-use crate::{Command, Options, Product, Service, log, print, probe, stdio, token_command};
+use crate::{Command, Options, Product, Service, Tls, log, print, probe, stdio, token_command};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -179,7 +179,7 @@ impl<S: Service, O: Args> Product<S, O> {
             let key = self.key(&command)?;
             let tokens = match options.stdio {
                 true => None,
-                false => Some(options.tokens()?),
+                false => Some((options.tokens()?, options.tls()?)),
             };
             let stop = stop_signal()?;
             let mut running = self.start(command, &key).await?;
@@ -190,10 +190,10 @@ impl<S: Service, O: Args> Product<S, O> {
             });
             let served = match tokens {
                 None => stdio::serve(Arc::clone(&running.server), options.body_limit, stop).await,
-                Some(tokens) => {
+                Some((tokens, tls)) => {
                     let service = running.http(&options, tokens, &key);
                     let address = (options.bind, options.port.unwrap_or(port)).into();
-                    http(&name, address, service, workers.as_ref(), stop).await
+                    http(&name, address, service, tls, workers.as_ref(), stop).await
                 }
             };
             running.stop().await;
@@ -247,11 +247,16 @@ async fn http(
     name: &str,
     address: SocketAddr,
     service: HttpService,
+    tls: Option<Arc<Tls>>,
     workers: Option<&Workers>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let listener = Listener::bind(address, service).await?;
-    tracing::info!("{name} listens on http://{}/mcp", listener.address());
+    let mut listener = Listener::bind(address, service).await?;
+    let mut scheme = "http";
+    if let Some(tls) = tls {
+        (listener, scheme) = (listener.tls(tls), "https");
+    }
+    tracing::info!("{name} listens on {scheme}://{}/mcp", listener.address());
     listener.serve(workers, stop).await;
     Ok(())
 }

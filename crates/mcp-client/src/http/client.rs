@@ -9,13 +9,13 @@ use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, h
 use http_body_util::Full;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 
-use super::connector::{Connector, connect_problem};
+use super::connector::Connector;
 use super::endpoint::Endpoint;
 use super::headers::HeaderList;
 use super::is_event_stream;
 use super::pool::{Body, Pool, SendError};
 use super::session::SessionHeaders;
-use crate::{Error, RpcError};
+use crate::{Error, RpcError, unreachable};
 
 /// Limit of the body of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
@@ -214,7 +214,7 @@ impl HttpClient {
                 source,
             },
             // TLS 1.3 refuses a client certificate after the handshake.
-            SendError::OutcomeUnknown(error) if connect_problem(&error).is_some() => {
+            SendError::OutcomeUnknown(error) if unreachable::reason(&error).is_some() => {
                 Error::Unreachable {
                     peer: self.peer().clone(),
                     source: error.into(),

@@ -1,7 +1,6 @@
 //! Opens connections to one server: directly or through a proxy, with or without TLS.
 
 use std::error::Error as StdError;
-use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -18,6 +17,7 @@ use tower_service::Service as _;
 use crate::Error;
 use crate::proxy::{Proxy, UsedProxy};
 use crate::tls::{self, FollowedFiles, TlsFiles};
+use crate::unreachable::ProxyError;
 
 /// Timeout of opening a connection.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
@@ -117,35 +117,5 @@ impl Connector {
                 Ok(config?)
             }
         }
-    }
-}
-
-/// A failure on the way through a proxy.
-#[derive(Debug)]
-struct ProxyError {
-    proxy: String,
-    source: BoxError,
-}
-
-impl fmt::Display for ProxyError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.proxy, self.source)
-    }
-}
-
-impl StdError for ProxyError {
-    fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self.source.as_ref())
-    }
-}
-
-/// Returns the reason why there is no connection if the user can do something about it: with TLS, a file
-/// or a proxy.
-pub(crate) fn connect_problem(error: &(dyn StdError + 'static)) -> Option<String> {
-    let proxy = error.downcast_ref::<ProxyError>();
-    match (tls::problem(error), proxy) {
-        (Some(problem), _) => Some(problem),
-        (None, Some(failed)) => Some(failed.to_string()),
-        (None, None) => error.downcast_ref().map(tls::FileError::to_string),
     }
 }

@@ -1,6 +1,5 @@
 //! A TLS configuration from files, which are followed.
 
-use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex};
 
@@ -10,6 +9,7 @@ use rustls::{ClientConfig, RootCertStore};
 
 use super::{builder, native_roots};
 use crate::sync::lock;
+use crate::unreachable::FileError;
 
 /// A larger file is no certificate.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -23,23 +23,6 @@ pub struct TlsFiles {
     /// The client certificate with its chain, and its key.
     pub client: Option<(PathBuf, PathBuf)>,
 }
-
-/// The reason why a file cannot be used.
-#[derive(Debug)]
-pub struct FileError {
-    /// `ca`, `client_cert` or `client_key`.
-    pub field: &'static str,
-    /// The file, and what is wrong with it.
-    pub problem: String,
-}
-
-impl fmt::Display for FileError {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.field, self.problem)
-    }
-}
-
-impl std::error::Error for FileError {}
 
 impl TlsFiles {
     /// Reads the files.

@@ -16,13 +16,15 @@ use hyper_util::rt::TokioIo;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::runtime::Handle;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{HeadTimer, Takeover, WorkerSlot, Workers, WriteTimeout};
+use super::connection::{HeadTimer, Socket, Takeover, WorkerSlot, Workers, WriteTimeout};
 use super::limits::Limits;
 use super::router::Router;
 use super::service::HttpService;
+use crate::Tls;
 
 /// Bytes of the head of one request; a larger head is answered with 431.
 const MAX_HEAD_BYTES: usize = 32 * 1024;
@@ -39,6 +41,7 @@ pub struct Listener {
     address: SocketAddr,
     router: Arc<Router>,
     limits: Limits,
+    tls: Option<Arc<Tls>>,
 }
 
 impl Listener {
@@ -61,7 +64,15 @@ impl Listener {
             socket,
             limits: *router.limits(),
             router,
+            tls: None,
         })
+    }
+
+    /// Serves HTTPS instead of HTTP. A client has the timeout of a head for its handshake.
+    #[must_use]
+    pub fn tls(mut self, tls: Arc<Tls>) -> Self {
+        self.tls = Some(tls);
+        self
     }
 
     /// The address that it listens on, with the real port where 0 was asked for.
@@ -75,6 +86,7 @@ impl Listener {
     pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
         let permits = Permits::new(&self.limits);
+        let following = self.tls.clone().map(|tls| tokio::spawn(tls.follow()));
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -105,6 +117,7 @@ impl Listener {
             }
         }
         drop(self.socket);
+        following.inspect(JoinHandle::abort);
         connections.close();
         if tokio::time::timeout(self.limits.shutdown_grace, connections.wait())
             .await
@@ -126,11 +139,29 @@ impl Listener {
     ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
         let router = Arc::clone(&self.router);
         let limits = self.limits;
+        let tls = self.tls.clone();
         async move {
             let stream = TcpStream::from_std(stream)?;
             // Answers are small; Nagle's algorithm would delay each by 40 ms.
             let _ = stream.set_nodelay(true);
-            let (stream, writer) = WriteTimeout::new(stream, limits.write_timeout);
+            let head_timeout = match is_reserved {
+                true => limits.head_timeout.min(RESERVED_HEAD_TIMEOUT),
+                false => limits.head_timeout,
+            };
+            let socket = match tls {
+                None => Socket::Plain(stream),
+                // Boxed: it is large, and connections without TLS have none.
+                Some(tls) => {
+                    let handshake = Box::pin(tls.acceptor().accept(stream));
+                    tokio::select! {
+                        done = tokio::time::timeout(head_timeout, handshake) => {
+                            Socket::Tls(Box::new(done??))
+                        }
+                        () = stop.cancelled() => return Ok(()),
+                    }
+                }
+            };
+            let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout);
             let service = service_fn(move |request| {
                 let router = Arc::clone(&router);
                 let version = request.version();
@@ -144,10 +175,7 @@ impl Listener {
             });
             let mut connection = http1::Builder::new()
                 .timer(HeadTimer::default())
-                .header_read_timeout(match is_reserved {
-                    true => limits.head_timeout.min(RESERVED_HEAD_TIMEOUT),
-                    false => limits.head_timeout,
-                })
+                .header_read_timeout(head_timeout)
                 .keep_alive(!is_reserved)
                 // No `max_headers`: hyper's default of 100 fields is on the stack, any other limit is
                 // allocated for each request.

@@ -7,9 +7,9 @@ use std::pin::Pin;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
-use tokio::io::AsyncWrite as _;
-use tokio::net::tcp::OwnedWriteHalf;
 use tokio::time::Sleep;
+
+use super::socket::Output;
 
 /// Limit of the collected bytes; a larger write goes straight to the socket.
 const MAX_BUFFERED_BYTES: usize = 16 * 1024;
@@ -19,7 +19,7 @@ const MAX_IDLE_CAPACITY: usize = 2 * 1024;
 /// The write half of a connection. Responses to pipelined requests leave together: a system call for
 /// each would cost more than the responses.
 pub(super) struct WriteBuffer {
-    stream: OwnedWriteHalf,
+    stream: Output,
     buffered: Vec<u8>,
     /// The number of buffered bytes that were sent.
     sent: usize,
@@ -30,7 +30,7 @@ pub(super) struct WriteBuffer {
 }
 
 impl WriteBuffer {
-    pub(super) fn new(stream: OwnedWriteHalf, timeout: Duration) -> Self {
+    pub(super) fn new(stream: Output, timeout: Duration) -> Self {
         Self {
             stream,
             buffered: Vec::new(),
@@ -51,7 +51,7 @@ impl WriteBuffer {
             ready!(self.poll_send(cx))?;
         }
         if size > MAX_BUFFERED_BYTES {
-            let written = Pin::new(&mut self.stream).poll_write_vectored(cx, slices);
+            let written = self.stream.poll_write_vectored(cx, slices);
             return self.watch(cx, written);
         }
         for slice in slices {
@@ -64,12 +64,14 @@ impl WriteBuffer {
     pub(super) fn poll_send(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         while self.sent < self.buffered.len() {
             let rest = &self.buffered[self.sent..];
-            let written = Pin::new(&mut self.stream).poll_write(cx, rest);
+            let written = self.stream.poll_write(cx, rest);
             match ready!(self.watch(cx, written))? {
                 0 => return Poll::Ready(Err(io::ErrorKind::WriteZero.into())),
                 written => self.sent += written,
             }
         }
+        let flushed = self.stream.poll_flush(cx);
+        ready!(self.watch(cx, flushed))?;
         self.sent = 0;
         self.buffered.clear();
         if self.buffered.capacity() > MAX_IDLE_CAPACITY {
@@ -81,7 +83,7 @@ impl WriteBuffer {
     /// Sends the buffered bytes and closes the write half.
     pub(super) fn poll_shutdown(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         ready!(self.poll_send(cx))?;
-        Pin::new(&mut self.stream).poll_shutdown(cx)
+        self.stream.poll_shutdown(cx)
     }
 
     pub(super) fn is_stuck(&self) -> bool {

@@ -1,4 +1,4 @@
-//! A TCP stream whose writes time out while the client does not read, and which closes so that a
+//! A socket whose writes time out while the client does not read, and which closes so that a
 //! client that is still sending can read the last response.
 
 use std::future::Future as _;
@@ -10,15 +10,14 @@ use std::time::Duration;
 
 use parking_lot::Mutex;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
-use tokio::net::TcpStream;
-use tokio::net::tcp::OwnedReadHalf;
 use tokio::time::Sleep;
 
+use super::socket::{Input, Socket};
 use super::write_buffer::WriteBuffer;
 
-/// A TCP stream with a write timeout.
+/// A socket with a write timeout.
 pub(in crate::http) struct WriteTimeout {
-    stream: OwnedReadHalf,
+    stream: Input,
     writer: Writer,
     closing: Closing,
 }
@@ -48,7 +47,7 @@ const MAX_LINGER_BYTES: usize = 16 * 1024 * 1024;
 impl WriteTimeout {
     /// Wraps `stream`: writes fail once the client has read nothing for `timeout`. Returns the writer that
     /// flushes it, too.
-    pub(in crate::http) fn new(stream: TcpStream, timeout: Duration) -> (Self, Writer) {
+    pub(in crate::http) fn new(stream: Socket, timeout: Duration) -> (Self, Writer) {
         let (stream, out) = stream.into_split();
         let writer = Writer(Arc::new(Mutex::new(WriteBuffer::new(out, timeout))));
         let stream = Self {
@@ -64,7 +63,7 @@ impl WriteTimeout {
         let mut discarded = [0; 8 * 1024];
         loop {
             let mut buffer = ReadBuf::new(&mut discarded);
-            let read = Pin::new(&mut self.stream).poll_read(cx, &mut buffer);
+            let read = self.stream.poll_read(cx, &mut buffer);
             let count = buffer.filled().len();
             match (&mut self.closing, read) {
                 (Closing::Lingering { until, .. }, Poll::Pending) => {
@@ -102,7 +101,7 @@ impl AsyncRead for WriteTimeout {
         cx: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_read(cx, buffer)
+        self.stream.poll_read(cx, buffer)
     }
 }
 

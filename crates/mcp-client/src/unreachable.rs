@@ -1,11 +1,59 @@
-//! The failures of TLS in words, with what to do.
+//! The reasons why a server cannot be reached, in words and with what to do.
 
 use std::error::Error as StdError;
+use std::fmt;
 
 use rustls::{AlertDescription, CertificateError, Error as TlsError};
 
+/// The reason why a file cannot be used.
+#[derive(Debug)]
+pub struct FileError {
+    /// `ca`, `client_cert` or `client_key`.
+    pub field: &'static str,
+    /// The file, and what is wrong with it.
+    pub problem: String,
+}
+
+impl fmt::Display for FileError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.field, self.problem)
+    }
+}
+
+impl std::error::Error for FileError {}
+
+/// A failure on the way through a proxy.
+#[derive(Debug)]
+pub(crate) struct ProxyError {
+    pub(crate) proxy: String,
+    pub(crate) source: Box<dyn StdError + Send + Sync>,
+}
+
+impl fmt::Display for ProxyError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}: {}", self.proxy, self.source)
+    }
+}
+
+impl StdError for ProxyError {
+    fn source(&self) -> Option<&(dyn StdError + 'static)> {
+        Some(self.source.as_ref())
+    }
+}
+
+/// Returns the reason why there is no connection if the user can do something about it: with TLS, a file
+/// or a proxy.
+pub(crate) fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
+    let proxy = error.downcast_ref::<ProxyError>();
+    match (tls_problem(error), proxy) {
+        (Some(problem), _) => Some(problem),
+        (None, Some(failed)) => Some(failed.to_string()),
+        (None, None) => error.downcast_ref().map(FileError::to_string),
+    }
+}
+
 /// Returns the failure of TLS among the causes of an error, with what to do.
-pub(crate) fn problem(error: &(dyn StdError + 'static)) -> Option<String> {
+fn tls_problem(error: &(dyn StdError + 'static)) -> Option<String> {
     let mut cause = Some(error);
     while let Some(error) = cause {
         if let Some(error) = error.downcast_ref::<TlsError>() {

@@ -1,0 +1,165 @@
+//! TLS of the listener, by a certificate, a key and a CA of clients in files that are followed.
+
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, ensure};
+use parking_lot::RwLock;
+use tokio_rustls::TlsAcceptor;
+use tokio_rustls::rustls::pki_types::pem::PemObject as _;
+use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use tokio_rustls::rustls::server::WebPkiClientVerifier;
+use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::ring};
+
+/// Interval at which the files are read. A change is applied once two reads agree: certificate and key are
+/// two files, and not written at the same moment.
+const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
+
+/// A larger file is no certificate.
+const MAX_FILE_BYTES: u64 = 1 << 20;
+
+/// The certificate of a listener. Connections that are open keep the one that they began with.
+pub struct Tls {
+    files: Files,
+    config: RwLock<Arc<ServerConfig>>,
+}
+
+/// The files, in PEM.
+struct Files {
+    certificate: PathBuf,
+    key: PathBuf,
+    client_ca: Option<PathBuf>,
+}
+
+/// Their contents.
+#[derive(Clone, PartialEq)]
+struct Contents {
+    certificate: Vec<u8>,
+    key: Vec<u8>,
+    client_ca: Option<Vec<u8>>,
+}
+
+impl Tls {
+    /// Reads the certificate with its chain and its key. With `client_ca` only clients with a certificate of
+    /// one of its CAs can connect.
+    ///
+    /// # Errors
+    /// If a file cannot be read or does not hold what it should; names the file and its option.
+    pub fn read(
+        certificate: PathBuf,
+        key: PathBuf,
+        client_ca: Option<PathBuf>,
+    ) -> anyhow::Result<Self> {
+        let files = Files {
+            certificate,
+            key,
+            client_ca,
+        };
+        let config = RwLock::new(Arc::new(files.config(&files.read()?)?));
+        Ok(Self { files, config })
+    }
+
+    pub(crate) fn acceptor(&self) -> TlsAcceptor {
+        TlsAcceptor::from(Arc::clone(&*self.config.read()))
+    }
+
+    /// Follows the files: within 2 s new connections get a renewed certificate. While the files are unusable,
+    /// the last ones stay valid.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let read = || async {
+            let tls = Arc::clone(&self);
+            let read = tokio::task::spawn_blocking(move || tls.files.read());
+            let read = read.await.map_err(anyhow::Error::from);
+            read.and_then(|read| read)
+                .map_err(|error| format!("{error:#}"))
+        };
+        let mut applied = read().await;
+        let mut before = applied.clone();
+        loop {
+            tokio::time::sleep(RELOAD_INTERVAL).await;
+            let found = read().await;
+            if found != applied && found == before {
+                let made = found.as_ref().map_err(Clone::clone).and_then(|contents| {
+                    let made = self.files.config(contents);
+                    made.map_err(|error| format!("{error:#}"))
+                });
+                match made {
+                    Ok(config) => {
+                        *self.config.write() = Arc::new(config);
+                        tracing::info!("the TLS certificate has changed and is used");
+                    }
+                    Err(error) => tracing::warn!(
+                        error,
+                        "the files of TLS are unusable; the last certificate stays in use"
+                    ),
+                }
+                applied.clone_from(&found);
+            }
+            before = found;
+        }
+    }
+}
+
+impl Files {
+    fn read(&self) -> anyhow::Result<Contents> {
+        let client_ca = self.client_ca.as_deref();
+        Ok(Contents {
+            certificate: read("--tls-cert", &self.certificate)?,
+            key: read("--tls-key", &self.key)?,
+            client_ca: client_ca
+                .map(|path| read("--tls-client-ca", path))
+                .transpose()?,
+        })
+    }
+
+    fn config(&self, contents: &Contents) -> anyhow::Result<ServerConfig> {
+        let provider = Arc::new(ring::default_provider());
+        let builder = ServerConfig::builder_with_provider(Arc::clone(&provider))
+            .with_safe_default_protocol_versions()?;
+        let builder = match &contents.client_ca {
+            None => builder.with_no_client_auth(),
+            Some(text) => {
+                let mut roots = RootCertStore::empty();
+                for ca in certificates("--tls-client-ca", text)? {
+                    let added = roots.add(ca);
+                    added
+                        .map_err(|_| anyhow!("--tls-client-ca has a certificate that is no CA"))?;
+                }
+                let verifier =
+                    WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+                builder.with_client_cert_verifier(verifier.build()?)
+            }
+        };
+        let chain = certificates("--tls-cert", &contents.certificate)?;
+        let key = PrivateKeyDer::from_pem_slice(&contents.key);
+        let key =
+            key.map_err(|_| anyhow!("--tls-key has no private key in PEM without a password"))?;
+        let mut config = builder
+            .with_single_cert(chain, key)
+            .map_err(|error| anyhow!("--tls-key is not the key of --tls-cert ({error})"))?;
+        config.alpn_protocols = vec![b"http/1.1".to_vec()];
+        Ok(config)
+    }
+}
+
+fn read(option: &str, path: &Path) -> anyhow::Result<Vec<u8>> {
+    let unreadable = || format!("cannot read {} ({option})", path.display());
+    let size = std::fs::metadata(path).with_context(unreadable)?.len();
+    ensure!(
+        size <= MAX_FILE_BYTES,
+        "{} ({option}) is larger than 1 MiB",
+        path.display()
+    );
+    std::fs::read(path).with_context(unreadable)
+}
+
+fn certificates(option: &str, text: &[u8]) -> anyhow::Result<Vec<CertificateDer<'static>>> {
+    let found: Result<Vec<_>, _> = CertificateDer::pem_slice_iter(text).collect();
+    let found = found.unwrap_or_default();
+    ensure!(
+        !found.is_empty(),
+        "{option} has no certificate in PEM (-----BEGIN CERTIFICATE-----)"
+    );
+    Ok(found)
+}

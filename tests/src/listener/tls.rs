@@ -1,0 +1,155 @@
+//! The listener with TLS: certificates that are renewed, clients that need one, and slow handshakes.
+
+use std::path::{Path, PathBuf};
+use std::time::{Duration, Instant};
+
+use mcp_client::tls::TlsFiles;
+use mcp_client::{Client, ClientInfo, Endpoint, EraChoice};
+use mcp_serve::Tls;
+use serde_json::json;
+use tokio::net::TcpStream;
+
+use super::TestListener;
+use crate::harness::TempDir;
+
+/// A certificate that the tests of `mcp-client` use.
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("../crates/mcp-client/tests/it/tls");
+    folder.join(name)
+}
+
+fn server(client_ca: Option<&str>) -> Tls {
+    let (certificate, key) = (file("mutual-server.pem"), file("leaf.key.pem"));
+    Tls::read(certificate, key, client_ca.map(file)).unwrap()
+}
+
+fn client(url: &str, ca: &str, with_certificate: bool) -> Client {
+    let client = with_certificate.then(|| (file("mutual-client.pem"), file("leaf.key.pem")));
+    let ca = Some(file(ca));
+    let endpoint = Endpoint::new(url).unwrap();
+    let builder = Client::builder().era(EraChoice::Legacy);
+    builder
+        .http(endpoint.tls_files(TlsFiles { ca, client }))
+        .unwrap()
+}
+
+async fn connect(client: &Client) -> Result<(), String> {
+    let connected = client.connect(&ClientInfo::new("test", "1")).await;
+    connected.map(drop).map_err(|error| error.to_string())
+}
+
+#[tokio::test]
+async fn requests_large_answers_and_streams_pass() {
+    let listener = TestListener::start_with(Some(server(None)), |_| {}).await;
+    let client = client(&listener.url, "mutual-ca.pem", false);
+    connect(&client).await.unwrap();
+    // A stream, for which the socket is taken from hyper.
+    let stream = client.listen(&json!({})).await.unwrap();
+    let ended = tokio::spawn(stream.closed());
+    for size in [1, 10_000, 1_000_000] {
+        let text = "x".repeat(size);
+        let call = json!({"name": "echo", "arguments": {"value": text}});
+        let answer = client.request("tools/call", &call).await.unwrap();
+        assert!(answer.get().len() > size, "{size}: {}", answer.get());
+    }
+    assert!(!ended.is_finished());
+    listener.stop.cancel();
+    listener.task.await.unwrap();
+}
+
+#[tokio::test]
+async fn client_without_a_certificate_of_the_ca_is_refused() {
+    let tls = server(Some("mutual-ca.pem"));
+    let listener = TestListener::start_with(Some(tls), |_| {}).await;
+    connect(&client(&listener.url, "mutual-ca.pem", true))
+        .await
+        .unwrap();
+    let error = connect(&client(&listener.url, "mutual-ca.pem", false)).await;
+    let error = error.unwrap_err();
+    assert!(error.contains("set `client_cert`"), "{error}");
+}
+
+#[tokio::test]
+async fn renewed_certificate_is_used_and_open_connections_stay() {
+    let folder = TempDir::new("tls-renewed");
+    let place = |from: &str, to: &str| {
+        std::fs::copy(file(from), folder.path().join(to)).unwrap();
+        folder.path().join(to)
+    };
+    let (certificate, key) = (place("server.pem", "cert"), place("server.key.pem", "key"));
+    let tls = Tls::read(certificate, key, None).unwrap();
+    let listener = TestListener::start_with(Some(tls), |_| {}).await;
+    let before = client(&listener.url, "ca.pem", false);
+    connect(&before).await.unwrap();
+    let stream = before.listen(&json!({})).await.unwrap();
+    let ended = tokio::spawn(stream.closed());
+    // Half of a change: the certificate stays, since this is not its key.
+    place("leaf.key.pem", "key");
+    tokio::time::sleep(Duration::from_millis(1500)).await;
+    connect(&client(&listener.url, "ca.pem", false))
+        .await
+        .unwrap();
+    place("mutual-server.pem", "cert");
+    let started = Instant::now();
+    while let Err(error) = connect(&client(&listener.url, "mutual-ca.pem", false)).await {
+        assert!(started.elapsed() < Duration::from_secs(5), "{error}");
+        tokio::time::sleep(Duration::from_millis(50)).await;
+    }
+    assert!(!ended.is_finished(), "the stream was dropped");
+}
+
+#[tokio::test]
+async fn slow_handshake_takes_a_connection_and_times_out() {
+    let tls = server(None);
+    let timeout = Duration::from_millis(600);
+    let listener = TestListener::start_with(Some(tls), |limits| {
+        limits.max_connections = 1;
+        limits.head_timeout = timeout;
+    })
+    .await;
+    let address = listener.url["https://".len()..].trim_end_matches("/mcp");
+    let silent = TcpStream::connect(address).await.unwrap();
+    tokio::time::sleep(Duration::from_millis(50)).await;
+    let started = Instant::now();
+    connect(&client(&listener.url, "mutual-ca.pem", false))
+        .await
+        .unwrap();
+    assert!(started.elapsed() > timeout / 2, "{:?}", started.elapsed());
+    drop(silent);
+}
+
+#[test]
+fn unusable_file_is_named_with_its_option() {
+    let (cert, key) = (file("server.pem"), file("server.key.pem"));
+    for (cert, key, ca, said) in [
+        (file("none"), key.clone(), None, "none (--tls-cert)"),
+        (cert.clone(), file("none"), None, "none (--tls-key)"),
+        (
+            key.clone(),
+            key.clone(),
+            None,
+            "--tls-cert has no certificate",
+        ),
+        (
+            cert.clone(),
+            cert.clone(),
+            None,
+            "--tls-key has no private key",
+        ),
+        (
+            cert.clone(),
+            file("leaf.key.pem"),
+            None,
+            "--tls-key is not the key of --tls-cert",
+        ),
+        (
+            cert,
+            key.clone(),
+            Some(key),
+            "--tls-client-ca has no certificate",
+        ),
+    ] {
+        let error = Tls::read(cert, key, ca).err().unwrap();
+        assert!(format!("{error:#}").contains(said), "{error:#}");
+    }
+}
