@@ -1,6 +1,7 @@
 //! The stdio transport: a child process with one JSON-RPC message per line on stdin and stdout.
 
 mod command;
+mod find_program;
 mod lines;
 mod pending;
 mod process;
@@ -21,6 +22,7 @@ use tokio_util::task::AbortOnDropHandle;
 
 pub use self::command::Command;
 pub(crate) use self::pending::Pending;
+use self::process::ChildProcess;
 use self::reader::Reader;
 use crate::Error;
 use crate::inbound::Inbound;
@@ -65,16 +67,15 @@ fn runtime() -> Result<Handle, Error> {
 impl Stdio {
     pub(crate) fn spawn(command: Command, inbound: Arc<Inbound>) -> Result<Self, Error> {
         let peer = command.name();
-        // `to_process` and `spawn` need one, too.
+        // `spawn` needs one, too.
         runtime()?;
-        let child = command.to_process().and_then(|mut command| command.spawn());
-        let child = child.map_err(|error| Error::Unreachable {
+        let child = ChildProcess::spawn(&command).map_err(|error| Error::Unreachable {
             peer: peer.clone(),
             source: error.into(),
         })?;
-        let (pid, has_reaper) = (child.id(), command.has_reaper());
+        let pid = child.id();
         Self::start(peer, pid, inbound, command.max_message, |connected| {
-            supervise::supervise(child, has_reaper, connected)
+            supervise::supervise(child, connected)
         })
     }
 

@@ -1,12 +1,12 @@
 //! The key that signs session ids and request states, which clients keep.
 
-use std::fs::OpenOptions;
 use std::io::{Read as _, Write as _};
-use std::os::unix::fs::OpenOptionsExt as _;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use anyhow::Context as _;
 use mcp_core::sign::Signer;
+
+use crate::state::{create_private, state_folder};
 
 /// A key. Has no `Debug`.
 pub struct Key([u8; 32]);
@@ -22,9 +22,10 @@ impl Key {
         if let Some(secret) = secret.map(str::trim).filter(|secret| !secret.is_empty()) {
             return Ok(Self(hmac_sha256::Hash::hash(secret.as_bytes())));
         }
-        let Some(path) = key_path(server) else {
+        let Some(folder) = state_folder() else {
             return Self::random();
         };
+        let path = folder.join(server).join("session.key");
         load_or_create(&path).or_else(|error| {
             tracing::debug!(%error, "cannot store the session key: sessions end with this process");
             Self::random()
@@ -54,27 +55,9 @@ pub(crate) fn random() -> Option<u128> {
     Some(u128::from_ne_bytes(bits))
 }
 
-/// Returns `$XDG_STATE_HOME/SERVER/session.key`.
-fn key_path(server: &str) -> Option<PathBuf> {
-    let variable = |name| std::env::var_os(name).filter(|value| !value.is_empty());
-    let home = || Some(PathBuf::from(variable("HOME")?).join(".local/state"));
-    let state = variable("XDG_STATE_HOME")
-        .map(PathBuf::from)
-        .or_else(home)?;
-    Some(state.join(server).join("session.key"))
-}
-
 fn load_or_create(path: &Path) -> anyhow::Result<Key> {
-    if let Some(folder) = path.parent() {
-        std::fs::create_dir_all(folder)?;
-    }
     // Of two servers that start together, one creates the file and the other reads it.
-    if let Ok(mut file) = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path)
-    {
+    if let Ok(mut file) = create_private(path) {
         let key = Key::random()?;
         file.write_all(&key.0)?;
         return Ok(key);

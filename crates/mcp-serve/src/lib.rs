@@ -13,7 +13,9 @@ mod probe;
 mod product;
 mod run;
 mod secret;
+mod state;
 mod stdio;
+mod stop;
 mod tls;
 mod token_command;
 mod token_file;
@@ -26,6 +28,7 @@ pub use options::{Command, Options};
 pub use product::{NoOptions, Product, Service};
 pub use run::Running;
 pub use secret::Secret;
+pub use state::{create_private, state_folder};
 pub use tls::Tls;
 pub use tokens::Tokens;
 

@@ -27,6 +27,14 @@ pub struct Command<O: Args> {
 /// The options that all servers share.
 #[derive(Args, Clone)]
 #[group(skip)]
+#[cfg_attr(
+    windows,
+    command(
+        after_help = "On Windows, Ctrl-C, Ctrl-Break, a closed console and a shutdown stop a server; there is no service \
+                      interface. Files that it creates have the access rights of their folder: that of the user's \
+                      profile, unless another one is named."
+    )
+)]
 pub struct Options {
     /// Serve one client over stdin and stdout instead of HTTP.
     #[arg(long, env = "MCP_STDIO", value_parser = clap::builder::FalseyValueParser::new())]

@@ -11,7 +11,6 @@ use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
 use prometheus_client::registry::Registry;
-use tokio::signal::unix::{SignalKind, signal};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -20,7 +19,9 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::tools::ProductTools;
-use crate::{Command, Options, Product, Service, Tls, log, print, probe, stdio, token_command};
+use crate::{
+    Command, Options, Product, Service, Tls, log, print, probe, stdio, stop, token_command,
+};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -181,7 +182,7 @@ impl<S: Service, O: Args> Product<S, O> {
                 true => None,
                 false => Some((options.tokens()?, options.tls()?)),
             };
-            let stop = stop_signal()?;
+            let stop = stop::on_signals()?;
             let mut running = self.start(command, &key).await?;
             let (server, stopped) = (Arc::clone(&running.server), stop.clone());
             tokio::spawn(async move {
@@ -259,27 +260,4 @@ async fn http(
     tracing::info!("{name} listens on {scheme}://{}/mcp", listener.address());
     listener.serve(workers, stop).await;
     Ok(())
-}
-
-/// Returns a token that the first SIGTERM, SIGINT or SIGHUP cancels; a second one exits at once.
-fn stop_signal() -> anyhow::Result<CancellationToken> {
-    let stop = CancellationToken::new();
-    for kind in [
-        SignalKind::terminate(),
-        SignalKind::interrupt(),
-        SignalKind::hangup(),
-    ] {
-        let mut signals = signal(kind).context("cannot listen for signals")?;
-        let stop = stop.clone();
-        tokio::spawn(async move {
-            while signals.recv().await.is_some() {
-                if stop.is_cancelled() {
-                    std::process::exit(1);
-                }
-                tracing::info!("stopping");
-                stop.cancel();
-            }
-        });
-    }
-    Ok(stop)
 }

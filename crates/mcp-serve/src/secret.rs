@@ -59,7 +59,11 @@ impl Secret {
             let reason = format!("the file is larger than {MAX_SECRET_BYTES} bytes");
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, reason));
         }
-        Ok(text)
+        // Editors of Windows begin files with a byte order mark.
+        Ok(match text.strip_prefix('\u{feff}') {
+            Some(text) => text.to_owned(),
+            None => text,
+        })
     }
 
     /// Returns true if the secret comes from a file.
@@ -91,8 +95,8 @@ mod tests {
         let path = std::env::temp_dir().join(format!("mcp-serve-secret-{}", std::process::id()));
         let secret = Secret::new(None, Some(path.clone()));
         assert_eq!(secret.get().unwrap_err().kind(), io::ErrorKind::NotFound);
-        for key in ["first", "second"] {
-            std::fs::write(&path, format!("{key}\n")).unwrap();
+        for (text, key) in [("first\n", "first"), ("\u{feff}second\r\n", "second")] {
+            std::fs::write(&path, text).unwrap();
             assert_eq!(secret.get().unwrap().as_deref(), Some(key));
         }
         std::fs::write(&path, "x".repeat(100_000)).unwrap();

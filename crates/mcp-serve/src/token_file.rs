@@ -1,14 +1,15 @@
 //! Changes of the token file by a command, while servers read it.
 
-use std::fs::{File, OpenOptions};
+mod system;
+
 use std::io::Write as _;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _, fchown};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 
 use crate::Secret;
+use crate::state::create_private;
 use crate::tokens::{Line, digest, parse};
 
 /// Begins every token, so that people and scanners of secrets recognise one.
@@ -99,8 +100,8 @@ impl TokenFile {
         };
         let place = || format!("cannot write {}", path.display());
         let folder = path.parent().with_context(place)?;
-        // Of the folder: a lock of the file would be one of the file that is replaced.
-        let lock = File::open(folder).with_context(place)?;
+        // A lock of the file would be one of the file that is replaced.
+        let lock = system::open_for_lock(folder).with_context(place)?;
         lock.lock().with_context(place)?;
         let text = if path.exists() {
             self.read()?
@@ -125,15 +126,8 @@ fn replace(path: &Path, folder: &Path, text: &str) -> anyhow::Result<()> {
 }
 
 fn write(new: &Path, old: &Path, text: &str) -> anyhow::Result<()> {
-    let mut options = OpenOptions::new();
-    let mut file = options.write(true).create_new(true).mode(0o600).open(new)?;
-    // The server that reads it may have another user than this command, such as root.
-    if let Ok(old) = old.metadata() {
-        let own = file.metadata()?;
-        if (old.uid(), old.gid()) != (own.uid(), own.gid()) {
-            fchown(&file, Some(old.uid()), Some(old.gid())).context("cannot keep its owner")?;
-        }
-    }
+    let mut file = create_private(new)?;
+    system::keep_owner(&file, old).context("cannot keep its owner")?;
     file.write_all(text.as_bytes())?;
     Ok(file.sync_all()?)
 }

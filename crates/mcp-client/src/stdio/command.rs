@@ -8,14 +8,35 @@ use std::sync::Arc;
 
 use tokio::process;
 
-use crate::reaper;
+use super::find_program::{EXTENSIONS, find_program};
 
 /// Environment variables that a child inherits: locations of programs and files, and the language.
 /// All others, and with them our secrets, must be declared.
-const INHERITED: [&str; 12] = [
-    "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM", "TMPDIR",
-    "TZ", "USER",
-];
+const INHERITED: &[&str] = match cfg!(windows) {
+    true => &[
+        "APPDATA",
+        "COMSPEC",
+        "HOMEDRIVE",
+        "HOMEPATH",
+        "LOCALAPPDATA",
+        "PATH",
+        "PATHEXT",
+        "PROCESSOR_ARCHITECTURE",
+        "PROGRAMDATA",
+        "PROGRAMFILES",
+        "SYSTEMDRIVE",
+        "SYSTEMROOT",
+        "TEMP",
+        "TMP",
+        "USERNAME",
+        "USERPROFILE",
+        "WINDIR",
+    ],
+    false => &[
+        "HOME", "LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LOGNAME", "PATH", "SHELL", "TERM",
+        "TMPDIR", "TZ", "USER",
+    ],
+};
 
 /// Default limit of one line of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
@@ -26,11 +47,12 @@ const MAX_MESSAGE: usize = 8 << 20;
 #[derive(Clone)]
 #[must_use]
 pub struct Command {
-    program: OsString,
+    pub(super) program: OsString,
     arguments: Vec<OsString>,
     environment: Vec<(OsString, OsString)>,
     directory: Option<PathBuf>,
-    reaper: Option<OsString>,
+    /// Used on Linux only.
+    pub(super) reaper: Option<OsString>,
     pub(super) max_message: usize,
 }
 
@@ -73,10 +95,11 @@ impl Command {
         self
     }
 
-    /// Starts the server through a [reaper], so that it and its descendants end even when this process
-    /// is killed. `program` calls [`reaper::run`]; it is usually this program: `/proc/self/exe`, also
-    /// after an update has replaced its file. Without a reaper they end with the client, but not if
-    /// this process is killed.
+    /// On Linux, starts the server through a [reaper](crate::reaper), so that it and its descendants end
+    /// even when this process is killed. `program` calls [`reaper::run`](crate::reaper::run); it is
+    /// usually this program: `/proc/self/exe`, also after an update has replaced its file. Without a
+    /// reaper they end with the client, but not if this process is killed. On Windows they always do; on
+    /// macOS a killed process leaves those behind that go on after their stdin is closed.
     pub fn reaper(mut self, program: impl AsRef<OsStr>) -> Self {
         self.reaper = Some(program.as_ref().to_owned());
         self
@@ -97,28 +120,8 @@ impl Command {
         name.to_string_lossy().into()
     }
 
-    pub(super) fn has_reaper(&self) -> bool {
-        self.reaper.is_some()
-    }
-
-    /// The command of a new process group, so that descendants of the child can be ended with it.
-    ///
-    /// # Errors
-    /// When there is no such program: the reaper would notice too late to report it.
-    pub(super) fn to_process(&self) -> io::Result<process::Command> {
-        let mut command = match &self.reaper {
-            None => process::Command::new(&self.program),
-            Some(reaper) => {
-                if !self.program_exists() {
-                    return Err(io::ErrorKind::NotFound.into());
-                }
-                let mut command = process::Command::new(reaper);
-                command.arg(reaper::ARGUMENT);
-                command.arg(std::process::id().to_string());
-                command.arg(&self.program);
-                command
-            }
-        };
+    /// Sets all but the program on a command that starts it, or a reaper of it.
+    pub(super) fn configure(&self, command: &mut process::Command) {
         let inherited = INHERITED
             .iter()
             .filter_map(|name| Some((name, std::env::var_os(name)?)));
@@ -129,26 +132,31 @@ impl Command {
             .envs(self.environment.iter().map(|(name, value)| (name, value)))
             .stdin(Stdio::piped())
             .stdout(Stdio::piped())
-            .stderr(Stdio::piped())
-            .process_group(0)
-            .kill_on_drop(self.reaper.is_none());
+            .stderr(Stdio::piped());
         if let Some(directory) = &self.directory {
             command.current_dir(directory);
         }
-        Ok(command)
     }
 
-    /// Returns true if the program is in the child's `PATH`, or at its path.
-    fn program_exists(&self) -> bool {
-        let program = Path::new(&self.program);
-        let directory = self.directory.clone().unwrap_or_default();
-        if program.components().count() > 1 {
-            return directory.join(program).is_file();
-        }
-        let declared = self.environment.iter().rfind(|(name, _)| name == "PATH");
+    /// Returns the file of the program, at its path or in the child's `PATH`.
+    ///
+    /// # Errors
+    /// When there is no such file.
+    pub(super) fn find_program(&self) -> io::Result<PathBuf> {
+        let is_path = |name: &OsStr| match cfg!(windows) {
+            true => name.eq_ignore_ascii_case("PATH"),
+            false => name == "PATH",
+        };
+        let declared = self.environment.iter().rfind(|(name, _)| is_path(name));
         let path = declared.map(|(_, value)| value.clone());
         let path = path.or_else(|| std::env::var_os("PATH"));
-        std::env::split_paths(&path.unwrap_or_default())
-            .any(|folder| directory.join(folder).join(program).is_file())
+        let found = find_program(
+            Path::new(&self.program),
+            self.directory.as_deref().unwrap_or(Path::new("")),
+            &path.unwrap_or_default(),
+            EXTENSIONS,
+        );
+        // The system resolves relative paths before or after it changes the directory.
+        std::path::absolute(found.ok_or(io::ErrorKind::NotFound)?)
     }
 }

@@ -1,90 +1,23 @@
-//! Ends a child process and its process group.
+//! A child process, which is ended with all that it has started.
+//!
+//! | system | on a drop | when this process is killed |
+//! |---|---|---|
+//! | Linux | the reaper kills all descendants, else the process group is killed | the reaper kills all descendants |
+//! | Windows | its job object is closed, which kills all descendants | the system closes the job object |
+//! | macOS and others | the process group is killed | its stdin is closed; servers exit then |
 
-use std::io;
-use std::process::ExitStatus;
-use std::time::Duration;
+#[cfg(target_os = "linux")]
+mod linux;
+#[cfg(not(target_os = "linux"))]
+mod other;
 
-use nix::sys::signal::{Signal, killpg};
-use nix::unistd::Pid;
-use tokio::process::Child;
-use tokio::runtime::Handle;
-use tokio::time::timeout;
+use tokio::process::{ChildStderr, ChildStdin, ChildStdout};
 
-use crate::reaper::EXIT_GRACE;
+#[cfg(target_os = "linux")]
+pub(super) use self::linux::ChildProcess;
+#[cfg(not(target_os = "linux"))]
+pub(super) use self::other::ChildProcess;
+use super::command::Command;
 
-/// Time for a reaper in addition to the two grace periods that it grants itself.
-const REAPER_GRACE: Duration = Duration::from_secs(2);
-
-/// A child and the process group that it leads. Dropping it kills the whole group.
-pub(super) struct ChildProcess {
-    /// `None` only during the drop.
-    child: Option<Child>,
-    group: Option<Pid>,
-    has_reaper: bool,
-}
-
-impl ChildProcess {
-    /// `child` must lead a process group.
-    pub(super) fn new(child: Child, has_reaper: bool) -> Self {
-        let group = child
-            .id()
-            .and_then(|id| i32::try_from(id).ok())
-            .map(Pid::from_raw);
-        Self {
-            child: Some(child),
-            group,
-            has_reaper,
-        }
-    }
-
-    pub(super) async fn wait(&mut self) -> io::Result<ExitStatus> {
-        match &mut self.child {
-            Some(child) => child.wait().await,
-            None => Err(io::ErrorKind::NotFound.into()),
-        }
-    }
-
-    /// Ends the child, whose stdin is being closed: waits, then sends SIGTERM, then SIGKILL, with a
-    /// grace period before each. A reaper does the same by itself.
-    pub(super) async fn end(&mut self) -> io::Result<ExitStatus> {
-        if self.has_reaper {
-            if let Ok(status) = timeout(EXIT_GRACE * 2 + REAPER_GRACE, self.wait()).await {
-                return status;
-            }
-            self.signal(Signal::SIGKILL);
-            return self.wait().await;
-        }
-        if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
-            return status;
-        }
-        self.signal(Signal::SIGTERM);
-        if let Ok(status) = timeout(EXIT_GRACE, self.wait()).await {
-            return status;
-        }
-        self.signal(Signal::SIGKILL);
-        self.wait().await
-    }
-
-    fn signal(&self, signal: Signal) {
-        if let Some(group) = self.group {
-            // The group may be gone by now.
-            let _ = killpg(group, signal);
-        }
-    }
-}
-
-impl Drop for ChildProcess {
-    /// Kills also what the child has left behind. As long as such a process runs, the kernel does not
-    /// reuse the id of its group.
-    fn drop(&mut self) {
-        // On SIGTERM a reaper kills all descendants and waits until they are gone.
-        self.signal(match self.has_reaper {
-            true => Signal::SIGTERM,
-            false => Signal::SIGKILL,
-        });
-        // Waits for the child, so that no zombie is left.
-        if let (Ok(runtime), Some(mut child)) = (Handle::try_current(), self.child.take()) {
-            runtime.spawn(async move { child.wait().await });
-        }
-    }
-}
+/// The standard streams of a child.
+pub(super) type Streams = (ChildStdin, ChildStdout, ChildStderr);

@@ -4,7 +4,6 @@ use std::io;
 use std::process::ExitStatus;
 use std::time::Duration;
 
-use tokio::process::Child;
 use tokio::time::timeout;
 use tokio_util::task::AbortOnDropHandle;
 
@@ -15,7 +14,7 @@ use super::{Connected, stderr, writer};
 const DRAIN_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// Runs until the child and its group are gone.
-pub(super) async fn supervise(mut child: Child, has_reaper: bool, connected: Connected) {
+pub(super) async fn supervise(mut process: ChildProcess, connected: Connected) {
     let Connected {
         reader,
         queue,
@@ -25,9 +24,7 @@ pub(super) async fn supervise(mut child: Child, has_reaper: bool, connected: Con
     let _ended = ended.drop_guard();
     let pending = reader.pending.clone();
     let peer = reader.peer.clone();
-    let (stdin, stdout, stderr) = (child.stdin.take(), child.stdout.take(), child.stderr.take());
-    let mut process = ChildProcess::new(child, has_reaper);
-    let (Some(stdin), Some(stdout), Some(stderr)) = (stdin, stdout, stderr) else {
+    let Some((stdin, stdout, stderr)) = process.streams() else {
         return pending.close("it has no standard streams".to_owned());
     };
 

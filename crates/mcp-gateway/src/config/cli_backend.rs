@@ -1,5 +1,7 @@
 //! Parses the backends of the command line: `NAME=COMMAND` and `NAME=URL`.
 
+use std::borrow::Cow;
+
 use super::error::Problem;
 use super::expand::Environment;
 use super::reader::FieldReader;
@@ -23,7 +25,12 @@ pub(super) fn parse(
             ..Remote::default()
         })
     } else {
-        let argv = shlex::split(target)
+        // In paths of Windows a backslash escapes nothing.
+        let target = match cfg!(windows) {
+            true => Cow::Owned(target.replace('\\', r"\\")),
+            false => Cow::Borrowed(target),
+        };
+        let argv = shlex::split(&target)
             .ok_or_else(|| Problem::new(&[name], "has a quote that is not closed"))?;
         Target::Child(Child {
             argv: reader.command(argv)?,

@@ -10,6 +10,13 @@ use crate::events;
 #[command(next_help_heading = "Gateway")]
 // The default id is the name of the struct, which the options of `mcp-serve` have as well.
 #[group(id = "gateway")]
+#[cfg_attr(
+    not(any(target_os = "linux", windows)),
+    command(
+        after_help = "On this system a gateway that is killed closes the stdin of its backends' processes, but cannot \
+                      end those that go on without it."
+    )
+)]
 pub struct Options {
     /// File with the backends: TOML, or the mcp.json of another host. Changes are applied while the
     /// gateway runs.
@@ -66,12 +73,9 @@ impl Options {
     }
 }
 
-/// `$XDG_STATE_HOME/mcp-gateway/events.db`; in memory if neither that variable nor `HOME` is set.
+/// `mcp-gateway/events.db` in the user's folder for state; in memory if there is none.
 fn default_store() -> events::StoreLocation {
-    let set = |name| std::env::var_os(name).filter(|path| !path.is_empty());
-    let folder = |name| set(name).map(PathBuf::from);
-    let state = folder("XDG_STATE_HOME").or_else(|| Some(folder("HOME")?.join(".local/state")));
-    state.map_or(events::StoreLocation::Memory, |state| {
+    mcp_serve::state_folder().map_or(events::StoreLocation::Memory, |state| {
         events::StoreLocation::File(state.join("mcp-gateway/events.db"))
     })
 }

@@ -22,7 +22,8 @@ const MAX_LINE_BYTES: u64 = 64 << 10;
 const MAX_STDOUT_BYTES: usize = 4 << 20;
 /// Variables that the program gets from this server's environment. The others may contain secrets,
 /// which a compose file could read.
-const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SSH_AUTH_SOCK SYSTEMROOT";
+const PASSED_VARIABLES: &str = "PATH HOME LD_LIBRARY_PATH DOCKER_CONFIG SSH_AUTH_SOCK SYSTEMROOT USERPROFILE \
+     PROGRAMFILES PROGRAMDATA TEMP";
 /// Variables that a project's `.env` must not set: other names, and removals.
 const OFF: [&str; 2] = ["COMPOSE_COMPATIBILITY", "COMPOSE_REMOVE_ORPHANS"];
 
@@ -85,13 +86,13 @@ impl Compose {
             .stdin(stdin)
             .stdout(Stdio::piped())
             .stderr(Stdio::piped());
-        let mut child = command.spawn().map_err(failed)?;
-        let group = ProcessGroup::new(&docker.programs, child.id());
-        if let (Some(input), Some(mut stdin)) = (input, child.stdin.take()) {
+        let mut group = ProcessGroup::spawn(&docker.programs, command).map_err(failed)?;
+        let (stdin, stdout, stderr) = group.streams();
+        if let (Some(input), Some(mut stdin)) = (input, stdin) {
             tokio::spawn(async move { stdin.write_all(input.as_bytes()).await });
         }
-        let stdout = child.stdout.take().map(|output| lines(output, true));
-        let stderr = child.stderr.take().map(|output| lines(output, false));
+        let stdout = stdout.map(|output| lines(output, true));
+        let stderr = stderr.map(|output| lines(output, false));
         let mut lines = stream::select_all(stdout.into_iter().chain(stderr));
         let (mut text, mut model, mut count) = (String::new(), String::new(), 0.0);
         let redactor = docker.redactor();
@@ -119,9 +120,8 @@ impl Compose {
             text.push('\n');
             keep_end(&mut text, MAX_OUTPUT_BYTES);
         }
-        let status = deadline.run(call, child.wait(), |_| "Compose did not end.".to_owned());
+        let status = deadline.run(call, group.wait(), |_| "Compose did not end.".to_owned());
         let status = status.await?.map_err(failed)?;
-        group.ended();
         Ok(ComposeOutput {
             succeeded: status.success(),
             stdout: model,
@@ -141,7 +141,6 @@ impl Compose {
             .envs(OFF.map(|name| (name, "false")))
             .envs(docker.engine.address().environment())
             .stdin(Stdio::null())
-            .process_group(0)
             .kill_on_drop(true);
         command
     }
@@ -157,7 +156,7 @@ fn lines(
         // The rest of a longer line is the next one.
         let mut part = (&mut output).take(MAX_LINE_BYTES);
         let read = part.read_until(b'\n', &mut line).await.ok()?;
-        let text = String::from_utf8_lossy(line.strip_suffix(b"\n").unwrap_or(&line)).into_owned();
+        let text = String::from_utf8_lossy(line.trim_ascii_end()).into_owned();
         (read > 0).then_some(((text, is_stdout), output))
     });
     lines.boxed()

@@ -1,9 +1,8 @@
 //! The file of the event store.
 
 use std::ffi::OsString;
-use std::fs::{self, OpenOptions};
+use std::fs;
 use std::io;
-use std::os::unix::fs::{MetadataExt as _, OpenOptionsExt as _};
 use std::path::{Path, PathBuf};
 
 use crate::events::StoreError;
@@ -19,7 +18,8 @@ pub(super) struct FileId {
     log: Option<Inode>,
 }
 
-/// The device and the inode of a file.
+/// The device and the inode of a file. The same for all files on Windows, where a file that is open
+/// cannot be replaced.
 type Inode = (u64, u64);
 
 impl FileId {
@@ -39,20 +39,19 @@ pub(super) fn id(path: &Path) -> Result<FileId, StoreError> {
 }
 
 fn inode(path: &Path) -> io::Result<Inode> {
-    fs::metadata(path).map(|file| (file.dev(), file.ino()))
+    let file = fs::metadata(path)?;
+    #[cfg(unix)]
+    return Ok((
+        std::os::unix::fs::MetadataExt::dev(&file),
+        std::os::unix::fs::MetadataExt::ino(&file),
+    ));
+    #[cfg(not(unix))]
+    Ok((0, u64::from(file.is_file())))
 }
 
-/// Creates the folder and the file, with mode 0600: events are private.
+/// Creates the folder and the file, which only this user can read: events are private.
 pub(super) fn prepare(path: &Path) -> Result<(), StoreError> {
-    if let Some(folder) = path.parent() {
-        fs::create_dir_all(folder).map_err(failure)?;
-    }
-    let created = OpenOptions::new()
-        .write(true)
-        .create_new(true)
-        .mode(0o600)
-        .open(path);
-    match created {
+    match mcp_serve::create_private(path) {
         Err(error) if error.kind() != io::ErrorKind::AlreadyExists => Err(failure(error)),
         Ok(_) | Err(_) => Ok(()),
     }

@@ -1,0 +1,35 @@
+//! Differences between the systems.
+
+use std::fs::File;
+use std::io;
+use std::path::Path;
+
+/// Opens what commands lock while they change a file in this folder: the folder itself, on Windows, where
+/// folders cannot be locked, a file in it that stays.
+pub(super) fn open_for_lock(folder: &Path) -> io::Result<File> {
+    match cfg!(windows) {
+        true => File::create(folder.join(".tokens.lock")),
+        false => File::open(folder),
+    }
+}
+
+/// Gives a new file the owner of the old one: the server that reads it may have another user than this
+/// command, such as root. On Windows both inherit the access rights of their folder.
+#[cfg(unix)]
+pub(super) fn keep_owner(new: &File, old: &Path) -> io::Result<()> {
+    use std::os::unix::fs::{MetadataExt as _, fchown};
+
+    let Ok(old) = old.metadata() else {
+        return Ok(());
+    };
+    let own = new.metadata()?;
+    match (old.uid(), old.gid()) {
+        ids if ids == (own.uid(), own.gid()) => Ok(()),
+        (user, group) => fchown(new, Some(user), Some(group)),
+    }
+}
+
+#[cfg(not(unix))]
+pub(super) fn keep_owner(_: &File, _: &Path) -> io::Result<()> {
+    Ok(())
+}
