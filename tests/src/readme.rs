@@ -103,7 +103,11 @@ fn every_flag_exists() {
     for help in SERVERS
         .map(|server| printed(server, "--help"))
         .into_iter()
-        .chain([xtask_help(), printed("mcp-gateway", "explain --help")])
+        .chain([
+            xtask_help(),
+            printed("mcp-gateway", "explain --help"),
+            printed("mcp-gateway", "events --help"),
+        ])
     {
         known.extend(words(&help).map(str::to_owned));
     }

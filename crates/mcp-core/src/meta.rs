@@ -14,6 +14,7 @@ pub(crate) struct Meta<'a> {
     pub(crate) version: Option<&'a RawValue>,
     pub(crate) capabilities: Option<&'a RawValue>,
     pub(crate) log_level: Option<&'a RawValue>,
+    pub(crate) client_info: Option<&'a RawValue>,
     /// The reason why it cannot be used. An error would end the pass over the parameters.
     pub(crate) fault: Option<&'static str>,
 }
@@ -56,6 +57,8 @@ enum Key {
     Capabilities,
     #[serde(rename = "io.modelcontextprotocol/logLevel")]
     LogLevel,
+    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
+    ClientInfo,
     #[serde(other)]
     Other,
 }
@@ -82,13 +85,14 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
         let mut meta = Meta::default();
-        let mut seen = [false; 4];
+        let mut seen = [false; 5];
         while let Some(key) = map.next_key::<Key>()? {
             let (at, member) = match key {
                 Key::ProgressToken => (0, &mut meta.progress_token),
                 Key::Version => (1, &mut meta.version),
                 Key::Capabilities => (2, &mut meta.capabilities),
                 Key::LogLevel => (3, &mut meta.log_level),
+                Key::ClientInfo => (4, &mut meta.client_info),
                 Key::Other => {
                     map.next_value::<IgnoredAny>()?;
                     continue;

@@ -6,6 +6,7 @@ mod caller;
 mod catalog;
 mod change_notifier;
 mod change_stream;
+mod client_name;
 mod completion;
 mod connection;
 mod context;
@@ -27,6 +28,7 @@ mod relayed;
 mod reply;
 mod resources;
 mod seed_001;
+mod sender;
 mod tasks;
 mod tool_catalog;
 mod tool_result;
@@ -52,10 +54,12 @@ pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};
 pub use caller::{Caller, Peer};
 use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
+pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
 pub use features::{ServerFeatures, ServerItems, WhyMissing};
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
+pub use sender::Sender;
 use tasks::Tasks;
 
 /// Name, version and description of a server.

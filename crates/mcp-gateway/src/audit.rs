@@ -76,6 +76,8 @@ impl Audit for RequestAudit {
             outcome,
             denial: request.denial.map(Into::into),
             principal: request.caller.cloned(),
+            permission: request.permission.cloned(),
+            sender: request.sender,
             backend: request.target.cloned(),
             duration: request.took,
             request_bytes: request.request_bytes,

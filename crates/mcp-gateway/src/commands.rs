@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 the answer is no or it failed, 78 unusable configuration.
 
+mod events;
 mod explain;
 mod pins;
 
@@ -16,7 +17,11 @@ type Run = fn(Vec<OsString>) -> ExitCode;
 const CONFIG_ERROR: u8 = 78;
 
 /// The name of each command, which is the program's first argument.
-const COMMANDS: &[(&str, Run)] = &[("explain", explain::run), ("pins", pins::run)];
+const COMMANDS: &[(&str, Run)] = &[
+    ("events", events::run),
+    ("explain", explain::run),
+    ("pins", pins::run),
+];
 
 /// Prints a line. A closed pipe changes nothing.
 fn print(line: &str) {

@@ -21,6 +21,7 @@ mod reader;
 mod roles;
 mod secret;
 mod source;
+mod suggestion;
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -39,6 +40,7 @@ pub(crate) use self::options::Options;
 pub(crate) use self::pins::{FirstSight, PinMode, PinPolicy};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
+pub(crate) use self::suggestion::suggestion;
 
 /// The default of `start_timeout`.
 const START_TIMEOUT: Duration = Duration::from_secs(10);

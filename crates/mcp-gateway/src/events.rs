@@ -27,7 +27,7 @@ pub(crate) use self::log::EventLog;
 pub(crate) use self::postgres::PostgresConnection;
 pub(crate) use self::record::Record;
 pub(crate) use self::sqlite::SqliteDatabase;
-pub(crate) use self::store::{Query, Retention, StoreError};
+pub(crate) use self::store::{OpenStore, Query, Retention, Store, StoreError, StoreFault};
 pub(crate) use self::trace::TraceId;
 pub(crate) use upstream::time::Timestamp;
 

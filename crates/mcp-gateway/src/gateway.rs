@@ -12,12 +12,14 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
+use crate::admission::Admission;
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::events::{Event, EventLog, EventStatus, kind};
 use crate::pins::Pins;
 use crate::relay::Relay;
+use crate::roles::CallCounts;
 use crate::state::StateStore;
 use crate::viewer::Viewer;
 
@@ -33,6 +35,9 @@ pub struct Gateway {
     supervisors: Mutex<JoinSet<()>>,
     catalog: Mutex<Arc<Catalog>>,
     config: Mutex<Arc<Config>>,
+    /// Judges calls; `None` without roles. The same while the roles are.
+    admission: Mutex<Option<Arc<Admission>>>,
+    counts: Arc<CallCounts>,
 }
 
 impl Gateway {
@@ -51,6 +56,8 @@ impl Gateway {
             log: Arc::clone(&log),
             pins: Arc::new(Pins::new(Arc::clone(&state))),
         };
+        let counts = Arc::default();
+        let admission = admission(&config, &counts);
         Self {
             source,
             state,
@@ -60,6 +67,8 @@ impl Gateway {
             supervisors: Mutex::default(),
             catalog: Mutex::default(),
             config: Mutex::new(Arc::new(config)),
+            admission: Mutex::new(admission),
+            counts,
         }
     }
 
@@ -80,6 +89,11 @@ impl Gateway {
         Arc::clone(&self.config.lock())
     }
 
+    /// Judges calls; `None` without roles.
+    pub(crate) fn admission(&self) -> Option<Arc<Admission>> {
+        self.admission.lock().clone()
+    }
+
     /// The caller of one of the gateway's own tools.
     pub(crate) fn viewer(&self, call: &Call) -> Viewer {
         Viewer::new(self.config().roles.clone(), call)
@@ -97,6 +111,8 @@ impl Gateway {
         let roles = self.config().roles.clone();
         if roles == config.roles {
             config.roles = roles;
+        } else {
+            *self.admission.lock() = admission(&config, &self.counts);
         }
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
@@ -154,6 +170,11 @@ impl Gateway {
         let backend = self.backends.lock().get(key).cloned()?;
         (!backend.is_up()).then(|| backend.down_error())
     }
+}
+
+fn admission(config: &Config, counts: &Arc<CallCounts>) -> Option<Arc<Admission>> {
+    let roles = config.roles.clone()?;
+    Some(Arc::new(Admission::new(roles, Arc::clone(counts))))
 }
 
 /// The error of a request for a backend that is not used.

@@ -5,7 +5,7 @@
 //!   [`tools`]: the gateway's own tools.
 //! * [`config`]: the backends and settings, read from one file that is watched for changes.
 //! * [`instructions`]: the instructions of the backends for the model.
-//! * [`roles`]: who may list and use what.
+//! * [`roles`]: who may list and use what; [`admission`]: judges calls with their arguments.
 //! * [`names`]: the public names of the backends' tools.
 //! * [`argument_types`]: the types and sizes of arguments, without their values.
 //! * [`audit`]: records requests that are not relayed.
@@ -14,6 +14,7 @@
 //! * [`state`]: pinned tools and approvals, in the same database as the events.
 //! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
+mod admission;
 mod argument_types;
 mod audit;
 mod backend;

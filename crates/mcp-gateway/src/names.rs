@@ -16,13 +16,16 @@ use self::published::NameCandidate;
 pub(crate) use self::published::PublishedItem;
 use crate::config::{BackendKey, Filter};
 
+/// The tool that calls another one.
+pub(crate) const CALL_TOOL: &str = "call_tool";
+
 /// The names of the gateway's own tools, which no item of a backend can have.
 pub(crate) const OWN_TOOLS: [&str; 5] = [
     "gateway_status",
     "get_events",
     "gateway_restart",
     "search_tools",
-    "call_tool",
+    CALL_TOOL,
 ];
 
 /// The items of one backend.

@@ -2,15 +2,23 @@
 //!
 //! An item that a role does not allow does not exist for its callers: the core leaves it out of their lists and
 //! answers requests for it like those for unknown items.
+//!
+//! * [`condition`]: conditions on the arguments of calls; [`rate`]: limits for the number of calls.
+
+mod condition;
+mod rate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::{fmt, iter};
 
-use mcp_core::server::{Access, AccessItem, Principal};
+use mcp_core::server::{AccessItem, Principal};
 use mcp_core::tool::{Effect, ToolDefinition};
 use wildmatch::WildMatch;
 
+pub(crate) use self::condition::arguments::Arguments;
+pub(crate) use self::condition::{Condition, JudgedCall};
+pub(crate) use self::rate::{CallCounts, Limit, Rate};
 use crate::config::uri_spellings;
 use crate::names::OWN_TOOLS;
 
@@ -45,6 +53,10 @@ pub(crate) struct Role {
     /// Each goes before every allow rule.
     pub(crate) deny: Vec<Rule>,
     pub(crate) rights: Vec<Right>,
+    /// Each of them must be met by each call.
+    pub(crate) conditions: Vec<Condition>,
+    /// Its own, or the strictest of the roles that it inherits from.
+    pub(crate) limit: Option<Limit>,
 }
 
 /// One pattern of a role.
@@ -52,7 +64,7 @@ pub(crate) struct Role {
 pub(crate) struct Rule {
     /// `*` stands for any text, `?` for one character.
     pub(crate) pattern: String,
-    matcher: WildMatch,
+    matcher: Matcher,
     /// Only items with one of these effects match; `None` for all.
     pub(crate) effects: Option<Vec<EffectName>>,
     /// The role that declares it.
@@ -61,6 +73,39 @@ pub(crate) struct Rule {
     pub(crate) list: &'static str,
     /// Its line in the file, counted from 1.
     pub(crate) line: usize,
+}
+
+/// A pattern, compiled. Nearly all are names, prefixes or suffixes, which are compared ten times as fast.
+#[derive(Clone, Debug, PartialEq)]
+enum Matcher {
+    Any,
+    Name(Box<str>),
+    Prefix(Box<str>),
+    Suffix(Box<str>),
+    Other(WildMatch),
+}
+
+impl Matcher {
+    fn new(pattern: &str) -> Self {
+        let is_literal = |text: &str| !text.contains(['*', '?']);
+        match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
+            _ if is_literal(pattern) => Self::Name(pattern.into()),
+            (Some(""), _) => Self::Any,
+            (_, Some(prefix)) if is_literal(prefix) => Self::Prefix(prefix.into()),
+            (Some(suffix), _) if is_literal(suffix) => Self::Suffix(suffix.into()),
+            _ => Self::Other(WildMatch::new(pattern)),
+        }
+    }
+
+    fn matches(&self, name: &str) -> bool {
+        match self {
+            Self::Any => true,
+            Self::Name(own) => **own == *name,
+            Self::Prefix(prefix) => name.starts_with(&**prefix),
+            Self::Suffix(suffix) => name.ends_with(&**suffix),
+            Self::Other(pattern) => pattern.matches(name),
+        }
+    }
 }
 
 /// An effect in a role.
@@ -105,15 +150,13 @@ impl Roles {
     pub(crate) fn role(&self, principal: Option<&Principal>) -> &Role {
         &self.roles[self.group(principal)]
     }
-}
 
-impl Access for Roles {
-    fn groups(&self) -> usize {
+    pub(crate) fn groups(&self) -> usize {
         self.roles.len()
     }
 
     /// The role in the token file goes before `[principals]`. A role that does not exist allows nothing.
-    fn group(&self, principal: Option<&Principal>) -> usize {
+    pub(crate) fn group(&self, principal: Option<&Principal>) -> usize {
         let Some(principal) = principal else {
             return self.default;
         };
@@ -126,17 +169,22 @@ impl Access for Roles {
         lines.min().map_or(self.default, |line| line.role)
     }
 
-    fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
+    pub(crate) fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
         self.roles[group].decide(item).is_allowed()
     }
 
-    fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
+    pub(crate) fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
         let role = &self.roles[group];
         format!("role {}: {}", role.name, role.decide(item))
     }
 }
 
 impl Role {
+    /// Its name, to count its calls.
+    pub(crate) fn shared_name(&self) -> Arc<str> {
+        self.name.as_str().into()
+    }
+
     pub(crate) fn has(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
@@ -207,7 +255,7 @@ impl Role {
 impl Rule {
     pub(crate) fn new(pattern: String, role: Arc<str>, list: &'static str, line: usize) -> Self {
         Self {
-            matcher: WildMatch::new(&pattern),
+            matcher: Matcher::new(&pattern),
             pattern,
             effects: None,
             role,
@@ -260,6 +308,19 @@ impl fmt::Display for Rule {
             ..
         } = self;
         write!(f, "line {line}: roles.{role}.{list}: {pattern:?}")
+    }
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: roles.{}.when", self.line, self.role)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rate, role, line } = self;
+        write!(f, "line {line}: roles.{role}.limit: {rate}")
     }
 }
 

@@ -1,6 +1,9 @@
 //! Roles: items that a principal may list and use, in every dialect, method and spelling.
 
+mod conditions;
 mod configuration;
+mod events;
+mod properties;
 
 use serde_json::{Value, json};
 
@@ -42,10 +45,22 @@ struct Roles(Gateway);
 
 impl Roles {
     async fn start(more: &str) -> Self {
+        Self::start_with(more, "", &[]).await
+    }
+
+    /// With more roles, and with these roles of principals.
+    async fn start_with(more: &str, roles: &str, principals: &[(&str, &str)]) -> Self {
         let folder = Folder::new();
         let tokens = folder.write("tokens", &format!("{TOKENS}{PROMOTED}"));
-        let config = format!("{more}\n[backends.b]\n{}\n{ROLES}", stdio_fixture());
-        let gateway = Gateway::start(folder, &config, &["--token-file", &tokens]).await;
+        let mut all = format!("{roles}{ROLES}");
+        for (principal, role) in principals {
+            all = all.replace(&format!("{principal} = \"{principal}\"\n"), "");
+            all.push_str(&format!("{principal} = \"{role}\"\n"));
+        }
+        let config = format!("{more}\n[backends.b]\n{}\n{all}", stdio_fixture());
+        let events = folder.path("events.db");
+        let args = ["--token-file", &tokens, "--events", &events];
+        let gateway = Gateway::start(folder, &config, &args).await;
         let roles = Self(gateway);
         wait_until("the tools", async || {
             let status = roles.call("admin", "gateway_status", json!({})).await;

@@ -1,6 +1,8 @@
 //! Access: which items each group of callers may list and use.
 
-use crate::tool::{Effect, Principal};
+use serde_json::value::RawValue;
+
+use crate::tool::{Call, Effect, Principal, ToolDefinition, ToolError};
 
 /// Decides which items a caller may list and use.
 ///
@@ -20,6 +22,19 @@ pub trait Access: Send + Sync {
 
     /// The reason for the decision about an item, for the operator.
     fn explain(&self, group: usize, item: AccessItem<'_>) -> String;
+
+    /// Judges a call of a tool that its caller may use, with its arguments, before anything else is done for it.
+    ///
+    /// # Errors
+    /// The refusal, which becomes the result of the call.
+    fn admit(
+        &self,
+        _tool: &ToolDefinition,
+        _arguments: &RawValue,
+        _call: &Call,
+    ) -> Result<(), ToolError> {
+        Ok(())
+    }
 }
 
 /// An item whose use is decided.

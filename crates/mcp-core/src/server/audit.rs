@@ -10,7 +10,7 @@ use serde::Deserialize;
 use super::mcp_method::McpMethod;
 use super::params::Params;
 use super::reply::MessageReply;
-use super::{Caller, Server};
+use super::{Caller, Sender, Server};
 use crate::jsonrpc::{Request, string};
 
 /// Records who used what.
@@ -31,12 +31,16 @@ pub struct AuditedRequest<'a> {
     pub item: Option<Cow<'a, str>>,
     /// The name of the caller's principal, if it has one.
     pub caller: Option<&'a Arc<str>>,
+    /// The client and its address.
+    pub sender: Sender,
     /// W3C `traceparent` of its headers.
     pub traceparent: Option<&'a str>,
     /// The part of the service that it concerned, as [`AuditNotes::set_target`] has set it.
     pub target: Option<&'a Arc<str>>,
     /// Why the caller may not use the item, as [`AuditNotes::set_denial`] has set it.
     pub denial: Option<&'a str>,
+    /// The rule that allows the item, as [`AuditNotes::set_permission`] has set it.
+    pub permission: Option<&'a Arc<str>>,
     /// From the request to its end.
     pub took: Duration,
     /// Bytes of its parameters.
@@ -65,6 +69,7 @@ pub struct AuditNotes {
     is_recorded: AtomicBool,
     target: OnceLock<Arc<str>>,
     denial: OnceLock<String>,
+    permission: OnceLock<Arc<str>>,
 }
 
 impl AuditNotes {
@@ -76,6 +81,16 @@ impl AuditNotes {
     /// Sets the reason why the caller may not use what it asked for, for the operator.
     pub fn set_denial(&self, reason: String) {
         let _ = self.denial.set(reason);
+    }
+
+    /// Sets the rule that allows the caller what it asked for, for the operator.
+    pub fn set_permission(&self, rule: Arc<str>) {
+        let _ = self.permission.set(rule);
+    }
+
+    /// The rule that [`AuditNotes::set_permission`] has set.
+    pub fn permission(&self) -> Option<&Arc<str>> {
+        self.permission.get()
     }
 
     /// Sets the part of the service that the request concerns, such as a backend.
@@ -93,6 +108,7 @@ pub(super) struct AuditRecord<'a> {
     request: &'a Request<'a>,
     params: &'a Params<'a>,
     caller: &'a Caller,
+    sender: Sender,
     traceparent: Option<&'a str>,
     method: McpMethod,
     started: Duration,
@@ -108,6 +124,7 @@ impl<'a> AuditRecord<'a> {
         request: &'a Request<'a>,
         params: &'a Params<'a>,
         caller: &'a Caller,
+        sender: Sender,
         traceparent: Option<&'a str>,
         notes: &Arc<AuditNotes>,
     ) -> Option<Self> {
@@ -119,6 +136,7 @@ impl<'a> AuditRecord<'a> {
             request,
             params,
             caller,
+            sender,
             traceparent,
             method,
             started: server.uptime(),
@@ -172,9 +190,11 @@ impl Drop for AuditRecord<'_> {
             method: &self.request.method,
             item,
             caller: self.caller.principal().map(|principal| &principal.name),
+            sender: self.sender,
             traceparent: self.traceparent,
             target: self.notes.target.get(),
             denial: self.notes.denial.get().map(String::as_str),
+            permission: self.notes.permission(),
             took: self.server.uptime().saturating_sub(self.started),
             request_bytes: self.request.params.map_or(0, |params| params.get().len()),
             response_bytes: self.response_bytes,

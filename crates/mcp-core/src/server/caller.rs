@@ -1,5 +1,6 @@
 //! The sender of a frame.
 
+use core::net::IpAddr;
 use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
@@ -27,6 +28,7 @@ pub struct Caller {
     cancelled: Option<CancellationToken>,
     disconnected: Option<CancellationToken>,
     revoked: Option<CancellationToken>,
+    address: Option<IpAddr>,
 }
 
 impl Caller {
@@ -74,6 +76,18 @@ impl Caller {
         }
         self.info.principal = principal;
         self
+    }
+
+    /// Returns the caller, whose requests come from this address.
+    #[must_use]
+    pub fn with_address(mut self, address: impl Into<Option<IpAddr>>) -> Self {
+        self.address = address.into();
+        self
+    }
+
+    /// The address that its requests come from; `None` over stdio.
+    pub(super) fn address(&self) -> Option<IpAddr> {
+        self.address
     }
 
     /// Cancelled when its bearer token is revoked; `None` if it has none.

@@ -12,7 +12,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::change_notifier::Subscription;
-use super::{ChangeNotifier, OnDrop, lock};
+use super::{ChangeNotifier, ClientName, OnDrop, lock};
 use crate::error::Error;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
@@ -53,6 +53,8 @@ pub struct Negotiated {
     pub revision: Revision,
     /// The capabilities that the client has declared.
     pub capabilities: ClientCapabilities,
+    /// The name of the client.
+    pub client: ClientName,
 }
 
 /// The most resources that one connection may subscribe to.

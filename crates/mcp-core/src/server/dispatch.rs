@@ -18,7 +18,7 @@ use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome};
 use super::params::{Params, wrong};
 use super::reply::MessageReply;
-use super::{Caller, Connection, FrameReply, IncomingFrame, OriginalRequest, Server};
+use super::{Caller, Connection, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
 use crate::jsonrpc::{
@@ -118,12 +118,17 @@ impl Server {
         let control = Control {
             cancelled: request_token.or(cancelled).cloned(),
             notes: Arc::default(),
+            sender: match self.features.relays || self.features.audit.is_some() {
+                true => Sender::new(&params.meta(), source.connection, source.caller.address()),
+                false => Sender::default(),
+            },
         };
         let mut record = AuditRecord::new(
             self,
             &request,
             &params,
             source.caller,
+            control.sender,
             source.hints.traceparent,
             &control.notes,
         );
@@ -229,6 +234,7 @@ impl Server {
                 timeout: self.settings.call_timeout,
                 connection: source.connection.cloned(),
                 principal: source.caller.principal().cloned(),
+                sender: control.sender,
                 revoked: source.caller.revocation().cloned(),
                 notes: Arc::clone(&control.notes),
             }));
@@ -324,10 +330,11 @@ pub(super) struct Source<'a> {
     pub(super) caller: &'a Arc<Caller>,
 }
 
-/// The ties of a request to the outside: its cancellation and its audit.
+/// The ties of a request to the outside: its cancellation, its audit and its sender.
 struct Control {
     cancelled: Option<CancellationToken>,
     notes: Arc<AuditNotes>,
+    sender: Sender,
 }
 
 /// Returns an error for a request that must not be part of a batch.

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::context::Context;
 use super::outcome::{MethodResult, Outcome};
 use super::params::wrong;
-use super::{Caller, Negotiated, Server};
+use super::{Caller, ClientName, Negotiated, Server};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::Json;
@@ -20,6 +20,8 @@ struct Params {
     protocol_version: Option<Value>,
     #[serde(default)]
     capabilities: Value,
+    #[serde(default, rename = "clientInfo")]
+    client: Value,
 }
 
 impl Server {
@@ -50,6 +52,7 @@ impl Server {
         let negotiated = Negotiated {
             revision,
             capabilities: ClientCapabilities::read(&params.capabilities),
+            client: ClientName::new(params.client["name"].as_str().unwrap_or_default()),
         };
         Ok(Outcome::Done(MethodResult {
             negotiated: Some(negotiated),

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{AuditNotes, Connection};
+use super::{AuditNotes, Connection, Sender};
 use crate::era::Era;
 use crate::jsonrpc::Members;
 use crate::tool::Principal;
@@ -26,6 +26,8 @@ pub struct OriginalRequest {
     pub connection: Option<Arc<Connection>>,
     /// The owner of the bearer token of its caller; `None` if it has none.
     pub principal: Option<Arc<Principal>>,
+    /// The client and its address.
+    pub sender: Sender,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
     pub revoked: Option<CancellationToken>,
     /// Facts for the audit.

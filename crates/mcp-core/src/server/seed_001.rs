@@ -20,6 +20,8 @@ impl Server {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
             return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound(name.into_owned())));
         };
+        let admitted = catalog.admit(&tool.0, arguments, &context.call);
+        admitted.map_err(Error::ToolFailed)?;
         self.mode(&tool.0, context)?;
         let end = self.run(tool, arguments, context).await;
         match end.map_err(Error::InvalidParams)? {

@@ -29,6 +29,10 @@ impl Server {
                 available: catalog.tool_names(),
             });
         };
+        if let Err(refusal) = catalog.admit(&tool.0, arguments, &context.call) {
+            let end = CallEnd::Failed(refusal);
+            return conclude(context.era, context.call.capabilities(), end);
+        }
         match self.mode(&tool.0, context)? {
             Mode::Inline => match self.run(tool, arguments, context).await {
                 Ok(end) => conclude(context.era, context.call.capabilities(), end),

@@ -53,6 +53,8 @@ pub enum ToolErrorKind {
     Unauthorized,
     /// The server's configuration or the user forbids the call.
     Forbidden,
+    /// The caller has called too often; the message says when to try again.
+    RateLimited,
     /// The call took too long.
     Timeout,
     /// The caller cancelled the call.
@@ -73,6 +75,7 @@ impl ToolErrorKind {
             Self::Unavailable => "unavailable",
             Self::Unauthorized => "unauthorized",
             Self::Forbidden => "forbidden",
+            Self::RateLimited => "rate_limited",
             Self::Timeout => "timeout",
             Self::Cancelled => "cancelled",
             Self::Upstream => "upstream",

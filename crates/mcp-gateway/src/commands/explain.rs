@@ -7,8 +7,12 @@ use std::process::ExitCode;
 use clap::Parser;
 use mcp_core::server::{AccessItem, Principal};
 
+use serde_json::value::RawValue;
+
 use super::CONFIG_ERROR;
+use crate::admission;
 use crate::config::Options;
+use crate::roles::Role;
 
 /// Says which line of the configuration allows or denies a tool, prompt or resource to a principal. Starts
 /// nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
@@ -21,6 +25,9 @@ struct Explain {
     principal: Vec<String>,
     /// Published name of a tool or prompt (BACKEND__NAME), or the URI of a resource.
     item: String,
+    /// Arguments of a call of the tool, as a JSON object, for the conditions of the role.
+    #[arg(long, value_name = "JSON", value_parser = arguments)]
+    args: Option<Box<RawValue>>,
     #[command(flatten)]
     options: Options,
 }
@@ -30,6 +37,7 @@ pub(super) fn run(args: Vec<OsString>) -> ExitCode {
     let Explain {
         principal,
         item,
+        args,
         options,
     } = Explain::parse_from(args);
     let (line, code) = match options.load() {
@@ -37,22 +45,68 @@ pub(super) fn run(args: Vec<OsString>) -> ExitCode {
         Ok((config, _)) => match config.roles {
             None => ("allowed: there are no roles".to_owned(), ExitCode::SUCCESS),
             Some(roles) => {
-                let role = roles.role(named(principal).as_ref());
-                let decision = role.decide(match item.contains("://") {
-                    true => AccessItem::Resource(&item),
-                    false => AccessItem::Tool {
-                        name: &item,
-                        effect: None,
-                    },
-                });
-                let code = ExitCode::from(u8::from(!decision.is_allowed()));
-                (format!("role {}: {decision}", role.name), code)
+                let principal = named(principal);
+                let role = roles.role(principal.as_ref());
+                let decision = decide(role, principal.as_ref(), &item, args.as_deref());
+                let (text, code) = match decision {
+                    Ok(text) => (text, ExitCode::SUCCESS),
+                    Err(text) => (text, ExitCode::FAILURE),
+                };
+                (format!("role {}: {text}", role.name), code)
             }
         },
     };
     // A closed pipe changes nothing.
     let _ = writeln!(std::io::stdout(), "{line}");
     code
+}
+
+/// The decision about an item, and about a call of it if there are arguments. The error is that it is denied.
+fn decide(
+    role: &Role,
+    principal: Option<&Principal>,
+    item: &str,
+    arguments: Option<&RawValue>,
+) -> Result<String, String> {
+    let is_resource = item.contains("://");
+    let decision = role.decide(match is_resource {
+        true => AccessItem::Resource(item),
+        false => AccessItem::Tool {
+            name: item,
+            effect: None,
+        },
+    });
+    let mut text = decision.to_string();
+    if !decision.is_allowed() {
+        return Err(text);
+    }
+    // Only calls of tools are judged.
+    if is_resource {
+        return Ok(text);
+    }
+    let verb = match arguments {
+        Some(arguments) => {
+            let tool = item.replacen([':', '.'], "__", 1);
+            admission::check(role, principal, &tool, arguments)?;
+            "; its arguments meet"
+        }
+        None => ", if its arguments meet",
+    };
+    for condition in &role.conditions {
+        text.push_str(&format!("{verb} {condition}"));
+    }
+    if let Some(limit) = &role.limit {
+        text.push_str(&format!("; limited by {limit}"));
+    }
+    Ok(text)
+}
+
+fn arguments(text: &str) -> Result<Box<RawValue>, String> {
+    let json = RawValue::from_string(text.to_owned()).map_err(|error| error.to_string())?;
+    match json.get().starts_with('{') {
+        true => Ok(json),
+        false => Err("must be a JSON object".to_owned()),
+    }
 }
 
 /// The principal with this name and these claims; `None` without any.

@@ -6,7 +6,7 @@ use super::{Config, ConfigError, ConfigSource};
 use crate::events;
 
 /// Options of `mcp-gateway`.
-#[derive(clap::Args)]
+#[derive(Clone, clap::Args)]
 #[command(next_help_heading = "Gateway")]
 // The default id is the name of the struct, which the options of `mcp-serve` have as well.
 #[group(id = "gateway")]

@@ -7,9 +7,12 @@ use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{Problem, line_at};
+use super::suggestion::suggestion;
 use super::{BackendKey, Config};
 use crate::names::OWN_TOOLS;
-use crate::roles::{EffectName, NO_ROLE, PrincipalLine, Right, Role, Roles, Rule};
+use crate::roles::{
+    Condition, EffectName, Limit, NO_ROLE, PrincipalLine, Rate, Right, Role, Roles, Rule,
+};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
@@ -23,6 +26,8 @@ pub(super) struct RoleEntry {
     effects: Option<Vec<EffectName>>,
     #[serde(default)]
     own: Vec<Right>,
+    when: Option<Spanned<String>>,
+    limit: Option<Spanned<String>>,
 }
 
 /// The name of the principals that have no entry of their own.
@@ -41,7 +46,7 @@ pub(super) fn build(
             false => Err(Problem::new(&["principals"], text)),
         };
     }
-    let builder = Builder { text, roles };
+    let builder = Builder::new(text, roles)?;
     let mut built = vec![Role {
         name: NO_ROLE.to_owned(),
         ..Role::default()
@@ -115,9 +120,37 @@ pub(super) fn check_backends(roles: &Roles, config: &Config) -> Result<(), (usiz
 struct Builder<'a> {
     text: &'a str,
     roles: &'a BTreeMap<String, RoleEntry>,
+    /// The condition and the limit that each role declares itself.
+    declared: BTreeMap<&'a str, (Option<Condition>, Option<Limit>)>,
 }
 
-impl Builder<'_> {
+impl<'a> Builder<'a> {
+    /// Each condition is parsed once, and not for each role that inherits it.
+    fn new(text: &'a str, roles: &'a BTreeMap<String, RoleEntry>) -> Result<Self, Problem> {
+        let mut declared = BTreeMap::new();
+        for (name, entry) in roles {
+            let line = |value: &Spanned<String>| line_at(text, value.span().start);
+            let wrong = |field, text: String| Problem::new(&["roles", name, field], text);
+            let condition = entry.when.as_ref().map(|when| {
+                let condition =
+                    Condition::parse(when.as_ref().clone(), name.as_str().into(), line(when));
+                condition.map_err(|text| wrong("when", text))
+            });
+            let limit = entry.limit.as_ref().map(|limit| {
+                let rate =
+                    Rate::parse(limit.as_ref()).map_err(|text| wrong("limit", text.to_owned()))?;
+                let (role, line) = (name.as_str().into(), line(limit));
+                Ok(Limit { rate, role, line })
+            });
+            declared.insert(name.as_str(), (condition.transpose()?, limit.transpose()?));
+        }
+        Ok(Self {
+            text,
+            roles,
+            declared,
+        })
+    }
+
     fn check(&self, name: &str, entry: &RoleEntry) -> Result<(), Problem> {
         let wrong = |field: &str, text: String| Err(Problem::new(&["roles", name, field], text));
         if [NO_ROLE, DEFAULT].contains(&name) {
@@ -169,11 +202,27 @@ impl Builder<'_> {
         let allowed = |pattern| rule("allow", pattern).with_effects(entry.effects.clone());
         role.allow.extend(entry.allow.iter().map(allowed));
         role.rights.extend(&entry.own);
+        let (condition, limit) = self.declared.get(name).cloned().unwrap_or_default();
+        // A role may be reached in two ways.
+        let is_new = |condition: &Condition| !role.conditions.contains(condition);
+        let condition = condition.filter(is_new);
+        role.conditions.extend(condition);
+        let has_own = path.is_empty() && limit.is_some();
+        if let Some(limit) = limit {
+            let known = role.limit.as_ref();
+            if known.is_none_or(|known| limit.rate.is_stricter_than(known.rate)) {
+                role.limit = Some(limit);
+            }
+        }
+        let own = role.limit.clone().filter(|_| has_own);
         path.push(name.to_owned());
         for inherited in &entry.inherits {
             self.add(role, inherited, path)?;
         }
         path.pop();
+        if own.is_some() {
+            role.limit = own;
+        }
         Ok(())
     }
 }
@@ -182,15 +231,4 @@ fn unknown(name: &str, roles: &BTreeMap<String, RoleEntry>, or_none: bool) -> St
     let none = or_none.then_some(NO_ROLE);
     let names = roles.keys().map(String::as_str).chain(none);
     format!("there is no role {name:?}{}", suggestion(name, names))
-}
-
-/// The most similar name, or all names if none is.
-fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let names: Vec<&str> = names.collect();
-    let similar = names.iter().map(|known| (strsim::jaro(name, known), known));
-    let nearest = similar.max_by(|one, other| one.0.total_cmp(&other.0));
-    match nearest.filter(|(similarity, _)| *similarity > 0.7) {
-        Some((_, nearest)) => format!("; did you mean {nearest:?}?"),
-        None => format!("; there are: {}", names.join(", ")),
-    }
 }

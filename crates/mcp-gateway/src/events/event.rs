@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::server::Sender;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -106,6 +107,10 @@ pub(crate) struct FinishedRequest {
     pub(crate) denial: Option<Arc<str>>,
     /// The name of the client's token, if it has one.
     pub(crate) principal: Option<Arc<str>>,
+    /// The role and the rule that have allowed it.
+    pub(crate) permission: Option<Arc<str>>,
+    /// The program of the client, and its address.
+    pub(crate) sender: Sender,
     pub(crate) backend: Option<Arc<str>>,
     /// From the request to its end.
     pub(crate) duration: Duration,

@@ -126,6 +126,16 @@ impl Store for Postgres {
             .within(find::find(&self.connection.client, query))
     }
 
+    fn read(
+        &mut self,
+        after: i64,
+        since: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Record)>, StoreError> {
+        self.connection
+            .within(find::read(&self.connection.client, after, since, limit))
+    }
+
     fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
         self.connection
             .within(retain::clock(&self.connection.client))

@@ -1,6 +1,7 @@
 //! An event as it is stored, and as `get_events` shows it.
 
 use std::borrow::Cow;
+use std::net::IpAddr;
 
 use serde::Serialize;
 use serde::ser::{SerializeStruct as _, Serializer};
@@ -54,13 +55,16 @@ impl Record {
         }
     }
 
-    /// Makes a request that a role denies look like one for an unknown item: the caller's own events must not tell
+    /// Leaves out the rules of the operator, and makes a request that a role denies look like one for an unknown item: the caller's own events must not tell
     /// it what is there.
     pub(crate) fn hide_denial(&mut self) {
         let metadata = serde_json::from_str::<Map<String, Value>>(&self.metadata);
         let Ok(mut metadata) = metadata else { return };
-        if metadata.remove("denial").is_some() {
+        let is_denied = metadata.remove("denial").is_some();
+        if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
+        }
+        if metadata.remove("allowed_by").is_some() || is_denied {
             self.metadata = Value::Object(metadata).to_string();
         }
     }
@@ -127,7 +131,13 @@ struct RequestMetadata<'a> {
     outcome: Outcome,
     #[serde(skip_serializing_if = "Option::is_none")]
     denial: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    allowed_by: Option<&'a str>,
     principal: Option<&'a str>,
+    #[serde(skip_serializing_if = "str::is_empty")]
+    client: &'a str,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<IpAddr>,
     request_bytes: usize,
     response_bytes: usize,
     arguments: Option<&'a RawValue>,
@@ -151,7 +161,10 @@ impl<'a> RequestMetadata<'a> {
             duration_ms: micros / 1e3,
             outcome: request.outcome,
             denial: request.denial.as_deref().map(short),
+            allowed_by: request.permission.as_deref().map(short),
             principal: request.principal.as_deref().map(short),
+            client: request.sender.client.as_str(),
+            address: request.sender.address,
             request_bytes: request.request_bytes,
             response_bytes: request.response_bytes,
             arguments,

@@ -122,6 +122,16 @@ impl Store for Sqlite {
         find::find(&self.database.connection, query)
     }
 
+    fn read(
+        &mut self,
+        after: i64,
+        since: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Record)>, StoreError> {
+        self.verify()?;
+        find::read(&self.database.connection, after, since, limit)
+    }
+
     fn clock(&mut self) -> Result<Option<Timestamp>, StoreError> {
         Ok(retain::clock(&self.database.connection)?)
     }

@@ -32,6 +32,18 @@ pub(crate) trait Store {
     /// When they cannot be read.
     fn find(&mut self, query: &Query) -> Result<Vec<Record>, StoreError>;
 
+    /// Returns events after the position `after` and from the time `since` on, in microseconds, with their
+    /// positions, which ascend.
+    ///
+    /// # Errors
+    /// When they cannot be read.
+    fn read(
+        &mut self,
+        after: i64,
+        since: i64,
+        limit: usize,
+    ) -> Result<Vec<(i64, Record)>, StoreError>;
+
     /// Returns the latest time for which events were removed; `None` in a new store.
     ///
     /// # Errors

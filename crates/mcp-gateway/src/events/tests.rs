@@ -121,6 +121,8 @@ fn call_has_the_format_of_seed_003() {
         trace,
         FinishedRequest {
             denial: None,
+            permission: None,
+            sender: mcp_core::server::Sender::default(),
             method: None,
             outcome: Outcome::TimedOut,
             principal: Some("alice".into()),

@@ -66,8 +66,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn access(&self) -> Option<Arc<dyn Access>> {
-        let roles = self.config().roles.clone()?;
-        Some(roles as Arc<dyn Access>)
+        Some(self.admission()? as Arc<dyn Access>)
     }
 
     fn audit(&self) -> Option<Arc<dyn Audit>> {
@@ -139,13 +138,13 @@ impl Gateway {
         let config = self.config();
         let mut lists = catalog.lists.clone();
         lists.instructions = self.instructions(&|_| true);
-        if let Some(roles) = &config.roles {
+        if let Some(admission) = self.admission() {
             let of_role = |role: &Role| {
                 let used = catalog.backends_of(|tool| role.decide_tool(tool).is_allowed());
                 self.instructions(&|key| used.contains(key))
             };
-            lists.group_instructions = roles.roles.iter().map(of_role).collect();
-            lists.access = Some(Arc::clone(roles) as Arc<dyn Access>);
+            lists.group_instructions = admission.roles.roles.iter().map(of_role).collect();
+            lists.access = Some(admission as Arc<dyn Access>);
         }
         let gateway = Arc::clone(self);
         lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool)));

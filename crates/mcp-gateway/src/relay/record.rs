@@ -44,6 +44,8 @@ impl RequestRecord {
             started: Instant::now(),
             event: Some(FinishedRequest {
                 principal: principal.map(|principal| Arc::clone(&principal.name)),
+                permission: origin.and_then(|origin| origin.notes.permission().cloned()),
+                sender: origin.map(|origin| origin.sender).unwrap_or_default(),
                 backend: Some(backend.key.shared()),
                 ..event
             }),

@@ -7,6 +7,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::gateway::Gateway;
+use crate::names::CALL_TOOL;
 
 /// Call a tool found by search_tools.
 #[derive(Deserialize, JsonSchema)]
@@ -25,7 +26,7 @@ fn no_arguments() -> Box<RawValue> {
 }
 
 impl Tool for CallTool {
-    const NAME: &'static str = "call_tool";
+    const NAME: &'static str = CALL_TOOL;
     const EFFECT: Effect = Effect::Destructive;
     type Service = Gateway;
     type Output = ToolResult;
@@ -37,7 +38,7 @@ impl Tool for CallTool {
         let catalog = gateway.catalog();
         let viewer = gateway.viewer(call);
         let found = catalog.tool(&self.name);
-        let Some((_, tool)) = found.filter(|(tool, _)| viewer.allows(tool)) else {
+        let Some((definition, tool)) = found.filter(|(tool, _)| viewer.allows(tool)) else {
             let denial = found.and_then(|(tool, _)| viewer.decide(tool));
             if let (Some(denial), Some(origin)) = (denial, call.extension::<OriginalRequest>()) {
                 origin.notes.set_denial(viewer.explain(denial));
@@ -51,6 +52,9 @@ impl Tool for CallTool {
                 ))
             }));
         };
+        if let Some(admission) = gateway.admission() {
+            admission.judge(definition, &self.arguments, call)?;
+        }
         let running = tool.start(&self.arguments, call).map_err(|error| {
             ToolError::invalid_argument(format!("{}: {}", error.field, error.reason))
         })?;

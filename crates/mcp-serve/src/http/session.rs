@@ -14,7 +14,7 @@ use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use mcp_core::revision::Revision;
-use mcp_core::server::{Connection, Negotiated};
+use mcp_core::server::{ClientName, Connection, Negotiated};
 use mcp_core::sign::Signer;
 use mcp_core::tool::ClientCapabilities;
 use parking_lot::Mutex;
@@ -35,6 +35,9 @@ const MAX_LIVE_SESSIONS: usize = 10_000;
 const MAX_IDLE_SESSIONS: usize = 1_024;
 /// Ended sessions that are remembered. Beyond that, the oldest of the client with the most is forgotten.
 const MAX_REVOKED_SESSIONS: usize = 100_000;
+
+/// The random bytes in a session id.
+const RANDOM_BYTES: usize = 16;
 
 pub(super) struct Sessions {
     signer: Signer,
@@ -110,7 +113,7 @@ impl Sessions {
         principal: &str,
         now: Duration,
     ) -> Option<String> {
-        let mut payload = Vec::with_capacity(26);
+        let mut payload = Vec::with_capacity(26 + negotiated.client.as_str().len());
         let revision = Revision::ALL
             .iter()
             .position(|revision| *revision == negotiated.revision)?;
@@ -121,6 +124,7 @@ impl Sessions {
             roots,
             structured_only,
         } = negotiated.capabilities;
+        let client = negotiated.client;
         payload.push(u8::try_from(revision).ok()?);
         let flags = [
             elicitation,
@@ -136,6 +140,7 @@ impl Sessions {
         payload.push(flags);
         payload.extend_from_slice(&now.as_secs().to_le_bytes());
         payload.extend_from_slice(&random()?.to_ne_bytes());
+        payload.extend_from_slice(client.as_str().as_bytes());
         Some(self.signer.seal(&purpose(principal), &payload))
     }
 
@@ -183,7 +188,9 @@ impl Sessions {
     fn verify(&self, id: &str, principal: &str) -> Option<VerifiedId> {
         let payload = self.signer.open(&purpose(principal), id)?;
         let (&[revision, capabilities], rest) = payload.split_first_chunk()?;
-        let (issued, _) = rest.split_first_chunk()?;
+        let (issued, rest) = rest.split_first_chunk()?;
+        // Ids of earlier versions end with the random bytes.
+        let client = rest.get(RANDOM_BYTES..).unwrap_or_default();
         let capabilities = ClientCapabilities {
             elicitation: capabilities & 1 != 0,
             sampling: capabilities & 2 != 0,
@@ -196,6 +203,7 @@ impl Sessions {
             negotiated: Negotiated {
                 revision: *Revision::ALL.get(usize::from(revision))?,
                 capabilities,
+                client: ClientName::new(str::from_utf8(client).unwrap_or_default()),
             },
             issued: u64::from_le_bytes(*issued),
         };

@@ -41,6 +41,14 @@ async fn events_are_of_the_caller_unless_its_role_may_see_all() {
         &denied["denial"],
         r#"roles.oncall.deny: "b__test_error_handling""#,
     );
+    let allowed = events("admin").await;
+    let allowed = allowed
+        .iter()
+        .find(|event| event["tool_name"] == "b__greet");
+    let allowed = allowed.unwrap();
+    assert_contains(&allowed["allowed_by"], "role reader: allowed by line ");
+    assert_contains(&allowed["allowed_by"], r#"roles.reader.allow: "b__greet""#);
+    assert_eq!(allowed["address"], "127.0.0.1");
     // Its own events do not tell a caller that there is such a tool.
     let own = events("oncall").await;
     let own = own
@@ -50,6 +58,7 @@ async fn events_are_of_the_caller_unless_its_role_may_see_all() {
     assert_eq!(own.unwrap()["denial"], Value::Null);
     for principal in ["reader", "oncall"] {
         let mut found = events(principal).await;
+        assert!(found.iter().all(|event| event["allowed_by"].is_null()));
         found.retain(|event| event["principal"] != principal);
         assert!(found.is_empty(), "{principal}: {found:?}");
     }

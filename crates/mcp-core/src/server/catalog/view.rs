@@ -2,6 +2,8 @@
 
 use std::sync::{Arc, OnceLock};
 
+use serde_json::value::RawValue;
+
 use super::Catalog;
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
@@ -12,7 +14,7 @@ use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::server::access::{Access, AccessItem};
 use crate::server::mcp_method::McpMethod;
 use crate::server::tool_catalog::ToolLists;
-use crate::tool::{BoundTool, Principal, ToolDefinition, ToolError, ToolKind};
+use crate::tool::{BoundTool, Call, Principal, ToolDefinition, ToolError, ToolKind};
 
 /// The view of one group, with its encoded lists.
 #[derive(Default)]
@@ -83,6 +85,20 @@ impl CatalogView {
         let at = self.catalog.tools.position(name)?;
         let tool = self.catalog.tools.get(at)?;
         self.view().allows_tool(at).then_some(tool)
+    }
+
+    /// Judges a call of one of its tools, with its arguments.
+    ///
+    /// # Errors
+    /// The refusal.
+    pub(in crate::server) fn admit(
+        &self,
+        tool: &ToolDefinition,
+        arguments: &RawValue,
+        call: &Call,
+    ) -> Result<(), ToolError> {
+        let access = self.catalog.access.as_ref();
+        access.map_or(Ok(()), |access| access.admit(tool, arguments, call))
     }
 
     /// The arguments of the tool `name` that clients repeat in headers.

@@ -1,6 +1,8 @@
 //! Tests of the tables of roles.
 
 use super::{error, toml};
+use mcp_core::server::Principal;
+
 use crate::config::roles;
 
 const ROLES: &str = r#"
@@ -116,6 +118,45 @@ fn first_line_that_matches_a_principal_counts_after_the_role_of_its_token() {
     }
 }
 
+/// All conditions count, also inherited ones; of the limits the own one, else the strictest.
+#[test]
+fn conditions_add_up_and_the_own_limit_counts() {
+    let roles = toml(
+        r#"
+        [backends.d]
+        command = ["d"]
+        [roles.a]
+        when = "true"
+        limit = "10/min"
+        [roles.b]
+        inherits = ["a"]
+        limit = "5/min"
+        [roles.c]
+        inherits = ["a", "b"]
+        when = 'tool != ""'
+        [roles.d]
+        inherits = ["c"]
+        limit = "100/s"
+        [principals]
+        c = "c"
+        d = "d"
+        "#,
+    );
+    let roles = roles.roles.unwrap();
+    let shown = |name: &str| {
+        let role = roles.role(Some(&Principal::new(name)));
+        let conditions = role.conditions.iter().map(ToString::to_string);
+        let limit = role.limit.iter().map(ToString::to_string);
+        conditions.chain(limit).collect::<Vec<_>>()
+    };
+    let (own, inherited) = ("line 12: roles.c.when", "line 5: roles.a.when");
+    assert_eq!(shown("c"), [own, inherited, "line 9: roles.b.limit: 5/min"]);
+    assert_eq!(
+        shown("d"),
+        [own, inherited, "line 15: roles.d.limit: 100/s"]
+    );
+}
+
 #[test]
 fn faults_of_roles_name_their_line_and_the_nearest_name() {
     let backends = "[backends.docker]\ncommand = [\"d\"]\n";
@@ -144,6 +185,22 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
         (
             "[roles.reader]\n[principals]\nx = \"writer\"",
             "gateway.toml:5: principals.x: there is no role \"writer\"; there are: reader, none",
+        ),
+        (
+            "[roles.a]\n\nwhen = 'args.x ='",
+            "gateway.toml:5: roles.a.when: is not an expression of CEL",
+        ),
+        (
+            "[roles.a]\nwhen = 'arg.x == 1'",
+            "roles.a.when: has an unknown variable \"arg\"; did you mean \"args\"?",
+        ),
+        (
+            "[roles.a]\nlimit = \"30/week\"",
+            "gateway.toml:4: roles.a.limit: must be a number of calls in a time",
+        ),
+        (
+            "[roles.a]\nlimit = \"0/min\"",
+            "must allow at least one call",
         ),
         ("[principals]\nx = \"none\"", "needs a role"),
         (

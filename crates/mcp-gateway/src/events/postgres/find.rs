@@ -56,6 +56,27 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
     rows.iter().rev().map(record).collect()
 }
 
+/// Walks forwards along the ids, which ascend with the time of writing.
+pub(super) async fn read(
+    client: &Client,
+    after: i64,
+    since: i64,
+    limit: usize,
+) -> Result<Vec<(i64, Record)>, StoreError> {
+    let sql = format!(
+        "select {COLUMNS} from mcp_events where id > $1 and timestamp >= $2 order by id limit $3"
+    );
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let values: [(&(dyn ToSql + Sync), Type); 3] = [
+        (&after, Type::INT8),
+        (&since, Type::INT8),
+        (&limit, Type::INT8),
+    ];
+    let rows = client.query_typed(&sql, &values).await?;
+    let found = rows.iter().map(|row| Ok((row.try_get(0)?, record(row)?)));
+    found.collect()
+}
+
 fn record(row: &Row) -> Result<Record, StoreError> {
     let trace: &[u8] = row.try_get(2)?;
     let trace = trace.try_into();

@@ -76,6 +76,22 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
     Ok(found)
 }
 
+/// Walks forwards along all events.
+pub(super) fn read(
+    connection: &Connection,
+    after: i64,
+    since: i64,
+    limit: usize,
+) -> Result<Vec<(i64, Record)>, StoreError> {
+    // No id is below its timestamp.
+    let sql = "select timestamp, trace_id, event_type, status, source, metadata, id from events
+        where id > ?1 and id >= ?2 and timestamp >= ?2 order by id limit ?3";
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let mut select = connection.prepare_cached(sql)?;
+    let rows = select.query_map([after, since, limit], |row| Ok((row.get(6)?, record(row)?)))?;
+    Ok(rows.collect::<Result<Vec<_>, _>>()?)
+}
+
 fn record(row: &Row<'_>) -> rusqlite::Result<Record> {
     let (micros, trace_id, event_type) = (row.get(0)?, row.get(1)?, row.get(2)?);
     let (status, source, metadata) = (row.get(3)?, row.get(4)?, row.get(5)?);

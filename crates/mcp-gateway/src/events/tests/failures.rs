@@ -54,6 +54,10 @@ impl OpenStore for FakeStore {
 }
 
 impl Store for FakeStore {
+    fn read(&mut self, _: i64, _: i64, _: usize) -> Result<Vec<(i64, Record)>, StoreError> {
+        Ok(Vec::new())
+    }
+
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
         assert!(records.len() <= MAX_BATCH_EVENTS + 1, "{}", records.len());
         self.check()?;

@@ -185,6 +185,7 @@ impl<'a> Post<'a> {
             .with_cancellation(cancelled)
             .with_disconnect(client_gone.clone())
             .with_principal(client.principal().cloned())
+            .with_address(client.address)
             .with_revocation(client.revoked());
         let is_subscription = era == Era::Modern && is_subscription;
         let (permit, accepting) = match is_subscription {

@@ -123,6 +123,7 @@ impl SseSession {
         let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
         Caller::new(Some(Arc::clone(&self.id)), Some(peer))
             .with_principal(client.principal().cloned())
+            .with_address(client.address)
             .with_cancellation(self.client_gone.child_token())
             .with_disconnect(self.client_gone.clone())
             .with_revocation(client.revoked())

@@ -3,6 +3,7 @@
 use super::*;
 
 const NEGOTIATED: Negotiated = Negotiated {
+    client: ClientName::NONE,
     revision: Revision::V2025_06_18,
     capabilities: ClientCapabilities {
         elicitation: true,
@@ -59,6 +60,7 @@ fn result_of_the_negotiation_is_part_of_the_id() {
             let negotiated = Negotiated {
                 revision,
                 capabilities,
+                client: ClientName::new("some client"),
             };
             let id = sessions.create_id(negotiated, "").unwrap();
             let session = sessions.open(&id, "", client).unwrap();

@@ -1,0 +1,127 @@
+//! Conditions of roles on the arguments of a call, in CEL (`when`).
+//!
+//! * [`check`]: what a condition may be, checked when the file is read.
+//! * [`cost`]: an upper limit for the work of a condition.
+//! * [`arguments`]: the arguments of a call as CEL has them.
+
+pub(crate) mod arguments;
+mod check;
+mod cost;
+
+use std::collections::{BTreeSet, HashMap};
+use std::panic::{AssertUnwindSafe, catch_unwind};
+use std::sync::{Arc, LazyLock};
+
+use cel::{Context, Env, ExecutionError, Program, Value};
+use mcp_core::server::Principal;
+
+use self::arguments::Arguments;
+
+/// The standard functions and macros.
+static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
+
+/// Limit for the work of one condition; about 50 ms. A usual condition takes some thousand.
+const MAX_COST: u64 = 100_000_000;
+
+/// A condition that the calls of a role must meet.
+#[derive(Clone, Debug)]
+pub(crate) struct Condition {
+    source: String,
+    program: Arc<Program>,
+    /// The members of the arguments that it names.
+    names: BTreeSet<String>,
+    /// The role that declares it.
+    pub(crate) role: Arc<str>,
+    /// Its line in the file, counted from 1.
+    pub(crate) line: usize,
+}
+
+/// A call that is judged.
+pub(crate) struct JudgedCall<'a> {
+    /// The published name of the tool.
+    pub(crate) tool: &'a str,
+    pub(crate) arguments: &'a Arguments,
+    /// The caller; `None` without a token.
+    pub(crate) principal: Option<&'a Principal>,
+}
+
+impl Condition {
+    /// Parses a condition that `role` declares in this line.
+    ///
+    /// # Errors
+    /// Why it cannot be used.
+    pub(crate) fn parse(source: String, role: Arc<str>, line: usize) -> Result<Self, String> {
+        let (program, names) = check::parsed(&source)?;
+        Ok(Self {
+            source,
+            program: Arc::new(program),
+            names,
+            role,
+            line,
+        })
+    }
+
+    /// The members of the arguments that it names.
+    pub(crate) fn names(&self) -> &BTreeSet<String> {
+        &self.names
+    }
+
+    /// True if the call meets the condition.
+    ///
+    /// # Errors
+    /// Why that cannot be told, without a value of the arguments.
+    pub(crate) fn holds(&self, call: &JudgedCall<'_>) -> Result<bool, String> {
+        let arguments = call.arguments;
+        arguments.check_names(&self.names)?;
+        if cost::estimated(&self.program, arguments) > MAX_COST {
+            return Err("the arguments are too large for it".to_owned());
+        }
+        let mut context = Context::with_env(Arc::clone(&ENV));
+        context.add_variable_from_value("tool", call.tool);
+        context.add_variable_from_value("args", arguments.value());
+        context.add_variable_from_value("principal", principal(call.principal));
+        let result = catch_unwind(AssertUnwindSafe(|| self.program.execute(&context)));
+        match result {
+            Ok(Ok(Value::Bool(holds))) => Ok(holds),
+            Ok(Ok(_)) => Err("its value is not true or false".to_owned()),
+            Ok(Err(error)) => Err(self.fault(&error)),
+            Err(_) => Err("its evaluation failed".to_owned()),
+        }
+    }
+
+    /// The error in words, without a value of the arguments.
+    fn fault(&self, error: &ExecutionError) -> String {
+        match error {
+            ExecutionError::NoSuchKey(name) if self.names.contains(&**name) => {
+                format!("the call has no {name:?}")
+            }
+            ExecutionError::NoSuchKey(_) => "the call does not have what it reads".to_owned(),
+            ExecutionError::NoSuchOverload(error) => error.to_string(),
+            ExecutionError::IndexOutOfBounds(_) => "a list is too short".to_owned(),
+            ExecutionError::DivisionByZero(_) | ExecutionError::RemainderByZero(_) => {
+                "it divides by zero".to_owned()
+            }
+            _ => "a value is of another type, or out of range".to_owned(),
+        }
+    }
+}
+
+/// The caller as a condition has it: its name, which is empty without a token, and its claims.
+fn principal(principal: Option<&Principal>) -> HashMap<&'static str, Value> {
+    let name = principal.map_or("", |principal| &*principal.name);
+    let claims = principal.map_or_else(Vec::new, |principal| {
+        let claims = principal.claims.iter();
+        claims.map(|claim| Value::from(&**claim)).collect()
+    });
+    HashMap::from([("name", name.into()), ("claims", claims.into())])
+}
+
+impl PartialEq for Condition {
+    fn eq(&self, other: &Self) -> bool {
+        let key = |it: &Self| (it.source.clone(), Arc::clone(&it.role), it.line);
+        key(self) == key(other)
+    }
+}
+
+#[cfg(test)]
+mod tests;

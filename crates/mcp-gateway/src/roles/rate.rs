@@ -1,0 +1,211 @@
+//! Limits for the calls of a role (`limit`), counted for each caller.
+
+use std::collections::HashMap;
+use std::fmt;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
+
+/// Limit for the number of callers that are counted apart, about 1 MiB. The others share one count.
+const MAX_CALLERS: usize = 10_000;
+
+/// Calls in a time.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct Rate {
+    calls: u32,
+    unit: Unit,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Unit {
+    Second,
+    Minute,
+    Hour,
+    Day,
+}
+
+/// A limit that a role declares.
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct Limit {
+    pub(crate) rate: Rate,
+    /// The role that declares it.
+    pub(crate) role: Arc<str>,
+    /// Its line in the file, counted from 1.
+    pub(crate) line: usize,
+}
+
+/// A role and the name of a caller; `None` for callers without a token.
+type RoleAndCaller = (Arc<str>, Option<Arc<str>>);
+
+/// The calls of each role and caller. A change of the configuration keeps them.
+#[derive(Default)]
+pub(crate) struct CallCounts {
+    /// The time at which all calls so far would be over if they came at the rate of the limit.
+    busy_until: Mutex<HashMap<RoleAndCaller, Instant>>,
+}
+
+impl Rate {
+    /// Parses a rate such as `30/min`.
+    ///
+    /// # Errors
+    /// The expected form.
+    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+        let expected =
+            "must be a number of calls in a time: `10/s`, `30/min`, `100/h` or `500/day`";
+        let (calls, unit) = text.split_once('/').ok_or(expected)?;
+        let unit = match unit.trim() {
+            "s" => Unit::Second,
+            "min" => Unit::Minute,
+            "h" => Unit::Hour,
+            "day" => Unit::Day,
+            _ => return Err(expected),
+        };
+        let calls: u32 = calls.trim().parse().map_err(|_| expected)?;
+        match calls {
+            0 => Err("must allow at least one call; `deny` refuses all"),
+            1..=1_000_000 => Ok(Self { calls, unit }),
+            _ => Err("must be at most 1000000"),
+        }
+    }
+
+    fn time(self) -> Duration {
+        Duration::from_secs(match self.unit {
+            Unit::Second => 1,
+            Unit::Minute => 60,
+            Unit::Hour => 3_600,
+            Unit::Day => 86_400,
+        })
+    }
+
+    /// The time between two calls at this rate.
+    fn interval(self) -> Duration {
+        self.time() / self.calls
+    }
+
+    /// True if fewer calls are possible in a long time.
+    pub(crate) fn is_stricter_than(self, other: Self) -> bool {
+        self.interval() > other.interval()
+    }
+}
+
+impl CallCounts {
+    /// Counts a call of `caller` with the limit of `role`.
+    ///
+    /// # Errors
+    /// The time after which it may try again; the call is not counted.
+    pub(crate) fn take(
+        &self,
+        role: &Arc<str>,
+        caller: Option<&Arc<str>>,
+        rate: Rate,
+        now: Instant,
+    ) -> Result<(), Duration> {
+        let mut busy_until = self.busy_until.lock();
+        let mut key = (Arc::clone(role), caller.cloned());
+        if busy_until.len() >= MAX_CALLERS && !busy_until.contains_key(&key) {
+            busy_until.retain(|_, until| *until > now);
+            if busy_until.len() >= MAX_CALLERS {
+                key.1 = None;
+            }
+        }
+        let until = busy_until.entry(key).or_insert(now);
+        let busy = until.saturating_duration_since(now);
+        // As many calls as the limit has may come at once.
+        let room = rate.time().saturating_sub(rate.interval());
+        if busy > room {
+            return Err(busy.saturating_sub(room));
+        }
+        *until = now + busy + rate.interval();
+        Ok(())
+    }
+}
+
+impl fmt::Display for Rate {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let unit = match self.unit {
+            Unit::Second => "s",
+            Unit::Minute => "min",
+            Unit::Hour => "h",
+            Unit::Day => "day",
+        };
+        write!(f, "{}/{unit}", self.calls)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rates_are_a_number_and_a_unit() {
+        for (text, calls, seconds) in [
+            ("10/s", 10, 1),
+            ("30/min", 30, 60),
+            (" 5 / h ", 5, 3_600),
+            ("1/day", 1, 86_400),
+        ] {
+            let rate = Rate::parse(text).unwrap();
+            assert_eq!(
+                (rate.calls, rate.time().as_secs()),
+                (calls, seconds),
+                "{text}"
+            );
+        }
+        for bad in [
+            "",
+            "30",
+            "30/week",
+            "/min",
+            "0/min",
+            "-1/min",
+            "1.5/min",
+            "99999999/s",
+            "30/min/s",
+        ] {
+            assert!(Rate::parse(bad).is_err(), "{bad}");
+        }
+    }
+
+    #[test]
+    fn calls_beyond_the_rate_are_refused_until_their_time() {
+        let counts = CallCounts::default();
+        let (role, alice): (Arc<str>, Arc<str>) = ("oncall".into(), "alice".into());
+        let rate = Rate::parse("3/min").unwrap();
+        let start = Instant::now();
+        let take = |caller, seconds| {
+            counts.take(&role, caller, rate, start + Duration::from_secs(seconds))
+        };
+        for _ in 0..3 {
+            assert_eq!(take(Some(&alice), 0), Ok(()));
+        }
+        assert_eq!(take(Some(&alice), 0), Err(Duration::from_secs(20)));
+        assert_eq!(take(Some(&alice), 15), Err(Duration::from_secs(5)));
+        assert_eq!(take(None, 15), Ok(()), "counted for each caller");
+        assert_eq!(take(Some(&alice), 20), Ok(()));
+        assert_eq!(take(Some(&alice), 20), Err(Duration::from_secs(20)));
+        for _ in 0..3 {
+            assert_eq!(take(Some(&alice), 200), Ok(()));
+        }
+        assert!(take(Some(&alice), 200).is_err());
+    }
+
+    #[test]
+    fn counts_take_bounded_memory_and_more_callers_share_one() {
+        let counts = CallCounts::default();
+        let (role, rate) = ("r".into(), Rate::parse("1/day").unwrap());
+        let now = Instant::now();
+        for n in 0..MAX_CALLERS {
+            let caller: Arc<str> = n.to_string().into();
+            assert_eq!(counts.take(&role, Some(&caller), rate, now), Ok(()));
+        }
+        let more: Vec<bool> = (0..3)
+            .map(|n| {
+                let caller: Arc<str> = format!("more {n}").into();
+                counts.take(&role, Some(&caller), rate, now).is_ok()
+            })
+            .collect();
+        assert_eq!(more, [true, false, false]);
+        assert!(counts.busy_until.lock().len() <= MAX_CALLERS + 1);
+    }
+}
