@@ -122,7 +122,10 @@ impl Catalog {
                 true => Some(Withheld::Denied),
                 false => held.cloned().map(Withheld::Held),
             };
+            let own = part.backend.config.tools.get(&item.id);
             let definition = sanitise::tool(&item.definition).and_then(|definition| {
+                let changed = own.and_then(|own| own.applied_to(&definition));
+                let definition = changed.unwrap_or(definition);
                 let (name, plain) = (published.name.to_string(), published.plain.to_string());
                 ToolDefinition::from_backend(name, plain, &definition)
             });

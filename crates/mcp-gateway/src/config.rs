@@ -22,6 +22,7 @@ mod roles;
 mod secret;
 mod source;
 mod suggestion;
+mod tool_override;
 
 use std::collections::BTreeMap;
 use std::path::Path;

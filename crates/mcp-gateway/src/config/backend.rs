@@ -8,6 +8,7 @@ use mcp_client::tls::TlsFiles;
 use mcp_client::{EraChoice, Proxy};
 use serde::Deserialize;
 
+use super::tool_override::ToolOverride;
 use super::{DisabledReason, Filter, PinPolicy, Secret};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
@@ -32,6 +33,8 @@ pub(crate) struct BackendConfig {
     /// Limit of instances with `isolation`; at the limit, the one that was not used for the longest time
     /// is ended.
     pub(crate) max_instances: u32,
+    /// What the operator says about its tools, by their names in its list.
+    pub(crate) tools: BTreeMap<String, ToolOverride>,
     /// The reaction to new and changed tools.
     pub(crate) pins: PinPolicy,
     /// The reason why it is not used.
@@ -123,6 +126,7 @@ impl BackendConfig {
             max_in_flight: super::MAX_IN_FLIGHT,
             isolation: Isolation::Shared,
             max_instances: super::MAX_INSTANCES,
+            tools: BTreeMap::new(),
             pins: PinPolicy::default(),
             disabled: None,
         }

@@ -15,6 +15,7 @@ use super::expand::Environment;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::roles::{self, RoleEntry};
+use super::tool_override::ToolOverride;
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, FirstSight,
     Isolation, PinMode, PinPolicy, Remote, RemoteTransport, Target,
@@ -72,6 +73,8 @@ struct BackendEntry {
     #[serde(default)]
     isolation: Isolation,
     max_instances: Option<u32>,
+    #[serde(default)]
+    tools: BTreeMap<String, ToolOverride>,
     pins: Option<PinMode>,
     first_sight: Option<FirstSight>,
     #[serde(default)]
@@ -193,6 +196,10 @@ impl BackendEntry {
         if max_instances == 0 {
             return Err(wrong("max_instances", "must be more than 0"));
         }
+        if let Some((tool, _)) = self.tools.iter().find(|(_, tool)| tool.is_empty()) {
+            let text = "needs `title`, `description` or `effect`";
+            return Err(Problem::new(&["backends", name, "tools", tool], text));
+        }
         let filter = Filter::new(&self.allow, &self.deny);
         let disabled = self.disabled.then_some(DisabledReason::Configured);
         let check_absent = |fields: &[(&str, bool)], text: &str| {
@@ -267,6 +274,7 @@ impl BackendEntry {
             max_in_flight,
             isolation: self.isolation,
             max_instances,
+            tools: self.tools,
             pins: pins.with(self.pins, self.first_sight),
             disabled: disabled.or(reader.missing),
         })

@@ -221,3 +221,26 @@ async fn explain_names_the_deciding_line() {
         assert_eq!(String::from_utf8_lossy(&run.stdout).trim_end(), expected);
     }
 }
+
+/// The operator's texts and effect of a tool take the place of its own, and roles go by that effect.
+#[tokio::test]
+async fn texts_and_effect_of_a_tool_can_be_set() {
+    let tools =
+        "[backends.b.tools.greet]\ndescription = \"Says hello.\"\neffect = \"destructive\"\n";
+    let roles = "[roles.reads]\nallow = [\"b__greet\", \"b__echo\"]\neffects = [\"reads\"]\n";
+    let roles = Roles::start_with("", &format!("{tools}{roles}"), &[("guest", "reads")]).await;
+    for dialect in Dialect::ALL {
+        let listed = roles
+            .request("admin", dialect, "tools/list", "", "")
+            .await
+            .json();
+        let mut tools = listed["result"]["tools"].as_array().unwrap().iter();
+        let greet = tools.find(|tool| tool["name"] == "b__greet").unwrap();
+        assert_eq!(greet["description"], "Says hello.", "{dialect:?}");
+        if dialect.supports("2025-03-26") {
+            assert_has!(greet["annotations"], {"readOnlyHint": false, "destructiveHint": true});
+        }
+    }
+    let names = roles.names("guest", Dialect::Modern).await;
+    assert!(!names.contains(&"b__greet".to_owned()), "{names:?}");
+}

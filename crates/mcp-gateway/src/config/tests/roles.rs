@@ -202,6 +202,14 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
             "[roles.a]\nlimit = \"0/min\"",
             "must allow at least one call",
         ),
+        (
+            "[backends.docker.tools.prune]",
+            "gateway.toml:3: backends.docker.tools.prune: needs `title`, `description` or `effect`",
+        ),
+        (
+            "[backends.docker.tools.prune]\neffect = \"writes\"",
+            "unknown variant `writes`",
+        ),
         ("[principals]\nx = \"none\"", "needs a role"),
         (
             "[roles.reader]\n[principals]\n\"role:x\" = \"reader\"",
