@@ -107,6 +107,7 @@ fn every_flag_exists() {
             xtask_help(),
             printed("mcp-gateway", "explain --help"),
             printed("mcp-gateway", "events --help"),
+            printed("mcp-gateway", "pins approve --help"),
         ])
     {
         known.extend(words(&help).map(str::to_owned));

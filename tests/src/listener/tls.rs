@@ -10,7 +10,6 @@ use serde_json::json;
 use tokio::net::TcpStream;
 
 use super::TestListener;
-use crate::harness::TempDir;
 
 /// A certificate that the tests of `mcp-client` use.
 fn file(name: &str) -> PathBuf {
@@ -71,10 +70,11 @@ async fn client_without_a_certificate_of_the_ca_is_refused() {
 
 #[tokio::test]
 async fn renewed_certificate_is_used_and_open_connections_stay() {
-    let folder = TempDir::new("tls-renewed");
+    let folder = std::env::temp_dir().join(format!("listener-tls-{}", std::process::id()));
+    std::fs::create_dir_all(&folder).unwrap();
     let place = |from: &str, to: &str| {
-        std::fs::copy(file(from), folder.path().join(to)).unwrap();
-        folder.path().join(to)
+        std::fs::copy(file(from), folder.join(to)).unwrap();
+        folder.join(to)
     };
     let (certificate, key) = (place("server.pem", "cert"), place("server.key.pem", "key"));
     let tls = Tls::read(certificate, key, None).unwrap();
@@ -96,6 +96,7 @@ async fn renewed_certificate_is_used_and_open_connections_stay() {
         tokio::time::sleep(Duration::from_millis(50)).await;
     }
     assert!(!ended.is_finished(), "the stream was dropped");
+    std::fs::remove_dir_all(folder).unwrap();
 }
 
 #[tokio::test]

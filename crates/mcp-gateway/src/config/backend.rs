@@ -33,7 +33,7 @@ pub(crate) struct BackendConfig {
     /// Limit of instances with `isolation`; at the limit, the one that was not used for the longest time
     /// is ended.
     pub(crate) max_instances: u32,
-    /// What the operator says about its tools, by their names in its list.
+    /// Texts and effects of its tools that the operator sets, by their names in its list.
     pub(crate) tools: BTreeMap<String, ToolOverride>,
     /// The reaction to new and changed tools.
     pub(crate) pins: PinPolicy,
