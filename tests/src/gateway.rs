@@ -4,7 +4,9 @@
 //! violates the protocol (`mcp-conformance odd`); and third-party servers, if they are installed.
 
 mod access;
+mod approvals;
 mod child_processes;
+mod confirmations;
 mod env;
 mod events;
 mod forwarding;

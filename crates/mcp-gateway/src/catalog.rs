@@ -145,6 +145,9 @@ impl Catalog {
             if part.backend.has_tasks() {
                 definition.task = TaskSupport::Late;
             }
+            if relay.approvals.may_wait(&published.name) {
+                definition.task = TaskSupport::Late;
+            }
             definition.aliases.extend(published.aliases());
             let tool: Arc<dyn BoundTool> = Arc::new(RelayedTool {
                 relay: relay.clone(),

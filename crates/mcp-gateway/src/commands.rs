@@ -2,6 +2,7 @@
 //!
 //! Exit codes: 0 done, 1 the answer is no or it failed, 78 unusable configuration.
 
+mod approvals;
 mod events;
 mod explain;
 mod pins;
@@ -9,6 +10,10 @@ mod pins;
 use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
+
+use crate::config::{Config, Options};
+use crate::events::{StoreError, StoreLocation};
+use crate::state::{self, StateDatabase};
 
 /// Runs a command with its arguments, of which the first is the name of the program.
 type Run = fn(Vec<OsString>) -> ExitCode;
@@ -18,10 +23,52 @@ const CONFIG_ERROR: u8 = 78;
 
 /// The name of each command, which is the program's first argument.
 const COMMANDS: &[(&str, Run)] = &[
+    ("approvals", approvals::run),
     ("events", events::run),
     ("explain", explain::run),
     ("pins", pins::run),
 ];
+
+/// A command that cannot be done, and its exit code.
+struct Failure(u8, String);
+
+impl Failure {
+    fn unavailable(error: StoreError) -> Self {
+        Self(1, format!("the store cannot be used: {}", error.reason))
+    }
+
+    /// Prints the reason, and returns the exit code.
+    fn exit_code(done: Result<u8, Self>) -> ExitCode {
+        ExitCode::from(done.unwrap_or_else(|Self(code, text)| {
+            print(&text);
+            code
+        }))
+    }
+}
+
+/// Opens the state of a gateway with these options.
+fn open_state(options: Options) -> Result<(Box<dyn StateDatabase>, Config), Failure> {
+    let loaded = options.load();
+    let (config, _) = loaded.map_err(|error| Failure(CONFIG_ERROR, error.to_string()))?;
+    if config.events == StoreLocation::Memory {
+        let text = "the events of this gateway are in memory, and so is its state: set a file or a database as \
+            `store` under [events], or with --events";
+        return Err(Failure(CONFIG_ERROR, text.to_owned()));
+    }
+    let database = state::open(&config.events).map_err(Failure::unavailable)?;
+    Ok((database, config))
+}
+
+/// The user of this command, for records.
+fn user() -> String {
+    let name = ["USER", "LOGNAME"]
+        .iter()
+        .find_map(|name| std::env::var(name).ok());
+    format!(
+        "command of {}",
+        name.as_deref().unwrap_or("an unknown user")
+    )
+}
 
 /// Prints a line. A closed pipe changes nothing.
 fn print(line: &str) {

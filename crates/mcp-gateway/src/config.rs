@@ -4,6 +4,7 @@
 //! [`Config`] and a [`ConfigSource`], which reports every later change of that file. The file is TOML,
 //! or the `mcp.json` of an MCP host. An error in it is a [`ConfigError`].
 
+mod approvals;
 mod backend;
 mod cli_backend;
 mod disabled;
@@ -32,6 +33,7 @@ use std::time::Duration;
 use crate::events;
 use crate::roles::Roles;
 
+pub(crate) use self::approvals::ApprovalConfig;
 pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
@@ -59,6 +61,7 @@ pub(crate) struct Config {
     pub(crate) backends: BTreeMap<BackendKey, BackendConfig>,
     /// With more published tools than this, the search tools are listed instead of them.
     pub(crate) search_above: Option<usize>,
+    pub(crate) approvals: ApprovalConfig,
     /// For backends that set nothing else.
     pub(crate) pins: PinPolicy,
     pub(crate) events: events::StoreLocation,
@@ -99,6 +102,7 @@ impl Default for Config {
         Self {
             backends: BTreeMap::new(),
             search_above: None,
+            approvals: ApprovalConfig::default(),
             pins: PinPolicy::default(),
             events: events::StoreLocation::Memory,
             retention: events::Retention {

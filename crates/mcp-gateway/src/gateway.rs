@@ -13,6 +13,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::admission::Admission;
+use crate::approvals::{ApprovalRules, Approvals};
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
@@ -58,11 +59,12 @@ impl Gateway {
         };
         let counts = Arc::default();
         let admission = admission(&config, &counts);
+        let approvals = Arc::new(Approvals::new(Arc::clone(&state), Arc::clone(&log)));
         Self {
             source,
             state,
             signals,
-            relay: Relay::new(log),
+            relay: Relay::new(log, approvals),
             backends: Arc::default(),
             supervisors: Mutex::default(),
             catalog: Mutex::default(),
@@ -79,6 +81,11 @@ impl Gateway {
     /// The catalog that was published last.
     pub(crate) fn catalog(&self) -> Arc<Catalog> {
         Arc::clone(&self.catalog.lock())
+    }
+
+    /// Judges the calls that need a person.
+    pub(crate) fn approvals(&self) -> &Approvals {
+        &self.relay.approvals
     }
 
     pub(crate) fn log(&self) -> &EventLog {
@@ -114,6 +121,10 @@ impl Gateway {
         } else {
             *self.admission.lock() = admission(&config, &self.counts);
         }
+        self.approvals().set_rules(ApprovalRules {
+            roles: config.roles.clone(),
+            config: config.approvals.clone(),
+        });
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);

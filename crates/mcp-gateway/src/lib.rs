@@ -10,11 +10,13 @@
 //! * [`argument_types`]: the types and sizes of arguments, without their values.
 //! * [`audit`]: records requests that are not relayed.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
+//! * [`approvals`]: calls that need a person.
 //! * [`pins`]: holds back tools whose definition has changed.
 //! * [`state`]: pinned tools and approvals, in the same database as the events.
 //! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
 
 mod admission;
+mod approvals;
 mod argument_types;
 mod audit;
 mod backend;

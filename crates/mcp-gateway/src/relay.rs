@@ -31,6 +31,7 @@ use self::client_request::ClientRequest;
 use self::record::RequestRecord;
 use self::request::RelayedRequest;
 use self::suspended::SuspendedRequests;
+use crate::approvals::Approvals;
 use crate::backend::Backend;
 use crate::events::{EventLog, FinishedRequest};
 
@@ -39,13 +40,15 @@ use crate::events::{EventLog, FinishedRequest};
 pub(crate) struct Relay {
     log: Arc<EventLog>,
     suspended: Arc<SuspendedRequests>,
+    pub(crate) approvals: Arc<Approvals>,
 }
 
 impl Relay {
-    pub(crate) fn new(log: Arc<EventLog>) -> Self {
+    pub(crate) fn new(log: Arc<EventLog>, approvals: Arc<Approvals>) -> Self {
         Self {
             log,
             suspended: Arc::default(),
+            approvals,
         }
     }
 }

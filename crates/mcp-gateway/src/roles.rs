@@ -52,6 +52,10 @@ pub(crate) struct Role {
     pub(crate) allow: Vec<Rule>,
     /// Each goes before every allow rule.
     pub(crate) deny: Vec<Rule>,
+    /// Tools about which the caller's user is asked.
+    pub(crate) confirm: Vec<Rule>,
+    /// Tools about which an operator decides.
+    pub(crate) approve: Vec<Rule>,
     pub(crate) rights: Vec<Right>,
     /// Each of them must be met by each call.
     pub(crate) conditions: Vec<Condition>,
@@ -67,9 +71,9 @@ pub(crate) struct Rule {
     matcher: Matcher,
     /// Only items with one of these effects match; `None` for all.
     pub(crate) effects: Option<Vec<EffectName>>,
-    /// The role that declares it.
+    /// The role that declares it; empty for all callers.
     pub(crate) role: Arc<str>,
-    /// `allow` or `deny`.
+    /// The name of its list, such as `allow`.
     pub(crate) list: &'static str,
     /// Its line in the file, counted from 1.
     pub(crate) line: usize,
@@ -124,6 +128,9 @@ pub(crate) enum Right {
     /// `get_events` shows the events of all callers and of the gateway.
     #[serde(rename = "events:all")]
     AllEvents,
+    /// Decides about calls that wait for an operator.
+    #[serde(rename = "approve")]
+    Approve,
     #[serde(rename = "gateway_restart")]
     Restart,
     #[serde(rename = "gateway_status")]
@@ -187,6 +194,12 @@ impl Role {
 
     pub(crate) fn has(&self, right: Right) -> bool {
         self.rights.contains(&right)
+    }
+
+    /// All its rules.
+    pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
+        let rules = self.allow.iter().chain(&self.deny);
+        rules.chain(&self.confirm).chain(&self.approve)
     }
 
     /// True if its callers may use at least one item.
@@ -264,6 +277,11 @@ impl Rule {
         }
     }
 
+    /// True if it is about the tool with this name.
+    pub(crate) fn matches(&self, tool: &str) -> bool {
+        self.matcher.matches(tool)
+    }
+
     pub(crate) fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
         self.effects = effects;
         self
@@ -307,7 +325,10 @@ impl fmt::Display for Rule {
             line,
             ..
         } = self;
-        write!(f, "line {line}: roles.{role}.{list}: {pattern:?}")
+        match role.is_empty() {
+            true => write!(f, "line {line}: approvals.{list}: {pattern:?}"),
+            false => write!(f, "line {line}: roles.{role}.{list}: {pattern:?}"),
+        }
     }
 }
 

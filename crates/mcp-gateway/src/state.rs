@@ -38,7 +38,6 @@ pub(crate) struct Entries {
 }
 
 impl Entries {
-    #[cfg_attr(not(test), expect(dead_code, reason = "for approvals"))]
     pub(crate) fn get(&self, kind: EntryKind, key: &str) -> Option<&Entry> {
         self.by_key.get(&(kind, key.to_owned()))
     }
@@ -132,7 +131,6 @@ impl StateStore {
     ///
     /// # Errors
     /// When the database is not available.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for approvals"))]
     pub(crate) async fn change(&self, changes: Vec<EntryChange>) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.send(Job::Change(changes, Some(answer)))?;

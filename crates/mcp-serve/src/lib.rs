@@ -25,7 +25,7 @@ mod tools;
 pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::Key;
 pub use options::{Command, Options};
-pub use product::{NoOptions, Product, Service};
+pub use product::{NoOptions, OwnPaths, Product, Service};
 pub use run::Running;
 pub use secret::Secret;
 pub use state::{create_private, state_folder};

@@ -3,11 +3,12 @@
 use std::future::Future;
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Access, Audit, ChangeNotifier, Identity, Server};
+use mcp_core::server::{Access, Audit, ChangeNotifier, Identity, Principal, Server};
 use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
 use prometheus_client::registry::Registry;
 use schemars::JsonSchema;
@@ -151,6 +152,21 @@ impl<S, O> Product<S, O> {
     }
 }
 
+/// Paths of a service's own, beside `/mcp`. A request is authenticated if it has a token; the service decides
+/// what callers without one may do.
+pub trait OwnPaths: Send + Sync {
+    /// The text with which these paths begin, such as `/approvals/`.
+    fn prefix(&self) -> &'static str;
+
+    /// Answers a `POST` with a status and JSON.
+    fn post<'a>(
+        &'a self,
+        path: &'a str,
+        caller: Option<&'a Principal>,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, (u16, String)>;
+}
+
 /// The service behind a server.
 pub trait Service: Send + Sync + 'static {
     /// True if it relays calls to other servers, and their tools to clients.
@@ -195,6 +211,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Records the requests of clients; `None` for no records.
     fn audit(&self) -> Option<Arc<dyn Audit>> {
+        None
+    }
+
+    /// Its own paths over HTTP.
+    fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
         None
     }
 

@@ -237,6 +237,9 @@ impl<S: Service> Running<S> {
         let guard = Guard::new(tokens.tokens, &options.allowed_hosts);
         let server = Arc::clone(&self.server);
         let service = HttpService::new(server, guard, key.signer(), options.limits(), registry);
+        if let Some(paths) = self.service.paths() {
+            service.serve_paths(paths);
+        }
         if options.sse {
             service.serve_sse();
         }

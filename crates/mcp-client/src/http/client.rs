@@ -20,6 +20,16 @@ use crate::{Error, RpcError, unreachable};
 /// Limit of the body of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
+impl Endpoint {
+    /// Posts JSON to it, also if it is no MCP server, such as a webhook. Follows no redirect.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or does not answer with success.
+    pub async fn post_json(self, json: String) -> Result<(), Error> {
+        HttpClient::new(self)?.post_json(json).await
+    }
+}
+
 /// An HTTP client of one server.
 pub(crate) struct HttpClient {
     pool: Pool,
@@ -109,6 +119,11 @@ impl HttpClient {
         *request.uri_mut() = self.target(path);
         *request.body_mut() = Full::from(message);
         self.send(request, &session).await.map(drop)
+    }
+
+    /// Posts JSON to the URL of the endpoint. The response is not read.
+    pub(super) async fn post_json(&self, json: String) -> Result<(), Error> {
+        self.post_to(&self.path.clone(), json).await
     }
 
     /// Returns the path of an address that the server names; `None` if it is of another server.

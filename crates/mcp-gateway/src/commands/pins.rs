@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::{Args, Parser, Subcommand};
 use serde_json::json;
 
-use super::{CONFIG_ERROR, print};
+use super::{Failure, open_state, print, user};
 use crate::config::{Options, PinMode};
 use crate::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use crate::pins::{self, Pin, PinDecision, PinStatus, diff, printable};
-use crate::state::{self, Entries, Entry, Expected, StateDatabase};
+use crate::state::{Entries, Entry, Expected, StateDatabase};
 
 /// Digits of a hash that are shown in lists, and the fewest that choose a definition.
 const SHORT_HASH: usize = 12;
@@ -58,9 +58,6 @@ struct Choice {
     options: Options,
 }
 
-/// A command that cannot be done, and its exit code.
-struct Failure(u8, String);
-
 /// Runs the command with its arguments, the program's name first.
 pub(super) fn run(args: Vec<OsString>) -> ExitCode {
     let done = match PinsCommand::parse_from(args).action {
@@ -69,13 +66,7 @@ pub(super) fn run(args: Vec<OsString>) -> ExitCode {
         Action::Approve(choice) => decide(choice, true),
         Action::Refuse(choice) => decide(choice, false),
     };
-    match done {
-        Ok(code) => ExitCode::from(code),
-        Err(Failure(code, text)) => {
-            print(&text);
-            ExitCode::from(code)
-        }
-    }
+    Failure::exit_code(done)
 }
 
 fn list(selection: Selection) -> Result<u8, Failure> {
@@ -170,7 +161,11 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
             pins::store((*key).clone(), pin, Expected::Revision(entry.revision))
         });
         let changes: Vec<_> = changes.collect();
-        if store.database.apply(&changes).map_err(unavailable)? {
+        if store
+            .database
+            .apply(&changes)
+            .map_err(Failure::unavailable)?
+        {
             let decided: Vec<Pin> = decided.into_iter().map(|(_, pin, _)| pin).collect();
             store.record(&decided, &wanted, approve)?;
             return Ok(0);
@@ -205,21 +200,6 @@ fn decision(pin: &Pin, approve: bool) -> Pin {
     }
 }
 
-/// The user of this command, for records.
-fn user() -> String {
-    let name = ["USER", "LOGNAME"]
-        .iter()
-        .find_map(|name| std::env::var(name).ok());
-    format!(
-        "command of {}",
-        name.as_deref().unwrap_or("an unknown user")
-    )
-}
-
-fn unavailable(error: crate::events::StoreError) -> Failure {
-    Failure(1, format!("the store cannot be used: {}", error.reason))
-}
-
 /// The pins of a gateway.
 struct Store {
     location: StoreLocation,
@@ -231,21 +211,13 @@ struct Store {
 
 impl Store {
     fn open(options: Options) -> Result<Self, Failure> {
-        let load = options
-            .load()
-            .map_err(|error| Failure(CONFIG_ERROR, error.to_string()));
-        let (config, _) = load?;
-        if config.events == StoreLocation::Memory {
-            let text = "the events of this gateway are in memory, and so are its pins: set a file or a database \
-                as `store` under [events], or with --events";
-            return Err(Failure(CONFIG_ERROR, text.to_owned()));
-        }
+        let (database, config) = open_state(options)?;
         let off = config
             .backends
             .iter()
             .filter(|(_, backend)| backend.pins.mode == PinMode::Off);
         Ok(Self {
-            database: state::open(&config.events).map_err(unavailable)?,
+            database,
             off: off.map(|(key, _)| key.to_string()).collect(),
             location: config.events,
             retention: config.retention,
@@ -254,7 +226,7 @@ impl Store {
 
     /// Returns the pins of a backend, or of one tool; all of them for `None`.
     fn find(&mut self, name: Option<&str>) -> Result<Vec<(String, Pin, Entry)>, Failure> {
-        let entries = Entries::read(&mut *self.database).map_err(unavailable)?;
+        let entries = Entries::read(&mut *self.database).map_err(Failure::unavailable)?;
         let mut found = pins::read(&entries, "");
         found.retain(|(_, pin, _)| {
             let is_chosen = name.is_none_or(|name| pin.backend == name || pin.name() == name);

@@ -9,6 +9,7 @@ use serde::Deserialize;
 use toml::Spanned;
 use toml::de::DeTable;
 
+use super::approvals::ApprovalsTable;
 use super::duration::ConfigDuration;
 use super::error::{Problem, line_at};
 use super::expand::Environment;
@@ -36,6 +37,7 @@ struct ConfigFile {
     search_above: Option<usize>,
     pins: Option<PinMode>,
     first_sight: Option<FirstSight>,
+    approvals: Option<ApprovalsTable>,
     events: Option<EventsTable>,
     #[serde(default)]
     roles: BTreeMap<String, RoleEntry>,
@@ -148,6 +150,10 @@ impl ConfigFile {
     ) -> Result<Config, Problem> {
         let mut config = base;
         config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
+        config.approvals = self
+            .approvals
+            .unwrap_or_default()
+            .build(text, environment)?;
         config.pins = config.pins.with(self.pins, self.first_sight);
         let timeout = checked_timeout(self.timeout, &["timeout"])?;
         let start = checked_timeout(self.start_timeout, &["start_timeout"])?;

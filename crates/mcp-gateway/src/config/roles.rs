@@ -23,6 +23,10 @@ pub(super) struct RoleEntry {
     allow: Vec<Spanned<String>>,
     #[serde(default)]
     deny: Vec<Spanned<String>>,
+    #[serde(default)]
+    confirm: Vec<Spanned<String>>,
+    #[serde(default)]
+    approve: Vec<Spanned<String>>,
     effects: Option<Vec<EffectName>>,
     #[serde(default)]
     own: Vec<Right>,
@@ -86,35 +90,43 @@ pub(super) fn build(
 }
 
 /// Checks that each rule can match something: a name begins with that of a backend.
-pub(super) fn check_backends(roles: &Roles, config: &Config) -> Result<(), (usize, Problem)> {
+pub(super) fn check_backends(config: &Config) -> Result<(), (usize, Problem)> {
+    let roles = config.roles.iter().flat_map(|roles| &roles.roles);
+    let of_roles = roles.flat_map(Role::rules);
+    let of_all = config.approvals.confirm.iter();
+    let mut rules = of_roles.chain(of_all).chain(&config.approvals.approve);
+    rules.try_for_each(|rule| check_rule(rule, config))
+}
+
+fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
     let has_bare = config.backends.values().any(|backend| backend.bare);
-    for role in &roles.roles {
-        for rule in role.allow.iter().chain(&role.deny) {
-            let is_uri = rule.pattern.contains(':');
-            let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
-            let key = match literal.split_once("__") {
-                Some((key, _)) => key,
-                None if literal.len() < rule.pattern.len() => continue,
-                None => literal,
-            };
-            let is_known = config.backends.keys().any(|known| known.as_str() == key);
-            if is_uri || has_bare || is_known {
-                continue;
-            }
-            let field = ["roles", &rule.role, rule.list];
-            let keys = config.backends.keys().map(BackendKey::as_str);
-            let text = match OWN_TOOLS.contains(&literal) {
-                true => "names a tool of the gateway, which `own` allows".to_owned(),
-                false => format!(
-                    "{:?} matches nothing: names begin with that of a backend and `__`{}",
-                    rule.pattern,
-                    suggestion(key, keys)
-                ),
-            };
-            return Err((rule.line, Problem::new(&field, text)));
-        }
+    let is_uri = rule.pattern.contains(':');
+    let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
+    let key = match literal.split_once("__") {
+        Some((key, _)) => key,
+        None if literal.len() < rule.pattern.len() => return Ok(()),
+        None => literal,
+    };
+    let is_known = config.backends.keys().any(|known| known.as_str() == key);
+    let is_own = OWN_TOOLS.contains(&literal);
+    let needs_person = ["confirm", "approve"].contains(&rule.list);
+    if is_uri || has_bare || is_known || is_own && needs_person {
+        return Ok(());
     }
-    Ok(())
+    let field: &[&str] = match &*rule.role {
+        "" => &["approvals", rule.list],
+        role => &["roles", role, rule.list],
+    };
+    let keys = config.backends.keys().map(BackendKey::as_str);
+    let text = match is_own {
+        true => "names a tool of the gateway, which `own` allows".to_owned(),
+        false => format!(
+            "{:?} matches nothing: names begin with that of a backend and `__`{}",
+            rule.pattern,
+            suggestion(key, keys)
+        ),
+    };
+    Err((rule.line, Problem::new(field, text)))
 }
 
 struct Builder<'a> {
@@ -199,6 +211,10 @@ impl<'a> Builder<'a> {
         };
         role.deny
             .extend(entry.deny.iter().map(|pattern| rule("deny", pattern)));
+        role.confirm
+            .extend(entry.confirm.iter().map(|pattern| rule("confirm", pattern)));
+        role.approve
+            .extend(entry.approve.iter().map(|pattern| rule("approve", pattern)));
         let allowed = |pattern| rule("allow", pattern).with_effects(entry.effects.clone());
         role.allow.extend(entry.allow.iter().map(allowed));
         role.rights.extend(&entry.own);

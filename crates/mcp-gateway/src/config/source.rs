@@ -129,9 +129,9 @@ impl ConfigSource {
         if self.file.is_none() && self.cli_backends.is_empty() {
             config.backends.extend(cli_backend::local());
         }
-        if let (Some(roles), Some(path)) = (&config.roles, &self.file) {
+        if let Some(path) = &self.file {
             let name = path.display().to_string();
-            roles::check_backends(roles, &config)
+            roles::check_backends(&config)
                 .map_err(|(line, problem)| problem.at(&name, Some(line)))?;
         }
         if self.events {

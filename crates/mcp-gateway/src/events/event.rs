@@ -42,6 +42,10 @@ pub(crate) mod kind {
     pub(crate) const TOOL_CHANGED: &str = "gateway.tool_changed";
     /// A definition of a tool was approved or refused.
     pub(crate) const TOOL_DECIDED: &str = "gateway.tool_decided";
+    /// The user of a client was asked about a call.
+    pub(crate) const CONFIRMATION: &str = "gateway.confirmation";
+    /// A call waits for an operator, or has ended that wait.
+    pub(crate) const APPROVAL: &str = "gateway.approval";
     /// A changed configuration was applied, or has an error.
     pub(crate) const CONFIG_CHANGED: &str = "gateway.config_changed";
     /// The store was removed or replaced; its earlier events are not in this one.

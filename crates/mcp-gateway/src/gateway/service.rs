@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::{Effect, ToolError};
-use mcp_serve::Registry;
+use mcp_serve::{OwnPaths, Registry};
 use serde_json::json;
 
 use super::Gateway;
@@ -61,7 +61,8 @@ impl mcp_serve::Service for Gateway {
         tokio::join!(
             self.publish(&server),
             self.follow_config(),
-            self.follow_state()
+            self.follow_state(),
+            self.approvals().sweep()
         );
     }
 
@@ -72,6 +73,10 @@ impl mcp_serve::Service for Gateway {
     fn audit(&self) -> Option<Arc<dyn Audit>> {
         let log = Arc::clone(&self.signals.log);
         Some(Arc::new(RequestAudit::new(log)))
+    }
+
+    fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
+        Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
     }
 
     async fn ready(&self) {

@@ -13,6 +13,7 @@ use super::Relay;
 use super::client_request::ClientRequest;
 use super::record::RequestRecord;
 use super::request::RelayedRequest;
+use crate::approvals::GuardedCall;
 use crate::argument_types::{ArgumentTypes, KnownArguments};
 use crate::backend::Backend;
 use crate::events::FinishedRequest;
@@ -63,7 +64,7 @@ impl BoundTool for RelayedTool {
             ..FinishedRequest::default()
         };
         let record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
-        Ok(Box::pin(self.run(client, record)))
+        Ok(Box::pin(self.run(client, arguments.to_owned(), record)))
     }
 }
 
@@ -71,14 +72,36 @@ impl RelayedTool {
     async fn run(
         &self,
         client: ClientRequest<'_>,
+        arguments: Box<RawValue>,
         mut record: RequestRecord,
     ) -> Result<ToolResult, ToolError> {
         let result = match &self.withheld {
             Some(reason) => Err(self.refusal(reason)),
-            None => self.forward(client).await,
+            None => self.guarded(client, arguments).await,
         };
         record.finish(&result);
         result.map(ToolResult::Relayed)
+    }
+
+    /// Forwards the call if no person has to be asked, or has agreed.
+    async fn guarded(
+        &self,
+        client: ClientRequest<'_>,
+        arguments: Box<RawValue>,
+    ) -> Result<Members, ToolError> {
+        let guarded = GuardedCall {
+            tool: &self.published,
+            backend: self.backend.key.as_str(),
+            arguments: &arguments,
+            call: client.call,
+        };
+        let approvals = &self.relay.approvals;
+        approvals.admit(&guarded).await?;
+        let result = self.forward(client).await;
+        if !result.as_ref().is_err_and(ToolError::asks_client) {
+            approvals.ended(&guarded);
+        }
+        result
     }
 
     async fn forward(&self, client: ClientRequest<'_>) -> Result<Members, ToolError> {

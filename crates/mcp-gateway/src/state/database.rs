@@ -50,7 +50,6 @@ pub(crate) struct Entry {
 /// The entry that a change expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Expected {
-    #[cfg_attr(not(test), expect(dead_code, reason = "for approvals"))]
     Any,
     Missing,
     Revision(i64),
@@ -58,7 +57,6 @@ pub(crate) enum Expected {
 
 impl Expected {
     /// Expects the entry as it was read.
-    #[cfg_attr(not(test), expect(dead_code, reason = "for approvals"))]
     pub(crate) fn entry(entry: Option<&Entry>) -> Self {
         entry.map_or(Self::Missing, |entry| Self::Revision(entry.revision))
     }

@@ -4,7 +4,10 @@ use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
+use serde_json::value::RawValue;
 
+use crate::approvals::GuardedCall;
 use crate::backend::BackendState;
 use crate::gateway::{Gateway, not_used};
 
@@ -51,6 +54,17 @@ impl Tool for GatewayRestart {
         if let Some(origin) = call.extension::<OriginalRequest>() {
             origin.notes.set_target(backend.key.shared());
         }
+        let arguments = json!({"backend": &self.backend}).to_string();
+        let arguments = RawValue::from_string(arguments);
+        let arguments = arguments.map_err(|error| ToolError::upstream("").caused_by(error))?;
+        let guarded = GuardedCall {
+            tool: Self::NAME,
+            backend: &self.backend,
+            arguments: &arguments,
+            call,
+        };
+        gateway.approvals().admit(&guarded).await?;
+        gateway.approvals().ended(&guarded);
         let before = backend.status().state;
         backend.restart();
         Ok(Restarted {

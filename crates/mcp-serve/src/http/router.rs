@@ -1,7 +1,7 @@
 //! The paths of a server: authenticates a request, limits its rate, and routes it.
 
 use std::net::IpAddr;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -15,7 +15,6 @@ use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::cors;
 use super::guard::Guard;
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
@@ -23,12 +22,15 @@ use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, ServerMetrics};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
+use super::{body, cors};
+use crate::OwnPaths;
 
 pub(super) struct Router {
     guard: Guard,
     rate: Option<RateLimit>,
     mcp: Arc<McpEndpoint>,
     registry: Registry,
+    paths: OnceLock<Arc<dyn OwnPaths>>,
 }
 
 impl Router {
@@ -49,7 +51,19 @@ impl Router {
                 .map(RateLimit::new),
             mcp,
             registry,
+            paths: OnceLock::new(),
         }
+    }
+
+    pub(super) fn serve_paths(&self, paths: Arc<dyn OwnPaths>) {
+        // A second call has no effect.
+        let _ = self.paths.set(paths);
+    }
+
+    /// The service's own paths, if this is one of them.
+    fn own_paths(&self, method: &Method, path: &str) -> Option<&Arc<dyn OwnPaths>> {
+        let paths = self.paths.get().filter(|_| method == Method::POST);
+        paths.filter(|paths| path.starts_with(paths.prefix()))
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -121,6 +135,18 @@ impl Router {
             let headers = std::mem::take(&mut head.headers);
             return self.mcp.post_sse(&head.uri, headers, body, client).await;
         }
+        if let Some(paths) = self.own_paths(&head.method, path) {
+            let Ok(read) = body::read(&mut *body, self.limits()).await else {
+                let status = StatusCode::BAD_REQUEST;
+                let refused = reply::json(status, r#"{"error":"the body cannot be read"}"#);
+                return reply::before_body(refused, headers, body);
+            };
+            let caller = client.principal();
+            let (status, json) = paths
+                .post(path, caller.map(|caller| &**caller), &read)
+                .await;
+            return reply::json(StatusCode::from_u16(status).unwrap_or_default(), json);
+        }
         let response = match (&head.method, path) {
             (&Method::GET, "/mcp") if has_session_id(headers) && client.headers.accepts.events => {
                 self.mcp.get(headers, &client)
@@ -158,7 +184,9 @@ impl Router {
             "/mcp" => head.method != Method::POST && !has_session_id(headers),
             path => !matches!(path, "/metrics" | "/sse" | "/messages"),
         };
-        let credential = if is_public {
+        let is_own = self.own_paths(&head.method, path).is_some();
+        let needs_token = !is_public || is_own && fields.authorization.is_some();
+        let credential = if !needs_token {
             self.guard.check_host(&head.uri, fields)?;
             None
         } else {
@@ -180,7 +208,8 @@ impl Router {
             headers: fields.facts(),
         };
         // Health checks are not limited: a busy client must not make its server look dead.
-        if matches!(path, "/mcp" | "/sse" | "/messages") && !is_preflight {
+        let is_limited = is_own || matches!(path, "/mcp" | "/sse" | "/messages");
+        if is_limited && !is_preflight {
             self.limit_rate(&client)?;
         }
         Ok(client)

@@ -20,6 +20,7 @@ use tower_service::Service;
 use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
+use crate::OwnPaths;
 
 /// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
 /// serves it; it is also a tower service, for the router of another program (axum).
@@ -53,6 +54,11 @@ impl HttpService {
     /// no other. The checks and limits are those of `/mcp`.
     pub fn serve_sse(&self) {
         self.0.serve_sse();
+    }
+
+    /// Serves paths of the service's own, too. Only the first call has an effect.
+    pub fn serve_paths(&self, paths: Arc<dyn OwnPaths>) {
+        self.0.serve_paths(paths);
     }
 
     /// Ends the streams that wait for changes, so that their connections can be closed.

@@ -226,9 +226,7 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
     }
     let fault = |text: &str| {
         let config = toml(&format!("{backends}{text}"));
-        let (line, problem) = roles::check_backends(config.roles.as_ref().unwrap(), &config)
-            .err()
-            .unwrap();
+        let (line, problem) = roles::check_backends(&config).err().unwrap();
         format!("{line}: {}", problem.text)
     };
     for (text, expected) in [
@@ -241,6 +239,14 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
             "4: \"prune\" matches nothing",
         ),
         (
+            "[approvals]\napprove = [\"dokcer__prune\"]",
+            "4: \"dokcer__prune\" matches nothing",
+        ),
+        (
+            "[roles.a]\nconfirm = [\"dokcer__prune\"]",
+            "4: \"dokcer__prune\" matches nothing",
+        ),
+        (
             "[roles.a]\nallow = [\"gateway_status\"]",
             "4: names a tool of the gateway, which `own` allows",
         ),
@@ -248,7 +254,7 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
         let found = fault(text);
         assert!(found.starts_with(expected), "{text}: {found}");
     }
-    let fine = "[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";
+    let fine = "[approvals]\nconfirm = [\"gateway_restart\"]\n[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";
     let config = toml(&format!("{backends}{fine}"));
-    assert!(roles::check_backends(config.roles.as_ref().unwrap(), &config).is_ok());
+    assert!(roles::check_backends(&config).is_ok());
 }

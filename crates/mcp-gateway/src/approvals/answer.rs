@@ -1,0 +1,126 @@
+//! Takes decisions over HTTP: `POST /approvals/ID` with `{"answer": "approve"}` or `"refuse"`, and the one-time
+//! token of the webhook, or from a principal with the right `approve`.
+
+use futures_util::future::BoxFuture;
+use mcp_core::server::Principal;
+use mcp_serve::OwnPaths;
+use serde::Deserialize;
+use serde_json::json;
+
+use super::Approvals;
+use super::record::{self, Approval, ApprovalStatus, now};
+use super::webhook::{ANSWER_PATH, token_hash};
+use crate::roles::Right;
+use crate::state::{EntryKind, Expected};
+
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct AnswerBody {
+    answer: Decision,
+    token: Option<String>,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
+#[serde(rename_all = "lowercase")]
+enum Decision {
+    Approve,
+    Refuse,
+}
+
+/// A status and the reason.
+type Refusal = (u16, &'static str);
+
+impl OwnPaths for Approvals {
+    fn prefix(&self) -> &'static str {
+        ANSWER_PATH
+    }
+
+    fn post<'a>(
+        &'a self,
+        path: &'a str,
+        caller: Option<&'a Principal>,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, (u16, String)> {
+        Box::pin(async move {
+            let id = path.strip_prefix(ANSWER_PATH).unwrap_or_default();
+            match self.decide(id, caller, body).await {
+                Ok(decided) => {
+                    let done = json!({"id": decided.id, "status": decided.status.name()});
+                    (200, done.to_string())
+                }
+                Err((status, reason)) => (status, json!({"error": reason}).to_string()),
+            }
+        })
+    }
+}
+
+impl Approvals {
+    async fn decide(
+        &self,
+        id: &str,
+        caller: Option<&Principal>,
+        body: &[u8],
+    ) -> Result<Approval, Refusal> {
+        let invalid = r#"needs {"answer": "approve" or "refuse"}, and "token" without a principal"#;
+        let AnswerBody { answer, token } =
+            serde_json::from_slice(body).map_err(|_| (400, invalid))?;
+        let entries = self.state.entries();
+        let entry = entries.get(EntryKind::Approval, id);
+        let found = entry.and_then(|entry| {
+            let approval: Approval = serde_json::from_str(&entry.value).ok()?;
+            Some((approval, entry))
+        });
+        // First, so that unknown ids look like those of which the caller must not know.
+        let approval = found.as_ref().map(|(approval, _)| approval);
+        let by = self.decider(approval, caller, token, answer)?;
+        let Some((approval, entry)) = found else {
+            return Err((404, "there is no approval with this id"));
+        };
+        match approval.status_at(now(), &entries) {
+            ApprovalStatus::Waiting => {}
+            ApprovalStatus::Expired => return Err((409, "the call has expired")),
+            _ => return Err((409, "it is decided already, or the call has ended")),
+        }
+        let status = match answer {
+            Decision::Approve => ApprovalStatus::Approved,
+            Decision::Refuse => ApprovalStatus::Refused,
+        };
+        let decided = approval.decided(status, &by, now());
+        let change = record::store(&decided, Expected::entry(Some(entry)));
+        match self.state.change(vec![change]).await {
+            Ok(true) => Ok(decided),
+            Ok(false) => Err((409, "it was decided by others meanwhile")),
+            Err(_) => Err((503, "the store is not available; try again later")),
+        }
+    }
+
+    /// Returns the name under which a decision is recorded, if it may be made.
+    fn decider(
+        &self,
+        approval: Option<&Approval>,
+        caller: Option<&Principal>,
+        token: Option<String>,
+        answer: Decision,
+    ) -> Result<String, Refusal> {
+        if let Some(token) = token {
+            let known = approval.and_then(|approval| approval.token_hash.as_deref());
+            return match known == Some(token_hash(&token).as_str()) {
+                true => Ok("the token of the webhook".to_owned()),
+                false => Err((403, "this token does not fit")),
+            };
+        }
+        let unknown = "needs the token of the webhook, or that of a principal";
+        let caller = caller.ok_or((401, unknown))?;
+        let rules = self.rules();
+        let role = rules.roles.as_ref().map(|roles| roles.role(Some(caller)));
+        if !role.is_some_and(|role| role.has(Right::Approve)) {
+            return Err((403, "needs the right `approve` in `own` of the role"));
+        }
+        let owner = approval.and_then(|approval| approval.principal.as_deref());
+        let is_own = owner == Some(&*caller.name) && answer == Decision::Approve;
+        match is_own && !rules.config.allow_own {
+            true => Err((403, "a caller does not approve its own call")),
+            false => Ok(caller.name.to_string()),
+        }
+    }
+}

@@ -1,0 +1,146 @@
+//! `mcp-gateway approvals`: the calls that wait for an operator.
+
+use std::ffi::OsString;
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+use upstream::time::rfc3339;
+
+use super::{Failure, open_state, print, user};
+use crate::approvals::{self, Approval, ApprovalStatus};
+use crate::config::Options;
+use crate::pins::printable;
+use crate::state::{Entries, Entry, Expected, StateDatabase};
+
+/// The fewest digits that choose an approval.
+const MIN_ID_DIGITS: usize = 6;
+
+/// Attempts to store a decision.
+const MAX_ATTEMPTS: usize = 5;
+
+/// Shows, approves and refuses the calls that wait for an operator. Exit code: 0 done, 1 nothing found or not
+/// done, 78 unusable configuration.
+#[derive(Parser)]
+#[command(name = "mcp-gateway approvals")]
+struct ApprovalsCommand {
+    #[command(subcommand)]
+    action: Action,
+}
+
+#[derive(Subcommand)]
+enum Action {
+    /// Lists the calls that wait.
+    List {
+        /// Also those that have ended, of the last week.
+        #[arg(long)]
+        all: bool,
+        #[command(flatten)]
+        options: Options,
+    },
+    /// Shows a call with its arguments, without secrets.
+    Show(Chosen),
+    /// Lets it be made.
+    Approve(Chosen),
+    /// Ends it.
+    Refuse(Chosen),
+}
+
+#[derive(Args)]
+struct Chosen {
+    /// The id of the approval, or its first digits.
+    id: String,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command with its arguments, the program's name first.
+pub(super) fn run(args: Vec<OsString>) -> ExitCode {
+    let done = match ApprovalsCommand::parse_from(args).action {
+        Action::List { all, options } => list(all, options),
+        Action::Show(chosen) => show(chosen),
+        Action::Approve(chosen) => decide(chosen, ApprovalStatus::Approved),
+        Action::Refuse(chosen) => decide(chosen, ApprovalStatus::Refused),
+    };
+    Failure::exit_code(done)
+}
+
+fn list(all: bool, options: Options) -> Result<u8, Failure> {
+    let (mut database, _) = open_state(options)?;
+    let entries = read(&mut *database)?;
+    for (approval, _) in approvals::read(&entries) {
+        let status = approval.status_at(approvals::now(), &entries);
+        if all || status == ApprovalStatus::Waiting {
+            print(&line(&approval, status));
+        }
+    }
+    Ok(0)
+}
+
+fn show(chosen: Chosen) -> Result<u8, Failure> {
+    let (mut database, _) = open_state(chosen.options)?;
+    let entries = read(&mut *database)?;
+    let (approval, _) = find(&entries, &chosen.id)?;
+    print(&line(
+        &approval,
+        approval.status_at(approvals::now(), &entries),
+    ));
+    approval
+        .arguments
+        .lines()
+        .for_each(|line| print(&printable(line)));
+    print(&format!("hash {}", approval.hash));
+    Ok(0)
+}
+
+fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
+    let (mut database, _) = open_state(chosen.options)?;
+    for _ in 0..MAX_ATTEMPTS {
+        let entries = read(&mut *database)?;
+        let (approval, entry) = find(&entries, &chosen.id)?;
+        let now = approvals::now();
+        let before = approval.status_at(now, &entries);
+        if before != ApprovalStatus::Waiting {
+            let text = format!("nothing done: the call is {} already", before.name());
+            return Err(Failure(1, text));
+        }
+        let decided = approval.decided(status, &user(), now);
+        let change = approvals::store(&decided, Expected::Revision(entry.revision));
+        if database.apply(&[change]).map_err(Failure::unavailable)? {
+            print(&line(&decided, status));
+            return Ok(0);
+        }
+    }
+    Err(Failure(
+        1,
+        "nothing done: the call is changing all the time".to_owned(),
+    ))
+}
+
+fn read(database: &mut dyn StateDatabase) -> Result<Entries, Failure> {
+    Entries::read(database).map_err(Failure::unavailable)
+}
+
+fn find(entries: &Entries, id: &str) -> Result<(Approval, Entry), Failure> {
+    let mut found = approvals::read(entries);
+    found.retain(|(approval, _)| approval.id.starts_with(id));
+    match found.len() {
+        _ if id.len() < MIN_ID_DIGITS => {
+            let text = format!("an id needs at least {MIN_ID_DIGITS} digits");
+            Err(Failure(1, text))
+        }
+        1 => Ok(found.swap_remove(0)),
+        0 => Err(Failure(1, "there is no approval with this id".to_owned())),
+        _ => Err(Failure(1, "several approvals begin like this".to_owned())),
+    }
+}
+
+fn line(approval: &Approval, status: ApprovalStatus) -> String {
+    let who = approval.principal.as_deref().unwrap_or("-");
+    let (id, until) = (&approval.id, rfc3339(approval.expires));
+    let text = format!(
+        "{:<9} {id} until {until} {who} {}",
+        status.name(),
+        approval.tool
+    );
+    printable(&text)
+}
