@@ -23,7 +23,7 @@ const ALLOWED_CRATES: [(&str, &str); 14] = [
         "mcp-core mcp-serve mcp-client upstream n8n-workflow",
     ),
     ("openhands-api", "mcp-core upstream"),
-    ("openhands-git", "mcp-core upstream"),
+    ("openhands-git", "mcp-core upstream openhands-api"),
     (
         "openhands-mcp-server",
         "mcp-core mcp-serve upstream openhands-api openhands-git",

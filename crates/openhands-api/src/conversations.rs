@@ -24,8 +24,12 @@ const COST_UNITS: f64 = 1e6;
 /// A conversation (`ConversationInfo`).
 #[derive(Debug, Clone, Deserialize)]
 pub struct Conversation {
+    /// The id of the task.
+    pub id: TaskId,
     /// The state of its agent.
     pub execution_status: Execution,
+    /// The title that OpenHands gave it.
+    pub title: Option<String>,
     /// The limit of steps in one run.
     pub max_iterations: Option<u32>,
     /// Its tags.
@@ -61,52 +65,13 @@ impl Conversation {
     /// The time from its creation to its last event, in seconds.
     pub fn seconds(&self) -> Option<u64> {
         let [created, updated] = [&self.created_at, &self.updated_at].map(|at| parse_timestamp(at));
-        Some(
-            updated?
-                .duration_since(created?)
-                .as_secs()
-                .max(0)
-                .unsigned_abs(),
-        )
+        let seconds = updated?.duration_since(created?).as_secs();
+        Some(seconds.max(0).unsigned_abs())
     }
 
     /// The time of the last event, or now.
     pub fn last_event_at(&self) -> Timestamp {
         parse_timestamp(&self.updated_at).unwrap_or_else(Timestamp::now)
-    }
-}
-
-/// A conversation in a list.
-#[derive(Debug, Deserialize)]
-pub struct ListedConversation {
-    /// The id of the task.
-    pub id: TaskId,
-    /// The title that OpenHands gave it.
-    pub title: Option<String>,
-    /// RFC 3339, UTC.
-    pub created_at: String,
-    /// The time of the last event: RFC 3339, UTC.
-    #[serde(default)]
-    pub updated_at: String,
-    /// The state of its agent.
-    pub execution_status: Execution,
-    /// Its tags.
-    #[serde(default)]
-    pub tags: Tags,
-    /// Its directory.
-    #[serde(default)]
-    pub workspace: Workspace,
-    /// Its usage of models.
-    #[serde(default)]
-    pub stats: Stats,
-    launched_agent_profile: Option<LaunchedProfile>,
-}
-
-impl ListedConversation {
-    /// The id of the agent profile that it was started with.
-    pub fn profile(&self) -> Option<&str> {
-        let launched = self.launched_agent_profile.as_ref()?;
-        Some(&launched.agent_profile_id)
     }
 }
 
@@ -299,7 +264,7 @@ impl AgentServer {
         execution: Option<Execution>,
         limit: u32,
         page: Option<&str>,
-    ) -> ApiResult<Page<ListedConversation>> {
+    ) -> ApiResult<Page<Conversation>> {
         let limit = limit.to_string();
         let status = json!(execution);
         let mut query = vec![("limit", &*limit), ("sort_order", "CREATED_AT_DESC")];

@@ -31,8 +31,7 @@ pub use app_server::{
     AppConversation, AppServer, ConversationStart, NewAppConversation, SandboxStatus,
 };
 pub use conversations::{
-    ConfirmationPolicy, Conversation, Execution, ListedConversation, NewConversation, Plugin, Tags,
-    round_cost,
+    ConfirmationPolicy, Conversation, Execution, NewConversation, Plugin, Tags, round_cost,
 };
 pub use events::{Event, RunError, TextPart, event_kind};
 pub use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};

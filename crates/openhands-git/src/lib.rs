@@ -1,18 +1,32 @@
 //! Git repositories of tasks, and the git hosts for which the operator has configured a credential.
 //!
+//! The machine of the agent server runs git in the directory of a task: for snapshots of it, changes since one
+//! ([`Changes`]), a commit of its content ([`Commit`]).
+//!
 //! Requests that need a credential are made by this process, which speaks git's own protocol over HTTP.
 //! Packs of objects are passed on between the git host and the machine of the agent server, and no
 //! credential ever is: no agent, hook or configuration of a repository there can read or use it.
 
+mod changes;
+mod commit;
+mod fetch;
 mod forge;
 mod host;
 mod pkt_line;
 mod pull_request;
 mod repository;
 mod smart_http;
+mod snapshot;
 
+pub use changes::{
+    ChangedDirectory, Changes, ChangesError, ChangesQuery, DiffText, OtherWork, content_id,
+    part_end,
+};
+pub use commit::{Commit, NewCommit};
+pub use fetch::{EXIT_NO_DIRECTORY, Fetch, start_fetch};
 pub use forge::Forge;
 pub use host::{GitHost, GitHosts, HostedRepository};
 pub use pull_request::PullRequest;
 pub use repository::{Repository, is_ref_name};
 pub use smart_http::{PackStream, Refs, Service};
+pub use snapshot::{is_object_id, printed_id, snapshot_script};

@@ -9,6 +9,7 @@ mod uri;
 use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, ToolError};
 use openhands_api::TaskId;
+use openhands_git::{ChangesQuery, DiffText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::resource::from_tool;
@@ -16,7 +17,7 @@ use upstream::resource::from_tool;
 use crate::OpenHands;
 use crate::task::completion::task_ids;
 use crate::tools::{GetTaskEvents, GetTaskResult};
-use crate::workspace::changes::{Changes, ChangesQuery, DiffText};
+use crate::workspace::read_changes;
 
 pub(crate) use subscriptions::announce_changes;
 
@@ -93,7 +94,7 @@ impl Resource for DiffResource {
             length: MAX_DIFF,
             ..ChangesQuery::default()
         };
-        let changes = Changes::read(&server, self.id, &task, &query).await?;
+        let changes = read_changes(&server, &task, &query).await?;
         let diff = DiffText::new(&changes, 0, MAX_DIFF);
         Ok(ResourceContents::Text(diff.text))
     }

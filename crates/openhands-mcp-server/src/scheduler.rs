@@ -9,9 +9,7 @@ mod starts;
 
 use std::time::Duration;
 
-use openhands_api::{
-    AgentServer, ApiResult, Backend, Execution, ListedConversation, Servers, TaskId,
-};
+use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, Servers, TaskId};
 use tokio::sync::OwnedMutexGuard;
 use upstream::time;
 
@@ -19,7 +17,7 @@ use self::queue::Queue;
 use self::slots::{LimitedRuns, Slots};
 use self::starts::Starts;
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
-use crate::workspace::printed_id;
+use openhands_git::printed_id;
 
 /// The interval at which running and waiting tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
@@ -335,12 +333,10 @@ impl Scheduler {
             Err(failure) if failure.is_unknown_task() => return Ok(true),
             conversation => conversation?,
         };
-        let ended = conversation.last_event_at();
-        let mut tags = ConversationTags::new(conversation.tags);
-        if conversation.execution_status == Execution::Running || tags.deadline().is_none() {
+        let tags = ConversationTags::of(&conversation);
+        if tags.as_tags() == &conversation.tags {
             return Ok(true);
         }
-        tags.end_run_at(ended);
         server.set_tags(id, tags.as_tags()).await?;
         Ok(true)
     }
@@ -363,7 +359,7 @@ async fn tag_stopped(server: &AgentServer, id: TaskId, reason: StopReason) -> Ap
     server.set_tags(id, tags.as_tags()).await
 }
 
-async fn running(server: &AgentServer) -> ApiResult<Vec<ListedConversation>> {
+async fn running(server: &AgentServer) -> ApiResult<Vec<Conversation>> {
     let running = server.conversations(Some(Execution::Running), PAGE_SIZE, None);
     Ok(running.await?.items)
 }

@@ -6,7 +6,7 @@ mod delivery;
 #[cfg(test)]
 mod tests;
 
-use openhands_api::Tags;
+use openhands_api::{Conversation, Execution, Tags};
 use upstream::text::one_line;
 use upstream::time::Timestamp;
 use uuid::Uuid;
@@ -93,6 +93,16 @@ impl ConversationTags {
         Self(tags)
     }
 
+    /// The tags of a task. If its last run has ended, they say when: the time of its last event changes when
+    /// they are written.
+    pub(crate) fn of(task: &Conversation) -> Self {
+        let mut tags = Self::new(task.tags.clone());
+        if task.execution_status != Execution::Running {
+            tags.end_run_at(task.last_event_at());
+        }
+        tags
+    }
+
     /// The tags as they are sent to the agent server.
     pub(crate) fn as_tags(&self) -> &Tags {
         &self.0
@@ -154,6 +164,16 @@ impl ConversationTags {
             .get(SECONDS_LEFT_TAG)
             .and_then(|left| left.parse().ok());
         left.or_else(|| self.seconds())
+    }
+
+    /// The time of all runs so far; `None` without a limit.
+    pub(crate) fn seconds_used(&self) -> Option<u64> {
+        let left = match self.deadline() {
+            Some(deadline) => deadline.as_second() - Timestamp::now().as_second(),
+            None => self.seconds_left()?.try_into().ok()?,
+        };
+        let limit: i64 = self.seconds()?.try_into().ok()?;
+        Some((limit - left).max(0).unsigned_abs())
     }
 
     /// The limit of steps over several runs; `None` before the second one.
@@ -220,7 +240,10 @@ impl ConversationTags {
     /// Marks the end of a run that ended at this time.
     pub(crate) fn end_run_at(&mut self, end: Timestamp) {
         if let Some(deadline) = self.deadline() {
-            let left = deadline.duration_since(end).as_secs().max(0).unsigned_abs();
+            // Whole seconds, like the start: runs of less than a second would add up otherwise.
+            let left = (deadline.as_second() - end.as_second())
+                .max(0)
+                .unsigned_abs();
             let left = left.min(self.seconds().unwrap_or(left));
             self.set(SECONDS_LEFT_TAG, Some(left.to_string()));
         }

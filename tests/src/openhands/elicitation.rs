@@ -124,12 +124,10 @@ async fn model_cannot_accept_without_its_user() {
 async fn user_is_asked_before_changes_are_published() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
-    let hosts = format!("work={}", host.service.url);
-    let files = format!("work={}", host.token_file());
-    let options = [
-        ("OPENHANDS_GIT_HOSTS", &*hosts),
-        ("OPENHANDS_GIT_TOKEN_FILES", &files),
-    ];
+    let options = host.options("", "");
+    let options = options
+        .each_ref()
+        .map(|(name, value)| (*name, value.as_str()));
     let server = Server::start(NAME, &env_with(&real, &options)).await;
     let control = server.client().await;
     let (yes, no) = (json!({"confirm": true}), json!({"confirm": false}));

@@ -77,11 +77,21 @@ impl GitHost {
         format!("{}/acme/app.git", self.service.url)
     }
 
-    /// The file with the token.
-    pub(super) fn token_file(&self) -> String {
+    /// The options of our server that name this host and its token. `forge` is the prefix of its URL, and
+    /// `path` the part of the host for which the token is.
+    pub(super) fn options(&self, forge: &str, path: &str) -> [(&'static str, String); 2] {
         let file = self.place.0.join("token");
         std::fs::write(&file, &self.token).unwrap();
-        file.to_str().unwrap().to_owned()
+        [
+            (
+                "OPENHANDS_GIT_HOSTS",
+                format!("work={forge}{}{path}", self.service.url),
+            ),
+            (
+                "OPENHANDS_GIT_TOKEN_FILES",
+                format!("work={}", file.display()),
+            ),
+        ]
     }
 
     /// The requests to the API: method, path and query, and body.

@@ -1,6 +1,7 @@
 //! Limits of the size of answers and of the memory of the server.
 
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{NAME, both_transports, call_with_id, run_task};
 use crate::harness::{FakeService, Response, Server};
@@ -42,7 +43,7 @@ fn response_body(target: &str) -> Value {
         "search" => json!({"items": [], "next_page_id": null}),
         "execute_bash_command" => json!({"exit_code": 0, "stdout": ""}),
         "agent_final_response" => json!({"response": "long ".repeat(2_000)}),
-        _ => json!({"execution_status": "finished"}),
+        _ => json!({"id": Uuid::nil(), "execution_status": "finished"}),
     }
 }
 

@@ -13,11 +13,10 @@ use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with};
 async fn server_for(real: &OpenHands, host: &GitHost, forge: &str) -> (Server, Client) {
     // The API of GitLab is not known below a path.
     let path = if forge == "gitlab+" { "" } else { "/acme" };
-    let hosts = format!("work={forge}{}{path}", host.service.url);
-    let files = format!("work={}", host.token_file());
+    let [hosts, files] = host.options(forge, path);
     let options = [
-        ("OPENHANDS_GIT_HOSTS", &*hosts),
-        ("OPENHANDS_GIT_TOKEN_FILES", &files),
+        (hosts.0, &*hosts.1),
+        (files.0, &files.1),
         ("MCP_LOG", "debug"),
     ];
     server_with(real, &options).await
@@ -316,11 +315,10 @@ async fn only_what_can_be_published_is() {
 async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
-    let hosts = format!("work={}", host.service.url);
-    let files = format!("work={}", host.token_file());
+    let [hosts, files] = host.options("", "");
     let options = [
-        ("OPENHANDS_GIT_HOSTS", &*hosts),
-        ("OPENHANDS_GIT_TOKEN_FILES", &files),
+        (hosts.0, &*hosts.1),
+        (files.0, &files.1),
         ("OPENHANDS_WORKSPACES", host.place.path()),
     ];
     let (_server, client) = server_with(&real, &options).await;

@@ -1,9 +1,14 @@
 //! Cost, tokens and models of tasks.
 
+use std::time::Duration;
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
-use super::{NAME, add_agent, assert_error, call, client_with, env_with, remove_agent, run_task};
+use super::{
+    NAME, add_agent, agent_server, assert_error, call, call_with_id, client_with, conversation,
+    env_with, remove_agent, run_task,
+};
 use crate::harness::Server;
 use crate::harness::real::openhands;
 
@@ -12,7 +17,7 @@ async fn task_runs_with_the_model_that_its_caller_names() {
     let Some(real) = openhands() else { return };
     let client = client_with(&real, &[]).await;
     let listed = call!(client, "list_agent_profiles", {});
-    let default = super::agent_server(&real, "GET", "/api/settings", Value::Null).await;
+    let default = agent_server(&real, "GET", "/api/settings", Value::Null).await;
     let llm = &default["agent_settings"]["llm"];
     let name = format!("model-{}", Uuid::new_v4().simple());
     let llm = json!({"model": "openai/other-model", "base_url": llm["base_url"],
@@ -35,6 +40,30 @@ async fn task_runs_with_the_model_that_its_caller_names() {
     assert_has!(copy, {"status": "finished", "last_output": "copied"});
     assert_error!(client, "run_task", {"task": "FINISH: x", "model": "no-such"}, &name);
     remove_agent(&real, &name).await;
+}
+
+#[tokio::test]
+async fn seconds_are_those_of_the_runs() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let run = call!(client, "run_task", {"task": "RUN: sleep 3", "verify": "true",
+        "wait_seconds": 25});
+    assert_eq!(run["verified"], true, "{run}");
+    let id = &run["task_id"];
+    let seconds = async || call_with_id(&client, "get_task_status", id).await["seconds"].as_u64();
+    let first = seconds().await.unwrap();
+    assert!((3..20).contains(&first), "{run}");
+    // Tags that are written later change the time of the last event.
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let mut tags = conversation(&real, id).await["tags"].clone();
+    tags["team"] = json!("a");
+    let path = format!("/api/conversations/{}", id.as_str().unwrap());
+    agent_server(&real, "PATCH", &path, json!({"tags": tags})).await;
+    assert_eq!(seconds().await, Some(first));
+    let more = call!(client, "send_message", {"task_id": id, "message": "RUN: sleep 2"});
+    assert_eq!(more["status"], "finished", "{more}");
+    let both = more["seconds"].as_u64().unwrap();
+    assert!((first + 2..first + 15).contains(&both), "{first}, {more}");
 }
 
 #[tokio::test]

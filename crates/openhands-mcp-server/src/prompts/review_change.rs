@@ -3,6 +3,7 @@
 use mcp_core::prompt::{Prompt, PromptMessage};
 use mcp_core::tool::{Call, Content, ToolError};
 use openhands_api::TaskId;
+use openhands_git::{ChangesQuery, DiffText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::redact::redacted;
@@ -12,7 +13,7 @@ use crate::OpenHands;
 use crate::tags::ConversationTags;
 use crate::task::TaskSnapshot;
 use crate::task::completion::task_ids;
-use crate::workspace::changes::{Changes, ChangesQuery, DiffText};
+use crate::workspace::read_changes;
 
 /// Bytes of the diff that is shown at once.
 const MAX_DIFF: usize = 20_000;
@@ -66,7 +67,7 @@ async fn task_prompt(service: &OpenHands, id: TaskId, call: &Call) -> Result<Str
     };
     let (output, changes) = tokio::join!(
         task.read_output(&server),
-        Changes::read(&server, id, &task.conversation, &query),
+        read_changes(&server, &task.conversation, &query),
     );
     let (output, changes) = (output?, changes?);
     let shown = DiffText::new(&changes, 0, MAX_DIFF);

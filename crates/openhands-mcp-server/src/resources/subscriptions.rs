@@ -8,11 +8,11 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use openhands_api::{ApiFailure, ApiResult, Listener, TaskId};
+use openhands_git::content_id;
 use upstream::poll::{self, Backoff, PollTarget};
 
 use super::uri::{self, TaskPart};
 use crate::OpenHands;
-use crate::workspace::changes;
 
 /// The poll intervals of a task without an event socket.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(3));
@@ -109,7 +109,7 @@ impl WatchedTask<'_> {
             _ if !watches_files => None,
             // No command runs, so the files are unchanged.
             Some(TaskState { files, .. }) if files.is_some() && is_stopped => files.clone(),
-            _ => changes::content_id(&server, &task).await?,
+            _ => content_id(&server, &task.workspace.working_dir).await?,
         };
         Ok(TaskState {
             status,

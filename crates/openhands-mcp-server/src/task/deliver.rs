@@ -200,7 +200,7 @@ async fn record(
     delivery: &Delivery,
 ) -> ApiResult<()> {
     let _lock = service.scheduler.starts.lock(id).await;
-    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+    let mut tags = ConversationTags::of(&server.conversation(id).await?);
     tags.set_delivery(delivery);
     server.set_tags(id, tags.as_tags()).await
 }

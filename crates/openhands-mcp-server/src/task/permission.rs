@@ -80,9 +80,7 @@ pub(crate) async fn send_answer(
     let lock = scheduler.starts.lock(id).await;
     let task = waiting_conversation(server, id).await?;
     // A permission starts a new run with the rest of the time; a refusal ends the run.
-    let ended = task.last_event_at();
-    let mut tags = ConversationTags::new(task.tags);
-    tags.end_run_at(ended);
+    let mut tags = ConversationTags::of(&task);
     if answer.accept {
         tags.begin_run();
     }

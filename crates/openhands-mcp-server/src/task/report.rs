@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId};
+use openhands_git::{ChangesError, ChangesQuery};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
@@ -17,7 +18,7 @@ use crate::OpenHands;
 use crate::callback::MAX_ATTEMPTS;
 use crate::ended::LastState;
 use crate::tags::ConversationTags;
-use crate::workspace::changes::{Changes, ChangesError, ChangesQuery};
+use crate::workspace::read_changes;
 
 /// The time that a report leaves for its way to the caller.
 const CHECK_RESERVE: Duration = Duration::from_secs(1);
@@ -66,7 +67,7 @@ pub(crate) struct Report {
     tokens: Option<u64>,
     #[serde(skip_serializing_if = "Option::is_none")]
     model: Option<String>,
-    /// From its creation to its last event.
+    /// Time of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<u64>,
     /// Such as "M src/a.py": added, modified, deleted, renamed.
@@ -141,9 +142,10 @@ impl Report {
         report.cost = Some(stats.cost()).filter(|cost| *cost > 0.0);
         report.tokens = Some(stats.tokens()).filter(|tokens| *tokens > 0);
         report.model = stats.model().map(|model| one_line(model, MAX_MODEL_CHARS));
-        report.seconds = task.conversation.seconds();
         report.set_outcome(task.outcome.clone());
-        let tags = ConversationTags::new(task.conversation.tags.clone());
+        let tags = ConversationTags::of(&task.conversation);
+        // Behind an app server there are no tags.
+        report.seconds = tags.seconds_used().or_else(|| task.conversation.seconds());
         if let Some(names) = tags.dead_servers() {
             report.warnings.push(format!(
                 "These MCP servers did not answer when the task was created, so the agent may lack \
@@ -192,7 +194,7 @@ impl Report {
         let query = ChangesQuery::default();
         let (output, changed) = tokio::join!(
             task.read_output(server),
-            Changes::read(server, task.id, &task.conversation, &query)
+            read_changes(server, &task.conversation, &query)
         );
         let output = output?;
         self.result = output.result;

@@ -60,10 +60,8 @@ pub(crate) async fn resume(
             "The start of the task was cut off, so its agent has no task: run it again.",
         );
     }
-    let ended = task.last_event_at();
     let cost = task.stats.cost();
-    let mut tags = ConversationTags::new(task.tags);
-    tags.end_run_at(ended);
+    let mut tags = ConversationTags::of(&task);
     let used = TaskUsage {
         steps: server.count_actions(id).await?,
         seconds_left: tags.seconds_left(),

@@ -4,7 +4,7 @@ use openhands_api::{
     AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind, summary,
 };
 use upstream::redact::{redacted, redacted_code};
-use upstream::text::{head, tail};
+use upstream::text::{head, tail, visible};
 use upstream::time;
 
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
@@ -12,7 +12,6 @@ use super::run_end::RunEnd;
 use crate::ended::LastState;
 use crate::scheduler::PROMPT_TIMEOUT;
 use crate::tags::{ConversationTags, StopReason};
-use crate::workspace::changes::visible;
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
 /// under 2,000 tokens.

@@ -176,6 +176,6 @@ fn default_body(path: &str) -> Value {
         (_, "search") => json!({"items": [], "next_page_id": null}),
         (_, "interrupt") => json!({"success": true}),
         (_, "agent_final_response") => json!({"response": "all good"}),
-        _ => json!({"execution_status": "finished", "max_iterations": 500}),
+        _ => json!({"id": super::ID, "execution_status": "finished", "max_iterations": 500}),
     }
 }

@@ -43,7 +43,10 @@ async fn nothing_is_created_without_a_model() {
 #[tokio::test]
 async fn full_agent_server_queues_the_task() {
     let idle = |status, tags: &Value| {
-        Reply::Json(status, json!({"execution_status": "idle", "tags": tags}))
+        Reply::Json(
+            status,
+            json!({"id": super::ID, "execution_status": "idle", "tags": tags}),
+        )
     };
     let fake = FakeAgentServer::start(move |request, before| match request.target.as_str() {
         CREATE if before == 0 => Reply::Json(429, json!({"detail": "Run limit reached."})),
@@ -94,7 +97,7 @@ async fn unconfirmed_stop_is_reported() {
         if request.target.ends_with("/interrupt") {
             Reply::Disconnect
         } else if is_poll(request) {
-            Reply::Json(200, json!({"execution_status": "running"}))
+            Reply::Json(200, json!({"id": super::ID, "execution_status": "running"}))
         } else {
             Reply::Default
         }

@@ -40,7 +40,7 @@ async fn leaky() -> FakeAgentServer {
                 _ if path.contains("agent-profiles") => json!({"profile": {"id": "i", "name": "n",
                     "system_message_suffix": text}}),
                 _ if path.contains("/workspace/") => json!(text),
-                _ => json!({"execution_status": "waiting_for_confirmation",
+                _ => json!({"id": ID, "execution_status": "waiting_for_confirmation",
                     "tags": {"mcptask": text}}),
             },
         )

@@ -23,7 +23,7 @@ type SharedTask = Arc<Mutex<Task>>;
 
 /// A finished task with a verify command and `tags`.
 fn finished(tags: &Value) -> SharedTask {
-    let mut conversation = json!({"execution_status": "finished", "max_iterations": 500,
+    let mut conversation = json!({"id": ID, "execution_status": "finished", "max_iterations": 500,
         "tags": {"mcpverify": "true"}});
     let tags = tags.as_object().unwrap().clone();
     conversation["tags"].as_object_mut().unwrap().extend(tags);

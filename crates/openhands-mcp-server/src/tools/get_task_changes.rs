@@ -2,12 +2,13 @@
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use openhands_api::TaskId;
+use openhands_git::{ChangesQuery, DiffText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
 use crate::workspace::FileName;
-use crate::workspace::changes::{Changes, ChangesQuery, DiffText};
+use crate::workspace::read_changes;
 
 /// Bytes of a diff. With the list of files, the answer stays under 2,000 tokens.
 const DEFAULT_BYTES: u32 = 5_000;
@@ -67,7 +68,7 @@ impl Tool for GetTaskChanges {
             length: limit,
             ..ChangesQuery::default()
         };
-        let changes = Changes::read(&server, task_id, &task, &query).await?;
+        let changes = read_changes(&server, &task, &query).await?;
         let shown = DiffText::new(&changes, offset, limit);
         let skipped = self.skip_files.unwrap_or_default() as usize;
         Ok(TaskChanges {

@@ -4,14 +4,14 @@ use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use openhands_api::TaskId;
+use openhands_git::{ChangesQuery, is_object_id, part_end};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
 use super::get_task_file::{LOSSY, redacted_lossy};
 use crate::OpenHands;
-use crate::workspace::changes::{Changes, ChangesQuery, part_end};
-use crate::workspace::{FileName, is_object_id};
+use crate::workspace::{FileName, read_changes};
 
 const DEFAULT_BYTES: u32 = 6_000;
 
@@ -76,7 +76,7 @@ impl Tool for GetTaskPatch {
             length: limit,
             ..ChangesQuery::default()
         };
-        let mut changes = Changes::read(&server, task_id, &task, &query).await?;
+        let mut changes = read_changes(&server, &task, &query).await?;
         if changes.is_absent {
             return Err(ToolError::not_found(format!(
                 "repository: there is no git repository {repository} in the task's directory. \

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, ListedConversation, round_cost};
+use openhands_api::{AgentServer, Conversation, round_cost};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::time::{Timestamp, before, parse_timestamp};
@@ -87,7 +87,7 @@ impl Tool for GetUsage {
 async fn each_since(
     server: &AgentServer,
     since: Timestamp,
-    mut each: impl FnMut(ListedConversation),
+    mut each: impl FnMut(Conversation),
 ) -> Result<bool, ToolError> {
     let (mut read, mut page) = (0, None::<String>);
     loop {
@@ -137,7 +137,7 @@ impl Sums {
         }
     }
 
-    fn add(&mut self, task: &ListedConversation, tags: &ConversationTags) {
+    fn add(&mut self, task: &Conversation, tags: &ConversationTags) {
         let (cost, tokens) = (task.stats.cost(), task.stats.tokens());
         self.unpriced += u64::from(tokens > 0 && cost <= 0.0);
         let usage = Usage {

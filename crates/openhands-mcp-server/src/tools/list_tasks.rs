@@ -2,8 +2,8 @@
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
 use openhands_api::{
-    AppConversation, AppServer, Backend, Execution, ListedConversation, SandboxStatus, Servers,
-    StartEnd, TaskId,
+    AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus, Servers, StartEnd,
+    TaskId,
 };
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -209,7 +209,7 @@ impl ListedTask {
         Self::new(task.id, status, title, &task.created_at, task.cost())
     }
 
-    fn from_agent_server(task: ListedConversation) -> Self {
+    fn from_agent_server(task: Conversation) -> Self {
         let tags = ConversationTags::new(task.tags);
         let (waits_for, stop_reason) = (tags.waits_for(), tags.stop_reason());
         let status = TaskOutcome::status_in_list(task.execution_status, waits_for, stop_reason);

@@ -3,8 +3,10 @@
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, ApiResult, Conversation, TaskId};
-use openhands_git::{HostedRepository, PullRequest, Refs, Repository, Service, is_ref_name};
+use openhands_api::{AgentServer, ApiResult, TaskId};
+use openhands_git::{
+    Commit, HostedRepository, NewCommit, PullRequest, Refs, Repository, Service, is_ref_name,
+};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
@@ -14,7 +16,6 @@ use upstream::time::parse_timestamp;
 use crate::OpenHands;
 use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
-use crate::workspace::{Commit, NewCommit};
 
 const MAX_TITLE_CHARS: usize = 200;
 const MAX_BODY_BYTES: usize = 20_000;
@@ -65,7 +66,7 @@ struct Plan {
     server: AgentServer,
     scheduler: Arc<Scheduler>,
     id: TaskId,
-    task: Conversation,
+    directory: String,
     hosted: HostedRepository,
     branch: String,
     base: String,
@@ -168,7 +169,7 @@ impl PublishTask {
             parent: tip,
             base: refs.branch(&base),
         };
-        let commit = Commit::try_new(&server, &task, &new).await?;
+        let commit = Commit::try_new(&server, &task.workspace.working_dir, &new).await?;
         let has_pull_request = self
             .pull_request
             .unwrap_or_else(|| hosted.has_pull_requests());
@@ -182,7 +183,7 @@ impl PublishTask {
             scheduler: Arc::clone(&service.scheduler),
             server,
             id,
-            task,
+            directory: task.workspace.working_dir,
             hosted,
             branch,
             base,
@@ -275,7 +276,7 @@ impl Plan {
             return Ok(text);
         };
         // One byte more shows that there is more.
-        let diff = commit.diff(&self.server, &self.task, SEARCHED_BYTES + 1);
+        let diff = commit.diff(&self.server, &self.directory, SEARCHED_BYTES + 1);
         let diff = diff.await?;
         if redacted_code(&diff) != diff {
             text += " Attention: the changes contain what looks like a secret.";
@@ -293,14 +294,14 @@ impl Plan {
         let _lock = self.scheduler.starts.lock(*id).await;
         let mut warnings = Vec::new();
         if let Some(commit) = &self.commit {
-            let pack = commit.pack(server, *id, &self.task).await?;
+            let pack = commit.pack(server, *id, &self.directory).await?;
             let old = self.tip.as_deref();
             let now = server.conversation(*id).await?;
             if !now.execution_status.is_stopped() {
                 return Err(at_work());
             }
             // Before the push: its answer, or the record of it, may be lost.
-            let mut tags = ConversationTags::new(now.tags);
+            let mut tags = ConversationTags::of(&now);
             tags.set_publishing(&commit.id, &self.branch);
             server.set_tags(*id, tags.as_tags()).await?;
             hosted.push(&self.branch, old, &commit.id, &pack).await?;
@@ -352,7 +353,7 @@ async fn set_published(
     commit: &str,
     branch: &str,
 ) -> ApiResult<()> {
-    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+    let mut tags = ConversationTags::of(&server.conversation(id).await?);
     tags.set_published(commit, branch);
     server.set_tags(id, tags.as_tags()).await
 }

@@ -5,12 +5,13 @@ use std::fmt;
 
 use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, ApiResult, ScriptOutput, TaskId, shell_quoted};
-use openhands_git::{GitHosts, Repository};
+use openhands_git::{
+    EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, snapshot_script, start_fetch,
+};
 use uuid::Uuid;
 
 use super::directory::{Directory, Root};
-use super::fetch::{EXIT_NO_DIRECTORY, start_fetch};
-use super::snapshot::{printed_id, snapshot_script};
+
 use openhands_api::FileName;
 
 /// Exit codes of the scripts below.

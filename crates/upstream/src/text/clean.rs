@@ -72,6 +72,18 @@ pub fn is_invisible(c: char) -> bool {
         )
 }
 
+/// Shows characters that no screen shows by their number.
+pub fn visible(text: &str) -> String {
+    let mut shown = String::with_capacity(text.len());
+    for c in text.chars() {
+        match is_invisible(c) {
+            true => shown.extend(c.escape_unicode()),
+            false => shown.push(c),
+        }
+    }
+    shown
+}
+
 /// Skips the rest of an escape sequence: a CSI sequence, a string that ends in BEL or ST, or one
 /// character after any intermediates.
 fn skip_escape(chars: &mut Peekable<Chars<'_>>) {
@@ -111,6 +123,11 @@ mod tests {
         for text in ["", "a\tb\nc", "Grüße 👍 — 漢字"] {
             assert!(matches!(clean(text), Cow::Borrowed(same) if same == text));
         }
+    }
+
+    #[test]
+    fn invisible_characters_are_shown() {
+        assert_eq!(visible("a\u{202e}b\u{e0041}"), "a\\u{202e}b\\u{e0041}");
     }
 
     #[test]

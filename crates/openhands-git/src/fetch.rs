@@ -7,14 +7,15 @@ use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, TaskId, shell_quoted};
-use openhands_git::{
-    GitHosts, HostedRepository, PackStream, Refs, Repository, Service, is_ref_name,
-};
 use tokio::time::timeout;
 use uuid::Uuid;
 
+use super::host::{GitHosts, HostedRepository};
+use super::repository::{Repository, is_ref_name};
+use super::smart_http::{PackStream, Refs, Service};
+
 /// The exit code of a script that cannot create the directory.
-pub(super) const EXIT_NO_DIRECTORY: i32 = 74;
+pub const EXIT_NO_DIRECTORY: i32 = 74;
 /// The timeout for fetching a repository.
 const FETCH_SECONDS: u64 = 900;
 /// A pack is passed on in parts of this size.
@@ -23,11 +24,11 @@ const PART_BYTES: usize = 4 << 20;
 const DIRECTORY: &str = ".mcp-fetches";
 
 /// A fetch that was started.
-pub(super) struct Fetch {
+pub struct Fetch {
     /// The id of the script, which prints the tree at the end.
-    pub(super) script: Uuid,
+    pub script: Uuid,
     /// The branch, if it is known.
-    pub(super) branch: Option<String>,
+    pub branch: Option<String>,
 }
 
 /// Starts fetching the repository into a new directory below `root`. Uploaded files replace those of
@@ -35,7 +36,7 @@ pub(super) struct Fetch {
 ///
 /// # Errors
 /// The git host refuses it, or has no such branch. Later failures end the script with an error.
-pub(super) async fn start_fetch(
+pub async fn start_fetch(
     server: &AgentServer,
     root: &str,
     id: TaskId,

@@ -10,27 +10,27 @@ const OWN_FILES: &str = ".mcp-servers/** .openhands-agent-server.log \
                          workspace/conversations/*/.owner_lease.lock";
 
 /// The timeout of `git add` for one repository.
-pub(super) const ADD_SECONDS: u64 = 8;
+pub(crate) const ADD_SECONDS: u64 = 8;
 
 const FUNCTIONS: &str = include_str!("snapshot.sh");
 
 /// Commands that take a snapshot of the current directory and print its id.
-pub(crate) fn snapshot_script() -> String {
+pub fn snapshot_script() -> String {
     format!("{}snapshot\n", functions(ADD_SECONDS))
 }
 
 /// The functions of `snapshot.sh`.
-pub(super) fn functions(add_seconds: u64) -> String {
+pub(crate) fn functions(add_seconds: u64) -> String {
     format!("own_files='{OWN_FILES}'; add_timeout={add_seconds}\n{FUNCTIONS}")
 }
 
 /// The last line of a script's output, if it is a git object id.
-pub(crate) fn printed_id(printed: &str) -> Option<String> {
+pub fn printed_id(printed: &str) -> Option<String> {
     let last = printed.trim_end().lines().next_back()?;
     is_object_id(last).then(|| last.to_owned())
 }
 
 /// Returns true for the id of a git object.
-pub(crate) fn is_object_id(text: &str) -> bool {
+pub fn is_object_id(text: &str) -> bool {
     matches!(text.len(), 40..=64) && text.chars().all(|c| c.is_ascii_hexdigit())
 }

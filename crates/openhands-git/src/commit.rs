@@ -2,7 +2,7 @@
 //! file of the repository changes, and no hook runs.
 
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, Conversation, TaskId, shell_quoted};
+use openhands_api::{AgentServer, TaskId, shell_quoted};
 use upstream::redact::redacted;
 use upstream::text::one_line;
 
@@ -25,32 +25,34 @@ const EXIT_UNCHANGED: i32 = 78;
 const EXIT_TOO_LARGE: i32 = 79;
 
 /// A commit to be made.
-pub(crate) struct NewCommit<'a> {
-    pub(crate) message: &'a str,
+pub struct NewCommit<'a> {
+    /// Its message.
+    pub message: &'a str,
     /// Seconds since 1970. The same content at the same time is the same commit.
-    pub(crate) time: i64,
+    pub time: i64,
     /// Its parent; `None` for the commit with which the work began.
-    pub(crate) parent: Option<&'a str>,
+    pub parent: Option<&'a str>,
     /// A commit that the git host has.
-    pub(crate) base: Option<&'a str>,
+    pub base: Option<&'a str>,
 }
 
 /// A commit that was made.
-pub(crate) struct Commit {
-    pub(crate) id: String,
+pub struct Commit {
+    /// Its object id.
+    pub id: String,
     parent: String,
     /// Such as `2 files changed, 3 insertions(+)`.
-    pub(crate) summary: String,
+    pub summary: String,
 }
 
 impl Commit {
-    /// Makes the commit. Returns `None` if the content is that of its parent.
+    /// Makes the commit of `directory`. Returns `None` if the content is that of its parent.
     ///
     /// # Errors
     /// The directory is no repository, or shares no commit with that of the git host.
-    pub(crate) async fn try_new(
+    pub async fn try_new(
         server: &AgentServer,
-        task: &Conversation,
+        directory: &str,
         new: &NewCommit<'_>,
     ) -> Result<Option<Self>, ToolError> {
         let script = format!(
@@ -74,7 +76,7 @@ impl Commit {
              -p \"$parent\") || exit 76\n\
              echo \"$commit $parent\"\n\
              git diff-tree -r --shortstat \"$parent\" \"$commit\"\n",
-            directory = shell_quoted(&task.workspace.working_dir),
+            directory = shell_quoted(directory),
             functions = functions(ADD_SECONDS),
             parent = new.parent.unwrap_or_default(),
             base = new.base.unwrap_or_default(),
@@ -102,14 +104,17 @@ impl Commit {
     }
 
     /// The first bytes of what it changes.
-    pub(crate) async fn diff(
+    ///
+    /// # Errors
+    /// git fails, or the agent server.
+    pub async fn diff(
         &self,
         server: &AgentServer,
-        task: &Conversation,
+        directory: &str,
         length: usize,
     ) -> Result<String, ToolError> {
         let Self { id, parent, .. } = self;
-        let directory = shell_quoted(&task.workspace.working_dir);
+        let directory = shell_quoted(directory);
         let script = format!(
             "cd -P -- {directory} && git diff-tree -r -p --no-ext-diff --no-textconv {parent} {id} \
              | head -c {length}\n"
@@ -124,17 +129,20 @@ impl Commit {
     }
 
     /// The pack with the objects that the git host lacks.
-    pub(crate) async fn pack(
+    ///
+    /// # Errors
+    /// It is too large, or git fails, or the agent server.
+    pub async fn pack(
         &self,
         server: &AgentServer,
         id: TaskId,
-        task: &Conversation,
+        directory: &str,
     ) -> Result<Vec<u8>, ToolError> {
         let Self {
             id: commit, parent, ..
         } = self;
         let file = format!(".mcp-servers/{commit}.pack");
-        let directory = shell_quoted(&task.workspace.working_dir);
+        let directory = shell_quoted(directory);
         let script = format!(
             "cd -P -- {directory} && mkdir -p .mcp-servers || exit {EXIT_NO_REPOSITORY}\n\
              printf '%s\\n' {commit} ^{parent} | timeout {ADD_SECONDS} git pack-objects --revs --thin \
