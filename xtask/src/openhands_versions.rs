@@ -52,12 +52,9 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         let outcome = test(layout, &service, version, "openhands::");
         let outcome = outcome.with_context(|| format!("OpenHands {version}"))?;
         let TestCounts { passed, failed, .. } = outcome.counts;
-        let skipped = outcome.skipped.len();
         is_good &= failed == 0 && passed > 0;
         let time = format!("{} s", started.elapsed().as_secs());
-        let counts =
-            [passed - skipped as u64, failed, skipped as u64].map(|count| count.to_string());
-        let [passed, failed, skipped] = counts;
+        let [passed, failed, skipped] = outcome.numbers().map(|count| count.to_string());
         rows.push([version.clone(), passed, failed, skipped, time]);
         let named = |what: &str, tests: BTreeSet<String>| {
             let line = |test| format!("{version}: {what} {test}");
@@ -79,7 +76,8 @@ pub(crate) fn run_app(layout: &Layout) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     }
     let outcome = test(layout, &OpenHandsApp, "app", "openhands::app_server")?;
-    print_line!("\n{}", outcome.counts);
+    let [passed, failed, skipped] = outcome.numbers();
+    print_line!("\n{passed} passed, {failed} failed, {skipped} skipped");
     for test in &outcome.failed {
         print_line!("failed {test}");
     }
@@ -181,6 +179,12 @@ fn test(
 }
 
 impl Outcome {
+    /// Tests that passed, failed and were skipped. Those of other modules do not count.
+    fn numbers(&self) -> [u64; 3] {
+        let skipped = self.skipped.len() as u64;
+        [self.counts.passed - skipped, self.counts.failed, skipped]
+    }
+
     fn parse(output: &str) -> Self {
         let mut outcome = Self {
             counts: TestCounts::from_cargo(output),

@@ -10,6 +10,7 @@ use upstream::time::{Timestamp, parse_timestamp};
 
 use crate::agent_server::{AgentServer, Page};
 use crate::failure::ApiResult;
+use crate::profiles::NewAgent;
 use crate::task_id::TaskId;
 
 /// The tags of a conversation, by name.
@@ -183,8 +184,8 @@ impl Execution {
 pub struct NewConversation<'a> {
     /// Chosen by us, which makes the request safe to repeat.
     pub id: TaskId,
-    /// The id of an agent profile.
-    pub agent_profile: &'a str,
+    /// Its agent.
+    pub agent: &'a NewAgent,
     /// Absolute, on the machine of the agent server.
     pub working_dir: &'a str,
     /// Its tags.
@@ -222,13 +223,13 @@ impl AgentServer {
     pub async fn create(&self, new: &NewConversation<'_>) -> ApiResult<(Conversation, bool)> {
         let mut body = json!({
             "conversation_id": new.id,
-            "agent_profile_id": new.agent_profile,
             "workspace": {"working_dir": new.working_dir},
             // A title costs a call to the model and is not used here.
             "autotitle": false,
             "tags": new.tags,
             "max_iterations": new.max_iterations,
         });
+        new.agent.add_to(&mut body);
         if let Some(prompt) = new.prompt {
             body["initial_message"] = message(prompt);
         }
@@ -294,6 +295,14 @@ impl AgentServer {
     pub async fn use_model(&self, id: TaskId, llm_profile: &str) -> ApiResult<()> {
         let path = ["api", "conversations", &id.to_string(), "switch_profile"];
         let body = json!({"profile_name": llm_profile});
+        self.post(&path).json(&body).run().await
+    }
+
+    /// Takes the model from a conversation whose agent has not run. Otherwise a switch to the profile that it had
+    /// before it was copied finds that one again, without its key.
+    pub async fn unset_model(&self, id: TaskId) -> ApiResult<()> {
+        let path = ["api", "conversations", &id.to_string(), "switch_llm"];
+        let body = json!({"llm": {"model": "none", "usage_id": "none"}});
         self.post(&path).json(&body).run().await
     }
 

@@ -37,7 +37,7 @@ pub use events::{Event, RunError, TextPart, event_kind};
 pub use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
 pub use file_name::FileName;
 pub use listener::{EventListeners, Listener};
-pub use profiles::{AgentProfile, ModelProfile};
+pub use profiles::{AgentProfile, ModelProfile, NewAgent};
 pub use servers::{Backend, Servers, StartEnd};
 pub use shell::{ScriptOutput, shell_quoted};
 pub use task_id::TaskId;

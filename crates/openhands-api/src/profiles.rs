@@ -53,6 +53,40 @@ pub struct AgentProfile {
     pub system_message_suffix: Option<String>,
 }
 
+/// The agent of a new conversation.
+#[derive(Debug)]
+pub enum NewAgent {
+    /// That of the agent profile with this id.
+    Profile(String),
+    /// The standard one, on agent servers where the agents of profiles have no tools.
+    Standard {
+        /// Text that is added to its instructions.
+        instructions: Option<String>,
+        /// The name of the model's profile, which is to be set before it runs.
+        model: String,
+    },
+}
+
+/// The tools of the standard agent.
+const STANDARD_TOOLS: [&str; 3] = ["terminal", "file_editor", "task_tracker"];
+
+impl NewAgent {
+    /// The part of the request for a conversation.
+    pub(crate) fn add_to(&self, body: &mut Value) {
+        match self {
+            Self::Profile(id) => body["agent_profile_id"] = json!(id),
+            Self::Standard { instructions, .. } => {
+                body["agent_settings"] = json!({
+                    "agent_kind": "openhands",
+                    "llm": {"model": "none"},
+                    "tools": STANDARD_TOOLS.map(|name| json!({"name": name})),
+                    "agent_context": {"system_message_suffix": instructions},
+                });
+            }
+        }
+    }
+}
+
 /// A model's profile: the model, its endpoint and its key, which is not read.
 #[derive(Debug, Deserialize)]
 pub struct ModelProfile {
@@ -71,15 +105,31 @@ struct Profiles {
 }
 
 impl AgentServer {
-    /// The id of the agent profile `name`, or of the active one.
+    /// The agent of the agent profile `name`, or of the active one.
     ///
     /// # Errors
     /// There is no usable profile; the error says what to do.
-    pub async fn agent_profile(&self, name: Option<&str>) -> Result<String, ToolError> {
-        match name {
-            Some(name) => Ok(self.profile(name).await?.id),
-            None => self.active_profile().await,
+    pub async fn new_agent(&self, name: Option<&str>) -> Result<NewAgent, ToolError> {
+        let id = match name {
+            Some(name) => self.profile(name).await?.id,
+            None => self.active_profile().await?,
+        };
+        if self.known_version().await?.has_tools_in_profiles() {
+            return Ok(NewAgent::Profile(id));
         }
+        let mut listed = self.profiles().await?.profiles.into_iter();
+        let Some(listed) = listed.find(|profile| profile.id == id) else {
+            return Ok(NewAgent::Profile(id));
+        };
+        let profile = self.profile(&listed.name).await?;
+        Ok(match profile.llm_profile_ref {
+            Some(model) => NewAgent::Standard {
+                instructions: profile.system_message_suffix,
+                model,
+            },
+            // An agent of another program, which has its own tools.
+            None => NewAgent::Profile(id),
+        })
     }
 
     /// The agent profile `name`.

@@ -110,6 +110,11 @@ impl Servers {
         }
     }
 
+    /// Returns true if one agent server runs all tasks.
+    pub async fn has_shared_agent(&self) -> ApiResult<bool> {
+        Ok(matches!(self.backend().await?, Backend::Agent(_)))
+    }
+
     /// The agent server that runs this task.
     ///
     /// # Errors

@@ -5,9 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::event_kind;
 
-/// The oldest and the newest version that this server is tested with. Older ones start an agent of an
-/// agent profile without any tools.
-const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
+/// The oldest and the newest version that this server is tested with.
+const OLDEST_TESTED: [u32; 2] = [1, 30];
 const NEWEST_TESTED: [u32; 2] = [1, 58];
 
 /// The module of each kind of event. It is the same in all tested versions.
@@ -47,15 +46,20 @@ impl ServerVersion {
     /// Says that this version is not tested; `None` if it is.
     pub fn warning(&self) -> Option<String> {
         let is_tested =
-            |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
+            |[major, minor, _]: [u32; 3]| (OLDEST_TESTED..=NEWEST_TESTED).contains(&[major, minor]);
         if self.release().is_some_and(is_tested) {
             return None;
         }
-        let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
+        let ([major, minor], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
         Some(format!(
-            "The agent server has {self}; this server is tested with {major}.{minor}.{patch} to \
-             {major}.{newest}."
+            "The agent server has {self}; this server is tested with {major}.{minor} to {major}.{newest}."
         ))
+    }
+
+    /// Returns true if the agent of an agent profile has tools: not up to 1.31.1.
+    pub(crate) fn has_tools_in_profiles(&self) -> bool {
+        let oldest = [1, 31, 2];
+        self.release().is_none_or(|release| release >= oldest)
     }
 
     /// Returns true if tasks start although an MCP server of theirs is down: not up to 1.34 at least, but in
@@ -120,8 +124,8 @@ mod tests {
         let full = "openhands.sdk.event.user_action.PauseEvent";
         for (text, name, is_tested) in [
             ("1.31.2", full, true),
-            ("1.31.1", full, false),
-            ("1.30.0", full, false),
+            ("1.30.0", full, true),
+            ("1.29.4", full, false),
             ("1.58.3", full, true),
             ("1.59.0", "PauseEvent", false),
             ("2.0.0", "PauseEvent", false),
@@ -132,8 +136,10 @@ mod tests {
         }
         assert!(version("1.58.2").ignores_dead_servers());
         assert!(!version("1.34.0").ignores_dead_servers());
+        assert!(version("1.31.2").has_tools_in_profiles());
+        assert!(!version("1.31.1").has_tools_in_profiles());
         let newer = version("1.59.0").warning().unwrap();
-        assert!(newer.contains("version 1.59.0; this server is tested with 1.31.2 to 1.58"));
+        assert!(newer.contains("version 1.59.0; this server is tested with 1.30 to 1.58."));
         assert!(ServerVersion(None).warning().unwrap().contains("unknown"));
     }
 }

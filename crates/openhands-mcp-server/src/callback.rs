@@ -147,6 +147,11 @@ impl Callbacks {
         Ok(CallbackUrl(parsed.into()))
     }
 
+    /// The same for an argument that may be left out.
+    pub(crate) fn check_given(&self, url: Option<&str>) -> Result<Option<CallbackUrl>, ToolError> {
+        url.map(|url| self.check(url)).transpose()
+    }
+
     /// Adds a task whose result is to be sent.
     pub(crate) fn expect(&self, id: TaskId) {
         self.map().entry(id).or_insert_with(|| Expected::after(0));

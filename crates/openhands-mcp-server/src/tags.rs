@@ -176,6 +176,14 @@ impl ConversationTags {
         Some((limit - left).max(0).unsigned_abs())
     }
 
+    /// Returns true for a copy that has not run yet.
+    pub(crate) fn is_new_copy(&self, execution: Execution) -> bool {
+        let has_a_past = [SECONDS_LEFT_TAG, WAITS_FOR_TAG, STOP_REASON_TAG];
+        execution == Execution::Idle
+            && self.model().is_some()
+            && has_a_past.iter().all(|name| self.get(name).is_none())
+    }
+
     /// The limit of steps over several runs; `None` before the second one.
     pub(crate) fn steps(&self) -> Option<u64> {
         self.get(STEPS_TAG)?.parse().ok()
@@ -312,9 +320,21 @@ impl ConversationTags {
         self.set(MODEL_TAG, name.map(str::to_owned));
     }
 
-    /// The URL that gets the result.
-    pub(crate) fn callback(&self) -> Option<&str> {
-        self.get(CALLBACK_TAG)
+    /// The URL that gets the result, and the number of results for which it was given.
+    pub(crate) fn callback(&self) -> Option<(&str, u32)> {
+        let value = self.get(CALLBACK_TAG)?;
+        let (url, results) = value.split_once(' ').unwrap_or((value, "1"));
+        Some((url, results.parse().unwrap_or(1)))
+    }
+
+    /// Sets the URL that gets the next result, too.
+    pub(crate) fn renew_callback(&mut self, url: &str) {
+        let results = self.callback().map_or(0, |(_, results)| results);
+        self.set(DELIVERY_TAG, None);
+        self.set(
+            CALLBACK_TAG,
+            Some(format!("{url} {}", results.saturating_add(1))),
+        );
     }
 
     pub(crate) fn set_callback(&mut self, url: Option<&str>) {

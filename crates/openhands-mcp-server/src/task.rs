@@ -22,6 +22,6 @@ pub(crate) use follow::{ObservedTask, observe, stop_abandoned};
 pub(crate) use outcome::{TaskOutcome, TaskStatus};
 pub(crate) use permission::{PermissionAnswer, ask_user, send_answer};
 pub(crate) use report::Report;
-pub(crate) use resume::resume;
+pub(crate) use resume::{Continuation, resume};
 pub(crate) use snapshot::TaskSnapshot;
 pub(crate) use spec::{Confirm, TaskSpec};

@@ -7,7 +7,10 @@ use mcp_client::Client;
 use serde_json::{Value, json};
 
 use super::gate::Gate;
-use super::{NAME, assert_error, call, call_with_id, client_with, env_with, server_with};
+use super::{
+    NAME, agent_server, assert_error, call, call_with_id, client_with, env_with, server_with,
+    wait_for_status,
+};
 use crate::harness::real::openhands;
 use crate::harness::{FakeService, Response, Server, assert_contains, eventually};
 
@@ -77,6 +80,71 @@ async fn url_gets_the_result_once_with_the_token() {
     let other = start(&client, &receiver, "FINISH: other").await;
     let got = received(&receiver, 3).await;
     assert_eq!((got.len(), &got[2].0), (3, &other));
+}
+
+#[tokio::test]
+async fn each_of_several_tasks_sends_its_result() {
+    let Some(real) = openhands() else { return };
+    let receiver = receiver(0).await;
+    let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
+    let url = format!("{}/hook/?a=b", receiver.url);
+    let runs = call!(client, "run_parallel_tasks", {"callback_url": url, "wait_seconds": 25,
+        "tasks": [{"task": "FINISH: one"}, {"task": "FINISH: two"}]});
+    let mut got = received(&receiver, 2).await;
+    got.sort_by_key(|(_, body)| body["result"].as_str().map(str::to_owned));
+    for (at, result) in ["one", "two"].into_iter().enumerate() {
+        let id = &runs["tasks"][at]["task_id"];
+        assert_eq!(&got[at].0, id);
+        assert_has!(got[at].1, {"task_id": id, "status": "finished", "result": result});
+    }
+}
+
+#[tokio::test]
+async fn task_that_goes_on_sends_its_next_result_if_asked() {
+    let Some(real) = openhands() else { return };
+    let receiver = receiver(0).await;
+    let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
+    let url = format!("{}/hook/?a=b", receiver.url);
+    let id = start(&client, &receiver, "FINISH: one").await;
+    received(&receiver, 1).await;
+    call!(client, "send_message", {"task_id": id, "message": "FINISH: two", "callback_url": url,
+        "wait_seconds": 25});
+    let got = received(&receiver, 2).await;
+    assert_eq!(got[1].0, format!("{}-2", id.as_str().unwrap()));
+    assert_has!(got[1].1, {"task_id": id, "result": "two"});
+    // A task that had no URL.
+    let gate = Gate::new();
+    let run = call!(client, "run_task", {"task": format!("RUN: {}; exit 3", gate.pass()),
+        "wait_seconds": 0});
+    let id = &run["task_id"];
+    wait_for_status(&client, id, "running").await;
+    let ask = json!({"task_id": id, "message": "FINISH: x", "callback_url": url});
+    assert_error(&client, "send_message", ask, "at work").await;
+    call_with_id(&client, "cancel_task", id).await;
+    gate.open();
+    let resumed = call!(client, "resume_task", {"task_id": id, "callback_url": url,
+        "wait_seconds": 25});
+    assert_eq!(resumed["status"], "finished", "{resumed}");
+    let got = received(&receiver, 3).await;
+    assert_eq!(&got[2].0, id);
+}
+
+#[tokio::test]
+async fn answer_of_a_receiver_is_not_read() {
+    let Some(real) = openhands() else { return };
+    let large = vec![b'x'; 4 << 20];
+    let receiver =
+        FakeService::start(move |_| Response::Http(200, "text/plain", large.clone().into())).await;
+    let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
+    let id = start(&client, &receiver, "FINISH: done").await;
+    received(&receiver, 1).await;
+    let path = format!("/api/conversations/{}", id.as_str().unwrap());
+    let recorded = async || {
+        let task = agent_server(&real, "GET", &path, Value::Null).await;
+        (task["tags"]["mcpdelivery"] == "done").then_some(())
+    };
+    eventually("the record of the delivery", recorded).await;
+    assert_eq!(receiver.requests().len(), 1);
 }
 
 #[tokio::test]

@@ -125,8 +125,16 @@ async fn copy_has_the_history_and_leaves_the_original_alone() {
     let ended = call_with_id(&client, "wait_task", &copy["task_id"]).await;
     assert_eq!(ended["result"], "copied", "{ended}");
     assert_starts_with(&ended["last_output"], "1\n/");
+    // The usage of the copy is its own, so that its limits hold.
+    let tokens = ended["tokens"].as_u64().unwrap();
     let first = call_with_id(&client, "get_task_result", &run["task_id"]).await;
     assert_has!(first, {"result": "done", "steps": 2});
+    let silent = call!(client, "fork_task", {"task_id": run["task_id"]});
+    let id = &silent["task_id"];
+    assert_error!(client, "resume_task", {"task_id": id}, "no message yet");
+    let later = call!(client, "send_message", {"task_id": id, "message": "RUN: cat one"});
+    assert_has!(later, {"status": "finished", "last_output": "1"});
+    assert_eq!(later["tokens"].as_u64(), Some(tokens), "{later}");
 }
 
 #[tokio::test]

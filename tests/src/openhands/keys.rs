@@ -5,7 +5,10 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::gate::Gate;
-use super::{agent_server, call_with_id, client_with, start_task, wait_for_status};
+use super::workspaces::TestDirectory;
+use super::{
+    agent_server, call, call_with_id, client_with, start_task, tool_error, wait_for_status,
+};
 use crate::harness::assert_contains;
 use crate::harness::real::{OpenHands, openhands};
 
@@ -55,6 +58,29 @@ async fn assert_one_winner(real: &OpenHands, limit: &str, hold: Option<Gate>) {
     let is_prompt = |event: &&Value| event["kind"] == "MessageEvent";
     let prompts = events["items"].as_array().unwrap().iter().filter(is_prompt);
     assert_eq!(prompts.count(), 1, "{events}");
+}
+
+#[tokio::test]
+async fn key_that_cannot_be_claimed_starts_nothing() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    std::fs::write(place.0.join(".mcp-claims"), "in the way").unwrap();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACE_ROOT", place.path())]).await;
+    let task = |key: Value| {
+        json!({"task": "FINISH: ok", "idempotency_key": key,
+        "context": {"file": "f.txt", "content": "x"}})
+    };
+    let key = json!(Uuid::new_v4().to_string());
+    let error = tool_error(&client, "run_task", task(key.clone())).await;
+    assert_contains(&error, ".mcp-claims");
+    assert_contains(&error, "OPENHANDS_WORKSPACE_ROOT");
+    let left: Vec<_> = std::fs::read_dir(&place.0).unwrap().collect();
+    assert_eq!(left.len(), 1, "{left:?}");
+    let without = call(&client, "run_task", task(Value::Null)).await;
+    assert_eq!(without["status"], "finished", "{without}");
+    std::fs::remove_file(place.0.join(".mcp-claims")).unwrap();
+    let again = call(&client, "run_task", task(key)).await;
+    assert_eq!(again["status"], "finished", "{again}");
 }
 
 #[tokio::test]

@@ -43,7 +43,7 @@ fn response_body(target: &str) -> Value {
         "search" => json!({"items": [], "next_page_id": null}),
         "execute_bash_command" => json!({"exit_code": 0, "stdout": ""}),
         "agent_final_response" => json!({"response": "long ".repeat(2_000)}),
-        _ => json!({"id": Uuid::nil(), "execution_status": "finished"}),
+        _ => json!({"id": Uuid::nil().to_string(), "execution_status": "finished"}),
     }
 }
 

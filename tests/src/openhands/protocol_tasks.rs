@@ -7,6 +7,7 @@ use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::gate::Gate;
+use super::proxy::Proxy;
 use super::{NAME, call, env, env_with, run_task, server_with};
 use crate::harness::real::openhands;
 use crate::harness::{Server, eventually};
@@ -307,5 +308,30 @@ async fn ids_without_a_task_are_unknown() {
         let params = json!({"taskId": id});
         let refused = modern_as(&server, "", "tasks/get", &id, params).await;
         assert_eq!(refused["error"]["code"], -32602, "{id}: {refused}");
+    }
+}
+
+#[tokio::test]
+async fn id_that_names_too_many_tasks_costs_no_request() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let (server, client) = server_with(&proxy.real, &[]).await;
+    let known = run_task(&client, "FINISH: ok").await["task_id"].clone();
+    let plain = known.as_str().unwrap().replace('-', "");
+    let digits = "0123456789abcdef".repeat(2);
+    let read = format!("GET /api/conversations/{}", known.as_str().unwrap());
+    for (count, is_known) in [(20, true), (21, false)] {
+        let id = vec![plain.as_str(); count].join("-");
+        let id = format!("{digits}.run_parallel_tasks.{id}");
+        let before = proxy.requests(&read).len();
+        let reply = modern_as(&server, "", "tasks/get", &id, json!({"taskId": id})).await;
+        assert_eq!(reply["error"].is_null(), is_known, "{reply}");
+        let requests = proxy.requests(&read).len() - before;
+        assert_eq!(requests > 0, is_known, "{requests}");
+        if is_known {
+            // Nothing asks for the task any longer.
+            let ended = ended_modern(&server, &json!(id)).await;
+            assert_eq!(ended["status"], "completed", "{ended}");
+        }
     }
 }

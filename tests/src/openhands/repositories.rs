@@ -1,13 +1,17 @@
 //! Repositories with the operator's credential: into a task and out of it.
 
+use std::os::unix::fs::PermissionsExt;
+use std::path::Path;
+
 use mcp_client::Client;
 use serde_json::{Value, json};
 
 use super::git_host::GitHost;
+use super::proxy::Proxy;
 use super::workspaces::git;
 use super::{assert_error, call, conversation, server_with, tool_error};
 use crate::harness::real::{OpenHands, openhands};
-use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with};
+use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with, wait_until};
 
 /// A server with the credential of the git host, which has the API of `forge`.
 async fn server_for(real: &OpenHands, host: &GitHost, forge: &str) -> (Server, Client) {
@@ -20,6 +24,12 @@ async fn server_for(real: &OpenHands, host: &GitHost, forge: &str) -> (Server, C
         ("MCP_LOG", "debug"),
     ];
     server_with(real, &options).await
+}
+
+/// Makes a hook of a repository.
+fn add_hook(path: &Path, script: &str) {
+    std::fs::write(path, script).unwrap();
+    std::fs::set_permissions(path, PermissionsExt::from_mode(0o755)).unwrap();
 }
 
 /// A regular expression that finds `text`, but not itself.
@@ -259,6 +269,37 @@ async fn configuration_and_hooks_of_the_agent_do_not_get_the_credential() {
 }
 
 #[tokio::test]
+async fn push_whose_record_is_lost_is_known_later() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let proxy = Proxy::start(real).await;
+    let (_server, client) = server_for(&proxy.real, &host, "").await;
+    let id = work(&client, &host, "RUN: echo x > new").await;
+    // The host runs in the thread of this test, which goes on before our server gets the answer.
+    let pushed = host.place.0.join("pushed");
+    let hook = format!("#!/bin/sh\ntouch {}; sleep 1\n", pushed.display());
+    add_hook(&host.bare().join("hooks/post-receive"), &hook);
+    let asks = json!({"task_id": id, "title": "New"});
+    let (published, ()) = tokio::join!(publish(&client, asks.clone()), async {
+        wait_until("the push", async || pushed.exists()).await;
+        proxy.disconnect();
+    });
+    assert_contains(&published["warning"], "could not be recorded");
+    let branch = published["branch"].as_str().unwrap();
+    let tip = git(&host.bare(), &["rev-parse", branch]);
+    assert_eq!(tip.trim(), published["commit"]);
+    proxy.reconnect();
+    // The branch is known as that of the task.
+    assert_error(&client, "publish_task", asks.clone(), "nothing to publish").await;
+    let message = "RUN: echo y > new";
+    call!(client, "send_message", {"task_id": id, "message": message, "wait_seconds": 25});
+    let again = publish(&client, asks).await;
+    assert!(again.get("warning").is_none(), "{again}");
+    let parent = git(&host.bare(), &["rev-parse", &format!("{branch}^")]);
+    assert_eq!(parent, tip);
+}
+
+#[tokio::test]
 async fn only_what_can_be_published_is() {
     let Some(real) = openhands() else { return };
     let host = GitHost::start("git").await;
@@ -294,9 +335,7 @@ async fn only_what_can_be_published_is() {
     assert_error(&client, "publish_task", named, "no commit in common").await;
     // A hook of the host declines, and says why.
     let hook = host.bare().join("hooks/pre-receive");
-    std::fs::write(&hook, "#!/bin/sh\necho not on Sundays >&2; exit 1\n").unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(&hook, mode).unwrap();
+    add_hook(&hook, "#!/bin/sh\necho not on Sundays >&2; exit 1\n");
     let id = work(
         &client,
         &host,
@@ -323,13 +362,8 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     ];
     let (_server, client) = server_with(&real, &options).await;
     let clone = host.place.0.join("work");
-    std::fs::write(
-        clone.join(".git/hooks/post-checkout"),
-        "#!/bin/sh\ntouch hooked\n",
-    )
-    .unwrap();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-    std::fs::set_permissions(clone.join(".git/hooks/post-checkout"), mode).unwrap();
+    let hook = clone.join(".git/hooks/post-checkout");
+    add_hook(&hook, "#!/bin/sh\ntouch hooked\n");
     std::fs::write(clone.join("f.txt"), "not committed\n").unwrap();
     let task = |name: &str| {
         json!({"task": format!("RUN: cat f.txt; echo *; echo {name} > same"), "workspace": clone,

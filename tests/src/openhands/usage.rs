@@ -37,7 +37,8 @@ async fn task_runs_with_the_model_that_its_caller_names() {
     let copy =
         call!(client, "fork_task", {"task_id": run["task_id"], "message": "RUN: echo copied"});
     let copy = call!(client, "wait_task", {"task_id": copy["task_id"], "wait_seconds": 25});
-    assert_has!(copy, {"status": "finished", "last_output": "copied"});
+    assert_has!(copy, {"status": "finished", "last_output": "copied", "tokens": run["tokens"],
+        "model": "openai/other-model"});
     assert_error!(client, "run_task", {"task": "FINISH: x", "model": "no-such"}, &name);
     remove_agent(&real, &name).await;
 }

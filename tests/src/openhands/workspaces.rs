@@ -3,6 +3,7 @@
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,7 +11,7 @@ use uuid::Uuid;
 use super::{assert_error, both_transports, call, client, client_with, tool_error};
 use crate::harness::real::openhands;
 use crate::harness::{
-    FakeService, Response, assert_contains, assert_ends_with, assert_starts_with,
+    FakeService, Response, assert_contains, assert_ends_with, assert_lacks, assert_starts_with,
 };
 
 /// A directory that is deleted after the test. The agent server is on this machine.
@@ -50,6 +51,34 @@ async fn files_of_the_context_are_not_reported_as_changes() {
             "file": "sub/b c.txt"});
         assert_ends_with(&diff["diff"], "@@ -1 +1,2 @@\n 2\n+4\n");
     }
+}
+
+#[tokio::test]
+async fn worktree_that_takes_too_long_starts_no_task() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let project = place.0.join("project");
+    repository(&project);
+    std::fs::write(project.join(".gitattributes"), "slow.txt filter=slow\n").unwrap();
+    std::fs::write(project.join("slow.txt"), "x\n").unwrap();
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "slow"]);
+    git(&project, &["config", "filter.slow.smudge", "sleep 60; cat"]);
+    let options = [
+        ("OPENHANDS_WORKSPACES", place.path()),
+        ("OPENHANDS_WORKSPACE_ROOT", place.path()),
+    ];
+    let client = client_with(&real, &options).await;
+    let task = json!({"task": "RUN: cat slow.txt", "workspace": project, "worktree": true,
+        "idempotency_key": Uuid::new_v4().to_string()});
+    let began = Instant::now();
+    assert_error(&client, "run_task", task.clone(), "git took too long").await;
+    assert!(began.elapsed() < Duration::from_secs(20));
+    assert_lacks(&git(&project, &["worktree", "list"]), "\n/");
+    // The same call later makes it.
+    git(&project, &["config", "filter.slow.smudge", "cat"]);
+    let run = call(&client, "run_task", task).await;
+    assert_has!(run, {"status": "finished", "last_output": "x"});
 }
 
 #[tokio::test]

@@ -5,8 +5,8 @@ use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
 use openhands_api::{
-    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewConversation,
-    TaskId,
+    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewAgent,
+    NewConversation, TaskId,
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
@@ -125,7 +125,7 @@ async fn create_new(
     let answer_by = spec.answer_by;
     let budget = service.max_budget.apply(&spec.budget)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
-    let agent_profile = server.agent_profile(profile).await?;
+    let agent = server.new_agent(profile).await?;
     if let Some(model) = &spec.model {
         check_model(server, model).await?;
     }
@@ -147,7 +147,10 @@ async fn create_new(
     }
     tags.set_budget(&budget);
     tags.set_verify(spec.verify.as_deref());
-    tags.set_model(spec.model.as_deref());
+    tags.set_model(spec.model.as_deref().or(match &agent {
+        NewAgent::Standard { model, .. } => Some(model.as_str()),
+        NewAgent::Profile(_) => None,
+    }));
     tags.set_callback(spec.callback.as_ref().map(CallbackUrl::as_str));
     tags.set_dead_servers(&dead);
     let (server, scheduler) = (server.clone(), Arc::clone(&service.scheduler));
@@ -159,7 +162,7 @@ async fn create_new(
         let prompt = spec.prompt();
         let new = NewConversation {
             id,
-            agent_profile: &agent_profile,
+            agent: &agent,
             working_dir: &workspace.directory,
             tags: tags.as_tags(),
             max_iterations: budget.iterations,

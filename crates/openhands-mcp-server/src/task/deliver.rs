@@ -124,9 +124,9 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
     if !is_open(&tags) {
         return Ok(Progress::Ended);
     }
+    let number = tags.callback().map_or(1, |(_, number)| number);
     if service.callbacks.is_sent(id) {
-        record(service, &server, id, &tags.delivery().done()).await?;
-        return Ok(Progress::Ended);
+        return record(service, &server, id, number, &tags.delivery().done()).await;
     }
     if !matches!(task.status(), Finished | Failed | Stuck | Cancelled) {
         return Ok(Progress::NotYet);
@@ -140,11 +140,16 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
     // A server whose operator does not allow the host leaves it to those that do.
     let Some(url) = tags
         .callback()
-        .and_then(|url| service.callbacks.check(url).ok())
+        .and_then(|(url, _)| service.callbacks.check(url).ok())
     else {
         return Ok(Progress::Ended);
     };
-    let sent = send(service, url.as_str(), id, &json!(report)).await;
+    let key = match number {
+        1 => id.to_string(),
+        // Receivers ignore a key that they know.
+        _ => format!("{id}-{number}"),
+    };
+    let sent = send(service, url.as_str(), &key, &json!(report)).await;
     let delivery = match sent {
         Ok(()) => {
             service.callbacks.set_sent(id);
@@ -155,19 +160,11 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
             tags.delivery().failed(reason)
         }
     };
-    record(service, &server, id, &delivery).await?;
-    Ok(match delivery {
-        Delivery {
-            is_done: false,
-            failed,
-            ..
-        } if failed < MAX_ATTEMPTS => Progress::Failed(failed),
-        _ => Progress::Ended,
-    })
+    record(service, &server, id, number, &delivery).await
 }
 
 /// Sends the report; the error is the reason why it was not taken.
-async fn send(service: &OpenHands, url: &str, id: TaskId, report: &Value) -> Result<(), String> {
+async fn send(service: &OpenHands, url: &str, key: &str, report: &Value) -> Result<(), String> {
     let url: Url = url.parse().map_err(|_| "not a URL".to_owned())?;
     let client = Client::new(url, &PROFILE).map_err(|error| error.to_string())?;
     let token = service.callbacks.token.get();
@@ -175,7 +172,7 @@ async fn send(service: &OpenHands, url: &str, id: TaskId, report: &Value) -> Res
     let request = client
         .request(Method::POST, Vec::<String>::new())
         .credential(AUTHORIZATION.as_str(), token)
-        .with(|http| http.header("Idempotency-Key", id.to_string()))
+        .with(|http| http.header("Idempotency-Key", key))
         .body(report);
     // The body of a success is not read.
     let Err(failure) = request.stream().await else {
@@ -193,14 +190,28 @@ async fn send(service: &OpenHands, url: &str, id: TaskId, report: &Value) -> Res
     })
 }
 
+/// Records the last attempt to send the result with this number.
 async fn record(
     service: &OpenHands,
     server: &AgentServer,
     id: TaskId,
+    number: u32,
     delivery: &Delivery,
-) -> ApiResult<()> {
+) -> ApiResult<Progress> {
     let _lock = service.scheduler.starts.lock(id).await;
     let mut tags = ConversationTags::of(&server.conversation(id).await?);
+    if tags.callback().is_none_or(|(_, now)| now != number) {
+        // The task went on with a URL for its next result.
+        return Ok(Progress::Failed(0));
+    }
     tags.set_delivery(delivery);
-    server.set_tags(id, tags.as_tags()).await
+    server.set_tags(id, tags.as_tags()).await?;
+    Ok(match delivery {
+        Delivery {
+            is_done: false,
+            failed,
+            ..
+        } if *failed < MAX_ATTEMPTS => Progress::Failed(*failed),
+        _ => Progress::Ended,
+    })
 }

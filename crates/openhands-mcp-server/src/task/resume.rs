@@ -8,11 +8,22 @@ use openhands_api::{AgentServer, ApiFailure, Execution, TaskId};
 use super::sandbox;
 use crate::OpenHands;
 use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
-use crate::tags::ConversationTags;
+use crate::callback::CallbackUrl;
+use crate::tags::{ConversationTags, WaitsFor};
 
 /// Polls after a task was told to run, and their interval.
 const MAX_START_POLLS: u32 = 20;
 const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// What a caller gives a task that goes on.
+#[derive(Default)]
+pub(crate) struct Continuation<'a> {
+    pub(crate) message: Option<&'a str>,
+    /// The limits that the caller raises.
+    pub(crate) raised: BudgetRequest,
+    /// Gets the next result.
+    pub(crate) callback: Option<CallbackUrl>,
+}
 
 /// Sends a message to the agent of a task, if there is one, and runs the agent within the limits of
 /// the whole task, of which the caller may raise some. If all slots are taken, the task is queued.
@@ -22,10 +33,17 @@ const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 pub(crate) async fn resume(
     service: &OpenHands,
     id: TaskId,
-    message: Option<&str>,
-    raised: &BudgetRequest,
+    with: &Continuation<'_>,
 ) -> Result<(), ToolError> {
-    let scheduler = &service.scheduler;
+    let Continuation {
+        message,
+        raised,
+        callback,
+    } = with;
+    let (message, scheduler) = (*message, &service.scheduler);
+    if callback.is_some() && !service.servers.has_shared_agent().await? {
+        return Err(sandbox::no_callback());
+    }
     let server = &sandbox::wake(&service.servers, id).await?;
     // The check of the task replaces all of its tags, too.
     let lock = scheduler.starts.lock(id).await;
@@ -40,6 +58,11 @@ pub(crate) async fn resume(
             );
         }
         (Execution::Deleting, _) => return refuse("The task is being deleted."),
+        (Execution::Running, _) if callback.is_some() => {
+            return refuse(
+                "callback_url: the task is at work. Leave it out, or call wait_task first.",
+            );
+        }
         // The agent reads the message before its next step.
         (Execution::Running, Some(message)) => {
             drop(lock);
@@ -62,6 +85,9 @@ pub(crate) async fn resume(
     }
     let cost = task.stats.cost();
     let mut tags = ConversationTags::of(&task);
+    if message.is_none() && tags.is_new_copy(execution) {
+        return refuse("The copy has no message yet: send it one with send_message.");
+    }
     let used = TaskUsage {
         steps: server.count_actions(id).await?,
         seconds_left: tags.seconds_left(),
@@ -78,9 +104,25 @@ pub(crate) async fn resume(
     if let Some(message) = message {
         server.prompt(id, message, false).await?;
     }
+    if let Some(model) = tags.model() {
+        // After the prompt: otherwise the agent server does not count the usage of a copy.
+        server.use_model(id, model).await?;
+    }
+    if let Some(url) = callback {
+        tags.renew_callback(url.as_str());
+    }
+    let was_waiting = tags.waits_for() == Some(WaitsFor::Slot);
     let runs = scheduler.run_or_wait(server, id, &mut tags).await;
+    let runs = runs.map_err(explain_conflict)?;
+    if !runs && was_waiting {
+        // Otherwise it has written them.
+        server.set_tags(id, tags.as_tags()).await?;
+    }
     drop(lock);
-    if runs.map_err(explain_conflict)? {
+    if callback.is_some() {
+        service.callbacks.expect(id);
+    }
+    if runs {
         wait_for_start(server, id, execution).await;
     } else {
         scheduler.enqueue(id);

@@ -92,6 +92,11 @@ pub(super) async fn wake(servers: &Servers, id: TaskId) -> ApiResult<AgentServer
     }
 }
 
+/// This server keeps no state of tasks, and the app server none for it before the sandbox runs.
+const NO_CALLBACK: &str = "keep a URL for the result of a task, so a restart would lose it: leave \
+    callback_url out. wait_task waits for the end, and for clients with tasks of the protocol run_task \
+    does for up to 55 minutes";
+
 /// The request for the app server. The sandbox does not exist before the agent starts, so no files
 /// can be put into it. The agent's limits and permissions are settings of the app server.
 fn request(
@@ -117,10 +122,7 @@ fn request(
             spec.verify.is_some(),
             "check a task with a command: have the agent run it, and leave verify out",
         ),
-        (
-            spec.callback.is_some(),
-            "send the result of a task to a URL: leave callback_url out, and ask with wait_task",
-        ),
+        (spec.callback.is_some(), NO_CALLBACK),
         (
             spec.model.is_some(),
             "choose the model of one task: name an agent profile with that model in agent",
@@ -171,6 +173,11 @@ fn hosted(repository: &Repository) -> Option<(&'static str, String)> {
     let name = name.strip_suffix(".git").unwrap_or(name);
     let is_name = name.split('/').count() >= 2 && !name.split('/').any(str::is_empty);
     is_name.then(|| (provider, name.to_owned()))
+}
+
+/// The error for a task in a sandbox that goes on with a callback_url.
+pub(super) fn no_callback() -> ToolError {
+    unsupported(NO_CALLBACK)
 }
 
 fn unsupported(what: &str) -> ToolError {

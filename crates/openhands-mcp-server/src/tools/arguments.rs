@@ -8,6 +8,7 @@ use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::budget::BudgetRequest;
+use crate::callback::CallbackUrl;
 use crate::task::{Confirm, TaskSpec};
 use crate::workspace::{Directory, FileContent, FileName};
 
@@ -96,6 +97,7 @@ pub(super) struct Limits {
     pub(super) max_seconds: Option<Bounded<1, 604_800>>,
     pub(super) max_cost: Option<f64>,
     pub(super) confirm: Option<Confirm>,
+    pub(super) callback: Option<CallbackUrl>,
 }
 
 impl Context {
@@ -175,6 +177,7 @@ impl Limits {
         spec.agent.clone_from(&self.agent);
         spec.model.clone_from(&self.model);
         spec.confirm = self.confirm;
+        spec.callback.clone_from(&self.callback);
         spec.budget = BudgetRequest {
             iterations: self.max_iterations.map(Bounded::get),
             seconds: self.max_seconds.map(|seconds| seconds.get().into()),

@@ -7,9 +7,8 @@ use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor};
 use crate::OpenHands;
-use crate::budget::BudgetRequest;
 use crate::tags::ConversationTags;
-use crate::task::{Report, resume};
+use crate::task::{Continuation, Report, resume};
 
 /// Copies a task with its history, to try another way. The copy works in the same directory and starts
 /// with a message: here, or with send_message.
@@ -33,17 +32,23 @@ impl Tool for ForkTask {
         service.check_owner(self.task_id, call).await?;
         let task = server.conversation(self.task_id).await?;
         let copy = TaskId::random();
-        let tags = ConversationTags::new(task.tags.clone()).without_run_state();
-        server.fork(self.task_id, copy, tags.as_tags()).await?;
-        let model = match tags.model() {
-            Some(model) => Some(model.to_owned()),
-            None => server.llm_profile(task.profile()).await?,
-        };
-        if let Some(model) = model {
-            server.use_model(copy, &model).await?;
+        let mut tags = ConversationTags::new(task.tags.clone()).without_run_state();
+        // A copy does not get the key of the model: the next message sets the model.
+        let was_set = tags.model().is_some();
+        if !was_set {
+            let model = server.llm_profile(task.profile()).await?;
+            tags.set_model(model.as_deref());
         }
-        if let Some(message) = self.message {
-            resume(service, copy, Some(&message), &BudgetRequest::default()).await?;
+        server.fork(self.task_id, copy, tags.as_tags()).await?;
+        if was_set {
+            server.unset_model(copy).await?;
+        }
+        if let Some(message) = &self.message {
+            let with = Continuation {
+                message: Some(message),
+                ..Continuation::default()
+            };
+            resume(service, copy, &with).await?;
         }
         let mut wait = TaskWait::new(service, copy, WaitFor::none(), call);
         let seen = wait.observe().await;

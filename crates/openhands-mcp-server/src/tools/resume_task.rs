@@ -8,7 +8,7 @@ use serde::Deserialize;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::budget::BudgetRequest;
-use crate::task::{Report, resume};
+use crate::task::{Continuation, Report, resume};
 
 /// Resumes a task that was paused or cancelled or has failed; returns as run_task. Its limits are
 /// those of the whole task: raise the one that it has reached.
@@ -25,6 +25,8 @@ pub(crate) struct ResumeTask {
     max_seconds: Option<Bounded<1, 604_800>>,
     /// New limit in US dollars, if higher.
     max_cost: Option<f64>,
+    /// As in run_task.
+    callback_url: Option<String>,
 }
 
 impl Tool for ResumeTask {
@@ -41,7 +43,14 @@ impl Tool for ResumeTask {
             cost: self.max_cost,
         };
         service.check_owner(id, call).await?;
-        resume(service, id, None, &raised).await?;
+        let with = Continuation {
+            raised,
+            callback: service
+                .callbacks
+                .check_given(self.callback_url.as_deref())?,
+            message: None,
+        };
+        resume(service, id, &with).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

@@ -42,6 +42,8 @@ pub(crate) struct RunParallelTasks {
     agent: Option<String>,
     /// As in run_task.
     model: Option<String>,
+    /// Gets each result.
+    callback_url: Option<String>,
     /// Tasks that were begun before a restart of this server.
     #[serde(skip)]
     existing: Vec<Option<TaskId>>,
@@ -90,7 +92,7 @@ impl Tool for RunParallelTasks {
         if !self.existing.is_empty() {
             return follow(service, self.existing, wait, call).await;
         }
-        let mut specs = self.specs(wait)?;
+        let mut specs = self.specs(service, wait)?;
         for (at, spec) in specs.iter_mut().enumerate() {
             spec.id = earlier::new_id(call, at);
         }
@@ -173,7 +175,7 @@ fn ended(ended: Vec<Result<Report, ToolError>>, call: &Call) -> Result<ParallelR
 }
 
 impl RunParallelTasks {
-    fn specs(self, wait: WaitFor) -> Result<Vec<TaskSpec>, ToolError> {
+    fn specs(self, service: &OpenHands, wait: WaitFor) -> Result<Vec<TaskSpec>, ToolError> {
         let limits = Limits {
             agent: self.agent,
             model: self.model,
@@ -181,6 +183,9 @@ impl RunParallelTasks {
             max_seconds: self.max_seconds,
             max_cost: self.max_cost,
             confirm: self.confirm,
+            callback: service
+                .callbacks
+                .check_given(self.callback_url.as_deref())?,
         };
         let spec = |(at, task): (usize, TaskArguments)| {
             task.spec(&limits, wait).map_err(|error| {

@@ -63,12 +63,7 @@ impl Tool for RunTask {
                 .follow_and_ask(true)
                 .await;
         }
-        let callback = self.callback_url.as_deref();
-        let callback = callback
-            .map(|url| service.callbacks.check(url))
-            .transpose()?;
-        let mut spec = self.spec(wait)?;
-        spec.callback = callback;
+        let mut spec = self.spec(service, wait)?;
         // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
         let may_ask = call.waits_for_answers() || spec.key.is_some();
         // After a restart the task of the protocol finds its OpenHands task by this id.
@@ -99,7 +94,7 @@ impl Tool for RunTask {
 }
 
 impl RunTask {
-    fn spec(self, wait: WaitFor) -> Result<TaskSpec, ToolError> {
+    fn spec(self, service: &OpenHands, wait: WaitFor) -> Result<TaskSpec, ToolError> {
         let limits = Limits {
             agent: self.agent,
             model: self.model,
@@ -107,6 +102,9 @@ impl RunTask {
             max_seconds: self.max_seconds,
             max_cost: self.max_cost,
             confirm: self.confirm,
+            callback: service
+                .callbacks
+                .check_given(self.callback_url.as_deref())?,
         };
         let arguments = TaskArguments {
             task: self.task,

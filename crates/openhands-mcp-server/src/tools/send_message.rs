@@ -7,8 +7,7 @@ use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::budget::BudgetRequest;
-use crate::task::{Report, resume};
+use crate::task::{Continuation, Report, resume};
 
 /// Bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 200_000;
@@ -24,6 +23,8 @@ pub(crate) struct SendMessage {
     message: String,
     /// Seconds to wait for the end; default 20.
     wait_seconds: Option<WaitSeconds>,
+    /// As in run_task.
+    callback_url: Option<String>,
 }
 
 impl Tool for SendMessage {
@@ -40,7 +41,14 @@ impl Tool for SendMessage {
         }
         let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
         service.check_owner(id, call).await?;
-        resume(service, id, Some(&self.message), &BudgetRequest::default()).await?;
+        let with = Continuation {
+            message: Some(&self.message),
+            callback: service
+                .callbacks
+                .check_given(self.callback_url.as_deref())?,
+            ..Continuation::default()
+        };
+        resume(service, id, &with).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }
