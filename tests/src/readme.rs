@@ -108,6 +108,7 @@ fn every_flag_exists() {
             printed("mcp-gateway", "explain --help"),
             printed("mcp-gateway", "events --help"),
             printed("mcp-gateway", "pins approve --help"),
+            printed("mcp-gateway", "token add --help"),
         ])
     {
         known.extend(words(&help).map(str::to_owned));

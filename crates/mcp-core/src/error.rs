@@ -64,6 +64,8 @@ pub enum Error {
     SessionNotFound,
     /// A foreign `Host` or `Origin`, or a request that a policy forbids.
     Forbidden(String),
+    /// The access token of the request has not all of these scopes (RFC 6750, 3.1).
+    InsufficientScope(String),
     /// Too many requests; how long to wait before the next.
     RateLimited(Duration),
     /// More requests in flight than this limit.
@@ -114,6 +116,7 @@ impl Error {
             Self::Unauthorized => "unauthorized",
             Self::SessionNotFound => "session_not_found",
             Self::Forbidden(_) => "forbidden",
+            Self::InsufficientScope(_) => "insufficient_scope",
             Self::RateLimited(_) => "rate_limited",
             Self::TooManyInFlight(_) => "too_many_in_flight",
             Self::TooLarge(_) => "too_large",
@@ -174,6 +177,10 @@ impl Error {
             Self::Unauthorized => ("Authentication failed", None),
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
             Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
+            Self::InsufficientScope(scopes) => (
+                "Insufficient scope",
+                Some(format!("the token needs: {scopes}")),
+            ),
             Self::RateLimited(_) => ("Rate limit exceeded", None),
             Self::TooManyInFlight(limit) => (
                 "Too many requests in flight",

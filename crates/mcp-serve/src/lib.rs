@@ -7,6 +7,7 @@ mod function;
 mod http;
 mod key;
 mod log;
+mod oauth;
 mod options;
 mod print;
 mod probe;

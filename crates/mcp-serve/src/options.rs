@@ -11,6 +11,7 @@ use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use mcp_core::error::ErrorCodes;
 
+use crate::oauth::{OauthOptions, ResourceServer};
 use crate::{Limits, Secret, Tls, Tokens};
 
 /// The command line of a server: its own options, and those of all servers.
@@ -80,6 +81,10 @@ pub struct Options {
     /// the service.
     #[arg(long, env = "MCP_INSECURE_NO_AUTH", value_parser = clap::builder::FalseyValueParser::new())]
     pub insecure_no_auth: bool,
+
+    /// Access tokens of OAuth issuers.
+    #[command(flatten)]
+    pub(crate) oauth: OauthOptions,
 
     /// Host names, besides localhost, by which clients and web pages may call this server,
     /// separated by commas.
@@ -193,10 +198,12 @@ impl From<ErrorProfile> for ErrorCodes {
     }
 }
 
-/// The tokens of a server, and the task that follows the token file, if there is one.
+/// The tokens of a server, and the tasks that follow them.
 pub(crate) struct ConfiguredTokens {
     pub(crate) tokens: Arc<Tokens>,
-    pub(crate) follower: Option<BoxFuture<'static, ()>>,
+    pub(crate) oauth: Option<Arc<ResourceServer>>,
+    /// The tasks that follow the token file and the keys of issuers.
+    pub(crate) followers: Vec<BoxFuture<'static, ()>>,
 }
 
 impl Options {
@@ -216,17 +223,29 @@ impl Options {
             !tokens.is_empty() || !secret.is_configured(),
             "--token or --token-file contains no token"
         );
-        if tokens.is_empty() && !self.bind.is_loopback() && !self.insecure_no_auth {
+        let oauth = self.oauth.build()?.map(Arc::new);
+        if tokens.is_empty()
+            && oauth.is_none()
+            && !self.bind.is_loopback()
+            && !self.insecure_no_auth
+        {
             anyhow::bail!(
-                "--bind {} allows other machines to connect: set a token (--token, MCP_TOKEN), or \
-                 --insecure-no-auth",
+                "--bind {} allows other machines to connect: set a token (--token, MCP_TOKEN), an \
+                 issuer of tokens (--auth-issuer), or --insecure-no-auth",
                 self.bind
             );
         }
         let follower = secret
             .is_file()
             .then(|| Arc::clone(&tokens).follow(Arc::new(secret), text).boxed());
-        Ok(ConfiguredTokens { tokens, follower })
+        let keys = oauth
+            .as_ref()
+            .map(|oauth| Arc::clone(oauth).follow().boxed());
+        Ok(ConfiguredTokens {
+            tokens,
+            oauth,
+            followers: follower.into_iter().chain(keys).collect(),
+        })
     }
 
     /// Reads the certificate, if there is one. Blank paths count as unset: compose files pass unset

@@ -229,12 +229,12 @@ impl<S: Service> Running<S> {
 
     /// The paths of the server.
     fn http(&mut self, options: &Options, tokens: ConfiguredTokens, key: &Key) -> HttpService {
-        if let Some(follower) = tokens.follower {
+        for follower in tokens.followers {
             self.background.spawn(follower);
         }
         let mut registry = Registry::default();
         self.service.register(&mut registry);
-        let guard = Guard::new(tokens.tokens, &options.allowed_hosts);
+        let guard = Guard::new(tokens.tokens, &options.allowed_hosts).with_oauth(tokens.oauth);
         let server = Arc::clone(&self.server);
         let service = HttpService::new(server, guard, key.signer(), options.limits(), registry);
         if let Some(paths) = self.service.paths() {

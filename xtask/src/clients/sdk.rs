@@ -55,7 +55,7 @@ enum Tool {
     Cargo,
 }
 
-pub(super) static SDKS: [Sdk; 6] = [
+pub(super) static SDKS: [Sdk; 7] = [
     Sdk {
         name: "inspector",
         folder: "inspector",
@@ -115,6 +115,14 @@ pub(super) static SDKS: [Sdk; 6] = [
         ],
         servers: &[],
         tool: Tool::Python("requirements-1.txt"),
+    },
+    // Logs in to issuers of tokens, with the Python SDK above, too. It starts its servers itself.
+    Sdk {
+        name: "oauth",
+        folder: "oauth",
+        clients: &[("oauth", "oauth.mjs", &[Fixture])],
+        servers: &[],
+        tool: Tool::Node,
     },
     Sdk {
         name: "rmcp",

@@ -8,6 +8,7 @@ use mcp_core::error::Error;
 
 use super::headers::Head;
 use crate::Tokens;
+use crate::oauth::ResourceServer;
 use crate::tokens::Credential;
 
 /// The checks in front of every path.
@@ -16,6 +17,8 @@ use crate::tokens::Credential;
 /// address (DNS rebinding; specification, "Transports", security warning).
 pub struct Guard {
     tokens: Arc<Tokens>,
+    /// `None` if only tokens of the token file are valid.
+    oauth: Option<Arc<ResourceServer>>,
     /// Lower case, without port, IPv6 without brackets.
     hosts: Vec<String>,
     any_host: bool,
@@ -32,23 +35,34 @@ impl Guard {
             .collect();
         Self {
             tokens: tokens.into(),
+            oauth: None,
             hosts,
             any_host,
         }
+    }
+
+    /// Admits requests with an access token of an issuer, too.
+    pub(crate) fn with_oauth(mut self, oauth: Option<Arc<ResourceServer>>) -> Self {
+        self.oauth = oauth;
+        self
+    }
+
+    pub(super) fn oauth(&self) -> Option<&Arc<ResourceServer>> {
+        self.oauth.as_ref()
     }
 
     /// Checks a request. Returns its credential, or `None` where no token is required.
     ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token,
-    /// `InvalidRequest` for a body whose end is ambiguous.
-    pub(super) fn check(
+    /// `InsufficientScope` for one with too few scopes, `InvalidRequest` for a body whose end is ambiguous.
+    pub(super) async fn check(
         &self,
         target: &Uri,
         head: &Head<'_>,
     ) -> Result<Option<Arc<Credential>>, Error> {
         self.check_host(target, head)?;
-        self.check_token(head)
+        self.check_token(head).await
     }
 
     /// Checks host and origin only, for public paths.
@@ -91,19 +105,27 @@ impl Guard {
     /// Returns true if pages of admitted origins may read responses: not where every page of the web could,
     /// without a token.
     pub(super) fn allows_pages(&self) -> bool {
-        !self.any_host || !self.tokens.is_empty()
+        !self.any_host || self.needs_token()
     }
 
-    fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Credential>>, Error> {
-        if self.tokens.is_empty() {
+    fn needs_token(&self) -> bool {
+        !self.tokens.is_empty() || self.oauth.is_some()
+    }
+
+    async fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Credential>>, Error> {
+        if !self.needs_token() {
             return Ok(None);
         }
         let given = head.authorization.ok_or(Error::Unauthorized)?;
         let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
         let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-        let credential = self.tokens.credential(given.trim_ascii());
-        let credential = credential.filter(|_| is_bearer);
-        credential.map(Some).ok_or(Error::Unauthorized)
+        let given = given.trim_ascii();
+        let known = self.tokens.credential(given).filter(|_| is_bearer);
+        match (known, &self.oauth) {
+            (Some(credential), _) => Ok(Some(credential)),
+            (None, Some(oauth)) if is_bearer => oauth.credential(given).await.map(Some),
+            (None, _) => Err(Error::Unauthorized),
+        }
     }
 
     fn knows(&self, authority: &str) -> bool {

@@ -8,7 +8,7 @@ use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::HeaderMap;
+use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
@@ -23,6 +23,7 @@ use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
 use super::stream_slots::{Revocation, StreamSlots};
+use crate::oauth::ResourceServer;
 use crate::tokens::Credential;
 use post::Post;
 use sse::SseSessions;
@@ -33,6 +34,8 @@ pub(super) struct McpEndpoint {
     streams: Arc<ResumableStreams>,
     slots: Arc<StreamSlots>,
     limits: Limits,
+    /// Says to clients without a token where they get one.
+    oauth: Option<Arc<ResourceServer>>,
     /// One permit for each request in flight.
     in_flight: Arc<Semaphore>,
     /// Set if `/sse` is served.
@@ -81,13 +84,19 @@ impl Authenticated {
 }
 
 impl McpEndpoint {
-    pub(super) fn new(server: Arc<Server>, signer: Signer, limits: Limits) -> Self {
+    pub(super) fn new(
+        server: Arc<Server>,
+        signer: Signer,
+        limits: Limits,
+        oauth: Option<Arc<ResourceServer>>,
+    ) -> Self {
         Self {
             server,
             sessions: Arc::new(Sessions::new(signer)),
             streams: Arc::default(),
             slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
             limits,
+            oauth,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
             sse: OnceLock::new(),
         }
@@ -166,7 +175,12 @@ impl McpEndpoint {
     /// Returns the response to a request that is refused by its headers.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
         let era = Head::read(headers).era();
-        reply::refused(error, era, self.server.profile())
+        let mut response = reply::refused(error, era, self.server.profile());
+        let oauth = self.oauth.as_ref();
+        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge(error)) {
+            response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
+        }
+        response
     }
 
     fn session(&self, headers: &HeaderMap, client: &Authenticated) -> Option<Session> {

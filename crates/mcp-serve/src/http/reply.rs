@@ -145,7 +145,7 @@ pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response<Re
     let status = match error {
         Error::Unauthorized => StatusCode::UNAUTHORIZED,
         Error::SessionNotFound => StatusCode::NOT_FOUND,
-        Error::Forbidden(_) => StatusCode::FORBIDDEN,
+        Error::Forbidden(_) | Error::InsufficientScope(_) => StatusCode::FORBIDDEN,
         Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
         Error::RateLimited(_) => StatusCode::TOO_MANY_REQUESTS,
         _ => StatusCode::BAD_REQUEST,

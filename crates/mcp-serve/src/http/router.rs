@@ -41,7 +41,8 @@ impl Router {
         limits: Limits,
         mut registry: Registry,
     ) -> Self {
-        let mcp = Arc::new(McpEndpoint::new(server, signer, limits));
+        let oauth = guard.oauth().cloned();
+        let mcp = Arc::new(McpEndpoint::new(server, signer, limits, oauth));
         registry.register_collector(Box::new(ServerMetrics(Arc::clone(&mcp))));
         Self {
             guard,
@@ -85,7 +86,7 @@ impl Router {
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
         let fields = Head::read(&head.headers);
-        let client = self.authenticate(&head, &fields, peer);
+        let client = self.authenticate(&head, &fields, peer).await;
         let is_forbidden = matches!(client, Err(Error::Forbidden(_)));
         let is_admitted = !is_forbidden && self.guard.allows_pages();
         let origin = fields.origin.filter(|_| is_admitted).cloned();
@@ -161,6 +162,9 @@ impl Router {
             }
             (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
             (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry),
+            (&Method::GET | &Method::HEAD, path) if self.metadata(path).is_some() => {
+                reply::json(StatusCode::OK, self.metadata(path).unwrap_or_default())
+            }
             _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help(headers))),
         };
         reply::before_body(response, headers, body)
@@ -170,8 +174,8 @@ impl Router {
     /// are public: they reveal nothing about the service.
     ///
     /// # Errors
-    /// `Forbidden`, `Unauthorized`, `HeaderMismatch` or `RateLimited`.
-    fn authenticate(
+    /// `Forbidden`, `Unauthorized`, `InsufficientScope`, `HeaderMismatch` or `RateLimited`.
+    async fn authenticate(
         &self,
         head: &Parts,
         fields: &Head<'_>,
@@ -190,7 +194,7 @@ impl Router {
             self.guard.check_host(&head.uri, fields)?;
             None
         } else {
-            self.guard.check(&head.uri, fields)?
+            self.guard.check(&head.uri, fields).await?
         };
         let role = credential
             .as_ref()
@@ -226,6 +230,13 @@ impl Router {
             self.server().record_refusal(caller, error.kind());
             error
         })
+    }
+
+    /// The metadata for OAuth clients, if there is an issuer and this is their path.
+    fn metadata(&self, path: &str) -> Option<String> {
+        let oauth = self.guard.oauth();
+        let oauth = oauth.filter(|oauth| oauth.is_metadata_path(path))?;
+        Some(oauth.metadata().to_owned())
     }
 
     fn ready(&self) -> Response<Reply> {

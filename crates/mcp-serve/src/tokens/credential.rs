@@ -38,6 +38,11 @@ impl Credential {
         !self.revoked.is_cancelled()
     }
 
+    /// The time at which it ends, in seconds since 1970.
+    pub(crate) fn expires(&self) -> Option<u64> {
+        self.expires
+    }
+
     /// Returns true if both have the same owner and the same end.
     pub(super) fn is_same(&self, other: &Self) -> bool {
         self.principal == other.principal && self.expires == other.expires

@@ -1,5 +1,6 @@
 //! Tests of the checks of a request's head.
 
+use futures_util::FutureExt as _;
 use http::header::HeaderMap;
 
 use super::*;
@@ -29,7 +30,10 @@ fn check(fields: &[(&'static str, &str)], expected: Result<(), &str>) {
 
 #[track_caller]
 fn check_target(target: &str, fields: &[(&'static str, &str)], expected: Result<(), &str>) {
-    let checked = guard().check(&target.parse().unwrap(), &Head::read(&headers(fields)));
+    let (target, headers) = (target.parse().unwrap(), headers(fields));
+    let (guard, head) = (guard(), Head::read(&headers));
+    // Without an issuer it never waits.
+    let checked = guard.check(&target, &head).now_or_never().unwrap();
     let found = checked.map(|owner| assert_eq!(&*owner.unwrap().principal.name, "alice"));
     let found = found.map_err(|error| error.kind());
     assert_eq!(found, expected, "{target} {fields:?}");
@@ -184,12 +188,16 @@ fn without_tokens_nobody_is_named() {
     let target = Uri::from_static("/mcp");
     let owner = guard
         .check(&target, &Head::read(&headers(&[LOCAL])))
+        .now_or_never()
+        .unwrap()
         .unwrap();
     assert!(owner.is_none());
     // Without an option for it, no other name is admitted.
     assert!(
         guard
             .check(&target, &Head::read(&headers(&[("host", "n8n-mcp")])))
+            .now_or_never()
+            .unwrap()
             .is_err()
     );
 }
@@ -208,6 +216,8 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
         let foreign = [("host", "evil.com"), ("origin", "https://evil.com"), TOKEN];
         let is_admitted = guard
             .check(&target, &Head::read(&headers(&foreign)))
+            .now_or_never()
+            .unwrap()
             .is_ok();
         assert_eq!(is_admitted, hosts == "*", "{tokens:?} {hosts}");
     }

@@ -1,0 +1,115 @@
+//! One access token: its header, its signature and its claims.
+
+use std::sync::Arc;
+
+use anyhow::{Context as _, ensure};
+use jsonwebtoken::dangerous::insecure_decode_claims;
+use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
+use mcp_core::server::Principal;
+use serde_json::{Map, Value};
+
+use crate::tokens::Credential;
+
+/// Seconds by which the clocks of an issuer and this machine may differ.
+const LEEWAY: u64 = 30;
+
+/// Longest subject (OpenID Connect, 2).
+const MAX_SUBJECT: usize = 255;
+
+/// More than anybody has; a token with more is a mistake or an attack.
+const MAX_CLAIMS: usize = 1000;
+
+/// The conditions for a token.
+pub(super) struct Rules {
+    pub(super) algorithms: Vec<Algorithm>,
+    pub(super) audiences: Vec<String>,
+    /// In lower case, without `application/`.
+    pub(super) types: Vec<String>,
+    /// The claims with the name of the principal and with its groups.
+    pub(super) subject_claim: String,
+    pub(super) groups_claim: String,
+}
+
+/// A token whose header fits, and whose signature is not checked yet.
+pub(super) struct Unverified<'a> {
+    token: &'a [u8],
+    pub(super) issuer: String,
+    pub(super) key: Option<String>,
+    pub(super) algorithm: Algorithm,
+}
+
+impl<'a> Unverified<'a> {
+    pub(super) fn read(token: &'a [u8], rules: &Rules) -> anyhow::Result<Self> {
+        // `none` is no algorithm there.
+        let header = decode_header(token).context("it is not a signed JWT")?;
+        ensure!(
+            rules.algorithms.contains(&header.alg),
+            "the algorithm is not allowed"
+        );
+        let kind = header.typ.unwrap_or_default().to_ascii_lowercase();
+        let kind = kind.strip_prefix("application/").unwrap_or(&kind);
+        ensure!(
+            rules.types.iter().any(|known| known == kind),
+            "the type {kind:?} is not allowed"
+        );
+        ensure!(header.crit.is_none(), "the header has `crit`");
+        let claims: Map<String, Value> = insecure_decode_claims(token)?;
+        let issuer = claims.get("iss").and_then(Value::as_str);
+        Ok(Self {
+            token,
+            issuer: issuer.context("`iss` is not a text")?.to_owned(),
+            key: header.kid,
+            algorithm: header.alg,
+        })
+    }
+
+    /// Checks signature and claims.
+    pub(super) fn verify(self, key: &DecodingKey, rules: &Rules) -> anyhow::Result<Credential> {
+        let mut validation = Validation::new(self.algorithm);
+        validation.leeway = LEEWAY;
+        validation.validate_nbf = true;
+        validation.set_required_spec_claims(&["exp", "iss", "aud"]);
+        validation.set_issuer(&[&self.issuer]);
+        validation.set_audience(&rules.audiences);
+        let claims = decode::<Map<String, Value>>(self.token, key, &validation)?.claims;
+        let subject = claims.get(&rules.subject_claim).and_then(Value::as_str);
+        let subject =
+            subject.with_context(|| format!("`{}` is not a text", rules.subject_claim))?;
+        ensure!(
+            (1..=MAX_SUBJECT).contains(&subject.len()) && !subject.contains(char::is_control),
+            "`{}` is empty, too long or has control characters",
+            rules.subject_claim
+        );
+        let scopes = claims.get("scope").or(claims.get("scp"));
+        let scopes = texts(scopes, true).map(|scope| format!("scope:{scope}"));
+        let groups = texts(claims.get(&rules.groups_claim), false);
+        let groups = groups.map(|group| format!("group:{group}"));
+        let mut found = vec![Arc::from(format!("sub:{subject}"))];
+        found.extend(groups.chain(scopes).map(Arc::from));
+        ensure!(
+            found.len() <= MAX_CLAIMS,
+            "there are more than {MAX_CLAIMS} groups and scopes"
+        );
+        let principal = Principal {
+            claims: found,
+            // An issuer has no spaces: neither another issuer nor a token file can make this name.
+            ..Principal::new(format!("{} {subject}", self.issuer))
+        };
+        let expires = claims.get("exp").and_then(Value::as_f64);
+        // A time that is not a number was refused above.
+        let expires = expires.map(|end| end as u64 + LEEWAY);
+        Ok(Credential::new(Arc::new(principal), expires))
+    }
+}
+
+/// The texts of a claim: a list, or one text, whose words are the texts if `has_words`.
+fn texts(claim: Option<&Value>, has_words: bool) -> impl Iterator<Item = &str> {
+    let (list, text) = match claim {
+        Some(Value::Array(list)) => (&list[..], ""),
+        Some(Value::String(text)) => (&[][..], text.as_str()),
+        _ => (&[][..], ""),
+    };
+    let words = text.split(move |letter: char| has_words && letter == ' ');
+    let texts = list.iter().filter_map(Value::as_str).chain(words);
+    texts.filter(|text| !text.is_empty())
+}
