@@ -3,6 +3,7 @@
 
 mod cause;
 mod data;
+mod ends;
 mod failure;
 mod file;
 mod items;

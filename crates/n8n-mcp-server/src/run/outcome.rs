@@ -94,8 +94,18 @@ impl Run {
             RunStatus::Completed if execution.data_too_large_to_display => {
                 run.note = Some("The output is too large for n8n to return.".into());
             }
-            RunStatus::Completed => match result.last_items() {
-                Some(items) => run.items = Some(items),
+            RunStatus::Completed => match result.last_items(execution.workflow_data.as_deref()) {
+                Some(items) => {
+                    run.items = Some(items);
+                    let others = result.other_ends();
+                    if !others.is_empty() {
+                        let note = format!(
+                            "Other branches ended at: {}. get_execution with view `full` shows their output.",
+                            others.join(", ")
+                        );
+                        return run.with_note(note);
+                    }
+                }
                 None => run.note = Some("n8n keeps no output of this execution.".into()),
             },
             RunStatus::Failed => {
@@ -107,7 +117,13 @@ impl Run {
                     resume_execution (toolset executions).";
                 return run.with_note(note);
             }
-            RunStatus::Running | RunStatus::Canceled | RunStatus::Unknown => {}
+            RunStatus::Canceled => {
+                if let Some(message) = result.timeout() {
+                    let message = message.to_owned();
+                    return run.with_error(None, message);
+                }
+            }
+            RunStatus::Running | RunStatus::Unknown => {}
         }
         run
     }

@@ -1,5 +1,7 @@
 //! The webhook's own answer, as its callers get it.
 
+use std::collections::BTreeMap;
+
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
@@ -33,7 +35,9 @@ impl WebhookResponse {
         let body = text.filter(|text| !text.is_empty()).and_then(|text| {
             let json: Option<&RawValue> = serde_json::from_str(text).ok();
             match json {
-                Some(json) if text.len() <= MAX_BODY => Some(redactor.raw_json(json.to_owned())),
+                Some(json) if text.len() <= MAX_BODY => {
+                    Some(redactor.raw_json(without_stack(json.to_owned())))
+                }
                 _ => to_raw_value(&head(&redactor.text(text), MAX_BODY)).ok(),
             }
         });
@@ -55,4 +59,15 @@ impl WebhookResponse {
         self.body = self.body.filter(|body| !is_same(body));
         self
     }
+}
+
+/// n8n's own error without the places in its source; any other body as it is.
+fn without_stack(body: Box<RawValue>) -> Box<RawValue> {
+    let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(body.get());
+    let shown = members.ok().and_then(|mut members| {
+        let is_own = members.contains_key("code") && members.contains_key("message");
+        members.remove("stacktrace").filter(|_| is_own)?;
+        to_raw_value(&members).ok()
+    });
+    shown.unwrap_or(body)
 }

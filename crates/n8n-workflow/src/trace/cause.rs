@@ -17,6 +17,12 @@ type Rule = (&'static [u16], &'static str, &'static str, &'static str);
 const RULES: &[Rule] = &[
     (
         &[],
+        "cancelled because it timed out",
+        "The execution took longer than its workflow may.",
+        "Make it faster, or raise executionTimeout in the settings of the workflow.",
+    ),
+    (
+        &[],
         "wrong type: ",
         "A condition compares values of another type than it expects.",
         "Turn on Convert types where required in the node, or convert the value in the expression: .toNumber(), .toString().",

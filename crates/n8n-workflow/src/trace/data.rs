@@ -11,6 +11,8 @@ use upstream::text::truncate;
 
 /// The message of an error that has none.
 const NO_REASON: &str = "n8n does not say why.";
+/// n8n's words for an execution that took longer than its workflow may.
+const TIMED_OUT: &str = "cancelled because it timed out";
 /// Characters of a message that are shown: some messages of nodes hold whole documents.
 pub const MAX_MESSAGE: usize = 1_000;
 
@@ -115,13 +117,20 @@ impl ResultData {
         data.unwrap_or_default().result_data
     }
 
-    /// The items that the last node put out in its last run, over all of its outputs.
-    pub fn last_items(&self) -> Option<Vec<Box<RawValue>>> {
+    /// The items that the last node put out in its last run, over all of its outputs; `workflow` is the
+    /// definition that ran.
+    pub fn last_items(&self, workflow: Option<&RawValue>) -> Option<Vec<Box<RawValue>>> {
         let last = self.last_node_executed.as_ref()?;
         let mut last = self.runs(last)?.pop()?;
         let outputs = last.data.as_mut().and_then(|kinds| kinds.remove("main"));
-        let items = outputs.into_iter().flatten().flatten().flatten();
-        Some(items.map(|item| item.json).collect())
+        let outputs = outputs.into_iter().flatten();
+        let shown = if self.ends_with_filter(workflow) {
+            1
+        } else {
+            usize::MAX
+        };
+        let items = outputs.take(shown).flatten().flatten();
+        Some(items.map(NodeItem::shown).collect())
     }
 
     /// The node that ran last, or waits.
@@ -138,12 +147,22 @@ impl ResultData {
         (node, message.unwrap_or(NO_REASON).to_owned())
     }
 
+    /// The message of an execution that n8n canceled at the timeout of its workflow.
+    pub fn timeout(&self) -> Option<&str> {
+        self.error.as_ref()?.timeout()
+    }
+
     fn runs(&self, node: &str) -> Option<Vec<NodeRun>> {
         serde_json::from_str(self.run_data.get(node)?.get()).ok()
     }
 }
 
 impl Trace {
+    /// True for an execution that n8n canceled at the timeout of its workflow.
+    pub fn is_timed_out(&self) -> bool {
+        self.error.as_ref().and_then(NodeError::timeout).is_some()
+    }
+
     /// Reads `data` of an execution, as far as it can be read.
     pub fn read(raw: Option<&RawValue>) -> Self {
         let data = ResultData::read(raw);
@@ -217,6 +236,12 @@ impl NodeError {
     pub(super) fn node_name(&self) -> Option<&str> {
         let node = self.node.as_ref()?;
         node.get("name").unwrap_or(node).as_str()
+    }
+
+    /// The message if n8n has canceled the execution at the timeout of its workflow.
+    fn timeout(&self) -> Option<&str> {
+        let message = self.message.as_deref().map(without_stack);
+        message.filter(|message| message.contains(TIMED_OUT))
     }
 
     /// The message, without its stack and without secrets.

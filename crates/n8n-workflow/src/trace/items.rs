@@ -1,5 +1,6 @@
 //! Redacts and truncates items of an execution, to fit into a conversation.
 
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 use upstream::redact::Redactor;
 
@@ -71,13 +72,26 @@ impl<'r> ItemBudget<'r> {
     }
 }
 
+impl NodeItem {
+    /// The JSON byte for byte, or with the files that it has.
+    pub(super) fn shown(self) -> Box<RawValue> {
+        if self.binary.is_none() {
+            return self.json;
+        }
+        to_raw_value(&json_of(&self)).unwrap_or(self.json)
+    }
+}
+
 fn json_of(item: &NodeItem) -> Value {
     let mut value: Value = serde_json::from_str(item.json.get()).unwrap_or_default();
     let Some(files) = &item.binary else {
         return value;
     };
     let described = files.iter().map(|(field, file)| {
-        let about = json!({"file_name": file.file_name, "mime_type": file.mime_type, "size": file.file_size});
+        let mut about = json!({"file_name": file.file_name, "mime_type": file.mime_type});
+        if let Some(size) = &file.file_size {
+            about["size"] = size.clone();
+        }
         (field.clone(), about)
     });
     let described: Map<String, Value> = described.collect();

@@ -87,7 +87,16 @@ impl Trigger<'_> {
 
 /// The fields of a node with a form.
 pub fn fields_of(node: &Node) -> Vec<FormField> {
-    let fields = values(&node.parameters, "formFields").enumerate();
+    let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
+    let rows: Vec<Value> = match (text("operation"), text("defineForm")) {
+        (Some("completion"), _) => Vec::new(),
+        (_, Some("json")) => {
+            let json = text("jsonOutput").unwrap_or_default();
+            serde_json::from_str(json.trim_start_matches('=')).unwrap_or_default()
+        }
+        _ => values(&node.parameters, "formFields").cloned().collect(),
+    };
+    let fields = rows.iter().enumerate();
     let fields = fields.filter_map(|(index, field)| form_field(node, index, field.as_object()?));
     fields.collect()
 }

@@ -283,3 +283,21 @@ async fn items_that_leave_through_an_unconnected_output_are_explained() {
         "connect the other output",
     );
 }
+
+#[tokio::test]
+async fn timeout_of_the_workflow_is_explained() {
+    let Some(env) = Env::urls().await else { return };
+    let settings = json!({"executionTimeout": 1});
+    let nodes = vec![webhook("lastNode"), wait(4), set("x")];
+    let workflow = env.live_as(&unique("test"), nodes, settings).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_eq!(ran["status"], "canceled", "{ran}");
+    // n8n 1 does not say why.
+    if !env.is_old().await {
+        assert_contains(&ran["error"]["message"], "timed out");
+        let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+        assert_contains(&why["likely_cause"], "longer than its workflow may");
+        assert_contains(&why["advice"], "executionTimeout");
+    }
+    env.delete(&workflow).await;
+}

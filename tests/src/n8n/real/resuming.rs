@@ -62,12 +62,12 @@ async fn next_page_of_a_form_is_filled_in() {
         )
     };
     let both = set("={{ $('First').item.json.colour + ' ' + $json.size }}");
-    let nodes = vec![
-        form(),
-        page("First", "colour"),
-        page("Second", "size"),
-        both,
-    ];
+    let mut second = page("Second", "size");
+    second["parameters"] = json!({"defineForm": "json",
+        "jsonOutput": r#"[{"fieldType": "html"}, {"fieldLabel": "size", "fieldType": "number"}]"#});
+    let end = json!({"operation": "completion", "completionTitle": "Thanks", "options": {}});
+    let end = base("End", "form", 1.0, end);
+    let nodes = vec![form(), page("First", "colour"), second, both, end];
     let (workflow, id) = waiting(&env, nodes).await;
     let fill =
         |parameters: Value| json!({"execution_id": id, "confirm": id, "parameters": parameters});
@@ -83,6 +83,10 @@ async fn next_page_of_a_form_is_filled_in() {
     let filled = done(&env, tool, fill(json!({"colour": "red"}))).await;
     assert_has!(filled, {"status": "waiting"});
     let filled = done(&env, tool, fill(json!({"size": 7}))).await;
+    assert_has!(filled, {"status": "waiting"});
+    // The last page ends the execution once it is shown.
+    assert_refused(&env, tool, fill(json!({"size": 7})), "It has no fields").await;
+    let filled = done(&env, tool, fill(json!({}))).await;
     assert_has!(filled, {"status": "completed", "output": {"result": "red 7"}});
     env.delete(&workflow).await;
 }

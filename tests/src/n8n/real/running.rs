@@ -177,3 +177,51 @@ async fn large_output_is_truncated() {
     assert_starts_with(&ran["note"], "Cut:");
     env.delete(&workflow).await;
 }
+
+#[tokio::test]
+async fn output_of_branches_and_filters_is_not_mistaken() {
+    let Some(env) = Env::urls().await else { return };
+    let (mut a, mut b) = (set("a"), set("b"));
+    (a["name"], b["name"]) = (json!("A"), json!("B"));
+    let to = |name: &str| json!({"node": name, "type": "main", "index": 0});
+    let connections = json!({"Webhook": {"main": [[to("A"), to("B")]]}});
+    let nodes = vec![webhook("lastNode"), a, b];
+    let workflow = env.connected_nodes(nodes, connections).await;
+    let ran = env.run(&workflow, json!({})).await;
+    // Both are at one place, and n8n runs them in either order.
+    let other = if ran["output"]["result"] == "b" {
+        "A"
+    } else {
+        "B"
+    };
+    assert_contains(&ran["note"], &format!("Other branches ended at: {other}."));
+    env.delete(&workflow).await;
+
+    let operator = json!({"type": "number", "operation": "equals"});
+    let never = json!({"id": "1", "leftValue": 1, "rightValue": 2, "operator": operator});
+    let options = json!({"version": 2, "caseSensitive": true, "typeValidation": "strict"});
+    let all = json!({"options": options, "conditions": [never], "combinator": "and"});
+    let filter = node_builders::base(
+        "Filter",
+        "filter",
+        2.2,
+        json!({"conditions": all, "options": {}}),
+    );
+    let workflow = env.live(vec![webhook("onReceived"), filter]).await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_has!(ran, {"status": "completed", "output": []});
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn places_in_the_source_of_n8n_are_not_shown() {
+    let Some(env) = Env::urls().await else { return };
+    let workflow = env
+        .live(vec![webhook("lastNode"), code("return [];")])
+        .await;
+    let ran = env.run(&workflow, json!({})).await;
+    assert_eq!(ran["response"]["status"], 500, "{ran}");
+    assert_contains(&ran["response"]["body"]["message"], "No item to return");
+    assert_lacks(&ran.to_string(), "stack");
+    env.delete(&workflow).await;
+}

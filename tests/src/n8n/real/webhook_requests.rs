@@ -166,6 +166,10 @@ async fn file_that_is_no_base64_is_not_shown_in_the_error() {
     }}];";
     let workflow = env.live(vec![webhook("lastNode"), code(files)]).await;
     let ran = run_with(&env, json!({"workflow_id": workflow.id})).await;
+    assert_eq!(
+        ran["output"]["$binary"]["url"]["mime_type"], "text/plain",
+        "{ran}"
+    );
     let about = |property: &str| json!({"execution_id": ran["execution_id"], "property": property});
     let text = about("text");
     let error = assert_refused(&env, "get_execution_file", text, "not base64").await;

@@ -81,6 +81,9 @@ fn as_input(field: &FormField, value: Value) -> String {
 }
 
 fn names(fields: &[FormField]) -> String {
+    if fields.is_empty() {
+        return "It has no fields.".to_owned();
+    }
     let names = fields.iter().map(|field| format!("`{}`", field.name));
     format!("Its fields are: {}.", names.collect::<Vec<_>>().join(", "))
 }

@@ -155,7 +155,7 @@ fn diagnose(
         execution.status,
         Status::Error | Status::Crashed | Status::Unknown
     );
-    if !has_error {
+    if !has_error && !trace.is_timed_out() {
         return Err(did_not_fail(execution));
     }
     let failed = find_failure(trace, &n8n.redactor());

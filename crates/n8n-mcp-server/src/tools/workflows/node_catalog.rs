@@ -16,6 +16,8 @@ const TYPES_TOOL: &str = "get_node_types";
 const CONFIG_TOOL: &str = "validate_node_config";
 /// Nodes that n8n checks in one call.
 const MAX_NODES_PER_CHECK: usize = 50;
+/// Values of the parameter `authentication` for which a node takes no credential.
+const WITHOUT_CREDENTIAL: [&str; 3] = ["none", "n8nUserAuth", "n8nOAuth2"];
 /// The parameters that distinguish the variants of a node.
 const VARIANTS: [&str; 3] = ["resource", "operation", "mode"];
 
@@ -157,7 +159,14 @@ fn find_missing_credentials(definitions: &str, nodes: &[&Node], found: &mut Find
         let section =
             sections.find(|section| section.trim_start_matches("## ").starts_with(&heading));
         let definition = section.map(NodeDefinition::parse).unwrap_or_default();
-        if definition.needs_credential {
+        let given = node
+            .get("parameters")
+            .and_then(|all| all.get("authentication")?.as_str());
+        let properties = definition.properties.iter();
+        let mut by_default = properties.filter(|one| one.name == "authentication");
+        let authentication = given.or_else(|| by_default.next()?.default.as_deref());
+        let takes_none = authentication.is_some_and(|how| WITHOUT_CREDENTIAL.contains(&how));
+        if definition.needs_credential && !takes_none {
             let wanted = definition.credentials.join(" or ");
             let message = format!("It has no credential; it takes {wanted}.");
             let fix = "Set `credentials` of the node to {type: {id, name}} of one that n8n has.";
