@@ -86,7 +86,9 @@ enum Matcher {
     Name(Box<str>),
     Prefix(Box<str>),
     Suffix(Box<str>),
-    Other(WildMatch),
+    Part(Box<str>),
+    /// The text before the first wildcard, and the pattern.
+    Other(Box<str>, WildMatch),
 }
 
 impl Matcher {
@@ -97,7 +99,13 @@ impl Matcher {
             (Some(""), _) => Self::Any,
             (_, Some(prefix)) if is_literal(prefix) => Self::Prefix(prefix.into()),
             (Some(suffix), _) if is_literal(suffix) => Self::Suffix(suffix.into()),
-            _ => Self::Other(WildMatch::new(pattern)),
+            (Some(rest), Some(_)) if is_literal(&rest[..rest.len() - 1]) => {
+                Self::Part(rest[..rest.len() - 1].into())
+            }
+            _ => {
+                let start = pattern.split(['*', '?']).next().unwrap_or_default();
+                Self::Other(start.into(), WildMatch::new(pattern))
+            }
         }
     }
 
@@ -107,7 +115,8 @@ impl Matcher {
             Self::Name(own) => **own == *name,
             Self::Prefix(prefix) => name.starts_with(&**prefix),
             Self::Suffix(suffix) => name.ends_with(&**suffix),
-            Self::Other(pattern) => pattern.matches(name),
+            Self::Part(part) => name.contains(&**part),
+            Self::Other(start, pattern) => name.starts_with(&**start) && pattern.matches(name),
         }
     }
 }
