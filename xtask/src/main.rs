@@ -18,6 +18,7 @@ mod layout;
 mod mutants;
 mod openhands_versions;
 mod parallel;
+mod portable;
 mod process;
 mod reaper;
 mod run_all;
@@ -44,7 +45,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 14] = [
+const COMMANDS: [Command; 15] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -68,6 +69,7 @@ const COMMANDS: [Command; 14] = [
     }),
     ("images", &["release", "check"], images::run),
     ("mutants", &[args::WORDS], mutants::run),
+    ("portable", &[], |layout, _| portable::run(layout)),
     ("scripted-llm", &["port"], |layout, options| {
         scripted_llm::run(options.port, &layout.shutdown)
     }),

@@ -1,0 +1,195 @@
+//! The Debian with the toolchain.
+
+use std::fs::{self, Permissions};
+use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use anyhow::{Context as _, bail, ensure};
+
+use super::WHO;
+use crate::console::Heartbeat;
+use crate::install::debian::DebianPackages;
+use crate::install::{Package, unavailable};
+use crate::layout::{Layout, create_dir};
+use crate::process::Program;
+
+/// Has rustc with the sources of the standard library of the same version, for whole targets.
+const SUITE: &str = "sid";
+const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DEBOOTSTRAP: DebianPackages = DebianPackages::new("debootstrap", &["debootstrap"]);
+const PACKAGES: &str = "rustc cargo rust-src gcc libc6-dev make pkg-config gcc-mingw-w64-x86-64-win32 \
+                        wine64 wine python3-venv ca-certificates";
+/// A C compiler with the headers of macOS.
+const ZIG: &str = "ziglang==0.17.1";
+/// Files that nothing here reads, 1 GB; as dpkg names them, where `*` is also a slash.
+const EXCLUDED: [&str; 3] = [
+    "/usr/share/doc/*",
+    "/usr/share/locale/*",
+    "/usr/lib/*/wine/i386-windows/*",
+];
+/// Sources of the compiler beside those of the standard library, 400 MB; as a shell names them.
+const COMPILER_SOURCES: &str = "/usr/src/rustc-*/src /usr/src/rustc-*/compiler";
+/// The certificates that this machine trusts, at the path of Debian.
+const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+/// Variables of this machine that say how the internet is reached.
+const PASSED_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL"];
+
+/// Starts a script in the Debian; arguments: its root, the registry of cargo, the script. Mounts and
+/// processes are in namespaces of their own, so they end with this process, however it ends. The first
+/// process of a namespace gets only signals that it handles, so it does not become the script.
+const ENTER: &str = r#"
+    mount -t proc proc "$0/proc"
+    mount --rbind /dev "$0/dev"
+    mount --bind "$1" "$0/opt/cargo/registry"
+    trap 'exit 143' TERM
+    chroot "$0" sh -ec "cd /work && $2" &
+    wait "$!"
+"#;
+
+/// `CC` for macOS: zig knows neither of these options of the crate `cc`.
+const CC_MACOS: &str = r#"#!/bin/sh
+for arg; do
+    shift
+    case $arg in --target=* | -mmacosx-version-min=*) ;; *) set -- "$@" "$arg" ;; esac
+done
+exec /opt/zig/bin/python -m ziglang cc -target aarch64-macos "$@"
+"#;
+
+/// Replaces the workspace in the Debian by the tracked files of this one, without the choice of a
+/// toolchain. Arguments: the folder in the Debian. Times stay, so that cargo builds only what changed.
+const COPY: &str = r#"
+    rm -rf "$0/crates" "$0/tests" "$0/xtask"
+    git ls-files -z | grep -zvx rust-toolchain.toml | tar --null -T - -cf - | tar -xf - -C "$0"
+"#;
+
+/// An installed Debian.
+pub(super) struct Chroot<'a> {
+    pub(super) layout: &'a Layout,
+    pub(super) root: PathBuf,
+}
+
+impl<'a> Chroot<'a> {
+    /// Installs it, once.
+    ///
+    /// # Errors
+    /// If this is no Debian, or this process does not run as root.
+    pub(super) fn install(layout: &'a Layout) -> anyhow::Result<Self> {
+        if fs::metadata("/proc/self")?.uid() != 0 {
+            bail!(unavailable("it needs root, to change the root directory"));
+        }
+        let package = Package::new(layout, WHO, WHO);
+        let chroot = Self {
+            layout,
+            root: package.dir.join("root"),
+        };
+        let version = format!("{PACKAGES} {ZIG} {}", EXCLUDED.join(" "));
+        package.install(&version, |_| {
+            DEBOOTSTRAP.install(layout)?;
+            chroot.bootstrap(&package)?;
+            chroot.configure()?;
+            let step = "downloading Debian's packages (up to 5 minutes)";
+            let apt = format!(
+                "apt-get update && apt-get install --yes --no-install-recommends {PACKAGES} && \
+                 apt-get clean && rm -rf {COMPILER_SOURCES}"
+            );
+            package.step(step, chroot.program(&apt)?)?;
+            if Path::new(CERTIFICATES).exists() {
+                fs::copy(CERTIFICATES, chroot.file(CERTIFICATES))?;
+            }
+            let pip = format!(
+                "python3 -m venv /opt/zig && /opt/zig/bin/pip install --no-compile --no-cache-dir {ZIG}"
+            );
+            package.step("downloading a C compiler for macOS", chroot.program(&pip)?)
+        })?;
+        Ok(chroot)
+    }
+
+    fn bootstrap(&self, package: &Package<'_>) -> anyhow::Result<()> {
+        let debootstrap = DEBOOTSTRAP.root(self.layout);
+        let program = Program::new("sh")?
+            .args([debootstrap.join("usr/sbin/debootstrap")])
+            .words(&format!("--variant=minbase --keyring={KEYRING} {SUITE}"))
+            .args([self.root.as_os_str(), mirror()?.as_ref()])
+            .envs([("DEBOOTSTRAP_DIR", debootstrap.join("usr/share/debootstrap"))]);
+        package.step("installing a Debian (1 minute)", program)
+    }
+
+    /// Configures the package manager as that of this machine, and adds the compiler's wrapper.
+    fn configure(&self) -> anyhow::Result<()> {
+        let settings = output(Command::new("apt-config").args(["dump", "Acquire"]))?;
+        fs::write(self.file("/etc/apt/apt.conf.d/90machine"), settings)?;
+        let excluded = EXCLUDED.map(|path| format!("path-exclude={path}\n"));
+        fs::write(
+            self.file("/etc/dpkg/dpkg.cfg.d/90excluded"),
+            excluded.concat(),
+        )?;
+        fs::copy("/etc/resolv.conf", self.file("/etc/resolv.conf"))?;
+        create_dir(&self.file("/opt/cargo/registry"))?;
+        create_dir(&self.file("/work"))?;
+        let compiler = self.file("/usr/local/bin/cc-macos");
+        fs::write(&compiler, CC_MACOS)?;
+        Ok(fs::set_permissions(
+            &compiler,
+            Permissions::from_mode(0o755),
+        )?)
+    }
+
+    /// Returns the path on this machine of a file in the Debian.
+    pub(super) fn file(&self, path: &str) -> PathBuf {
+        self.root.join(path.trim_start_matches('/'))
+    }
+
+    /// Copies the tracked files.
+    pub(super) fn copy_workspace(&self) -> anyhow::Result<()> {
+        let copy = Program::new("sh")?.args(["-ec", COPY]);
+        let copy = copy.args([self.file("/work")]).dir(&self.layout.root);
+        let log = self.layout.fresh_log("portable-copy")?;
+        let heartbeat = Heartbeat::start(WHO, "copying the workspace");
+        copy.log_to(&log)?.run(&self.layout.shutdown, heartbeat)
+    }
+
+    /// Creates a program that runs this script of `sh` in the Debian, in the copy of the workspace.
+    pub(super) fn program(&self, script: &str) -> anyhow::Result<Program> {
+        let registry = cargo_registry()?;
+        let path = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
+        let mut program = Program::new("env")?.args(["--ignore-environment"]);
+        let passed = PASSED_VARIABLES.iter();
+        for name in passed.filter(|name| std::env::var_os(name).is_some()) {
+            program = program.args([format!("{name}={}", std::env::var(name)?)]);
+        }
+        Ok(program
+            .args([format!("PATH={path}")])
+            .words("HOME=/root CARGO_HOME=/opt/cargo LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive")
+            .words("CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTC_BOOTSTRAP=1")
+            .words("CC_aarch64_apple_darwin=cc-macos WINEDEBUG=-all WINEPREFIX=/opt/wine")
+            .args([format!("PIP_CERT={CERTIFICATES}")])
+            .words("nice unshare --mount --pid --fork --kill-child sh -ec")
+            .args([ENTER.as_ref(), self.root.as_os_str(), registry.as_os_str()])
+            .args([script]))
+    }
+}
+
+/// Returns the registry of cargo on this machine, which the Debian shares: one download for both.
+fn cargo_registry() -> anyhow::Result<PathBuf> {
+    let home = std::env::var_os("CARGO_HOME").map(PathBuf::from);
+    let home = home.or_else(|| Some(std::env::home_dir()?.join(".cargo")));
+    let registry = home.context("no home directory")?.join("registry");
+    create_dir(&registry)?;
+    Ok(registry)
+}
+
+/// Returns the mirror from which this machine takes Debian's packages.
+fn mirror() -> anyhow::Result<String> {
+    let targets = "indextargets --format $(SITE) Origin:Debian Label:Debian Component:main";
+    let filters = targets.split(' ').map(|word| word.replacen(':', ": ", 1));
+    let sites = output(Command::new("apt-get").args(filters))?;
+    let site = sites.lines().next().map(str::to_owned);
+    site.context("apt-get knows no mirror of Debian; run `apt-get update`")
+}
+
+fn output(command: &mut Command) -> anyhow::Result<String> {
+    let output = command.output()?;
+    ensure!(output.status.success(), "{command:?} failed");
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}
