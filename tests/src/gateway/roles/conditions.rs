@@ -1,4 +1,4 @@
-//! Conditions and limits of roles: a call that a role allows is judged with its arguments, whoever passes it on.
+//! Conditions and limits of roles: a call that a role allows is judged with its arguments, no matter which request brings it.
 
 use serde_json::{Value, json};
 

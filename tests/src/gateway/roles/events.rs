@@ -24,7 +24,7 @@ async fn printed(roles: &Roles, args: &[&str]) -> Vec<String> {
     text.lines().map(str::to_owned).collect()
 }
 
-/// Who, from where, with which program, by which rule, and with which outcome.
+/// The caller, its address and program, the rule and the outcome.
 #[tokio::test]
 async fn log_of_a_running_gateway_is_printed_followed_and_exported() {
     let roles = Roles::start("").await;

@@ -1,4 +1,4 @@
-//! Properties of roles: principals × names × dialects × methods, with roles that nobody has written by hand.
+//! Properties of roles: principals × names × dialects × methods, with random roles.
 
 use proptest::prelude::*;
 use proptest::sample::{select, subsequence};
