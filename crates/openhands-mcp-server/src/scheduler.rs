@@ -333,7 +333,7 @@ impl Scheduler {
             Err(failure) if failure.is_unknown_task() => return Ok(true),
             conversation => conversation?,
         };
-        let tags = ConversationTags::of(&conversation);
+        let tags = ConversationTags::from_task(&conversation);
         if tags.as_tags() == &conversation.tags {
             return Ok(true);
         }

@@ -291,8 +291,7 @@ async fn push_whose_record_is_lost_is_known_later() {
     proxy.reconnect();
     // The branch is known as that of the task.
     assert_error(&client, "publish_task", asks.clone(), "nothing to publish").await;
-    let message = "RUN: echo y > new";
-    call!(client, "send_message", {"task_id": id, "message": message, "wait_seconds": 25});
+    call!(client, "send_message", {"task_id": id, "message": "RUN: echo y > new"});
     let again = publish(&client, asks).await;
     assert!(again.get("warning").is_none(), "{again}");
     let parent = git(&host.bare(), &["rev-parse", &format!("{branch}^")]);
@@ -334,8 +333,8 @@ async fn only_what_can_be_published_is() {
     named["repository"] = json!(host.url());
     assert_error(&client, "publish_task", named, "no commit in common").await;
     // A hook of the host declines, and says why.
-    let hook = host.bare().join("hooks/pre-receive");
-    add_hook(&hook, "#!/bin/sh\necho not on Sundays >&2; exit 1\n");
+    let declines = "#!/bin/sh\necho not on Sundays >&2; exit 1\n";
+    add_hook(&host.bare().join("hooks/pre-receive"), declines);
     let id = work(
         &client,
         &host,

@@ -2,7 +2,10 @@
 
 use std::time::Duration;
 
+use upstream::time::Timestamp;
+
 use super::*;
+use crate::budget::{Budget, TaskLimits};
 
 fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
     let pairs = pairs.map(|(name, value)| (name.to_owned(), value.to_owned()));

@@ -199,7 +199,7 @@ async fn record(
     delivery: &Delivery,
 ) -> ApiResult<Progress> {
     let _lock = service.scheduler.starts.lock(id).await;
-    let mut tags = ConversationTags::of(&server.conversation(id).await?);
+    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
     if tags.callback().is_none_or(|(_, now)| now != number) {
         // The task went on with a URL for its next result.
         return Ok(Progress::Failed(0));

@@ -80,7 +80,7 @@ pub(crate) async fn send_answer(
     let lock = scheduler.starts.lock(id).await;
     let task = waiting_conversation(server, id).await?;
     // A permission starts a new run with the rest of the time; a refusal ends the run.
-    let mut tags = ConversationTags::of(&task);
+    let mut tags = ConversationTags::from_task(&task);
     if answer.accept {
         tags.begin_run();
     }

@@ -143,7 +143,7 @@ impl Report {
         report.tokens = Some(stats.tokens()).filter(|tokens| *tokens > 0);
         report.model = stats.model().map(|model| one_line(model, MAX_MODEL_CHARS));
         report.set_outcome(task.outcome.clone());
-        let tags = ConversationTags::of(&task.conversation);
+        let tags = ConversationTags::from_task(&task.conversation);
         // Behind an app server there are no tags.
         report.seconds = tags.seconds_used().or_else(|| task.conversation.seconds());
         if let Some(names) = tags.dead_servers() {

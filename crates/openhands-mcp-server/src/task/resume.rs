@@ -15,7 +15,7 @@ use crate::tags::{ConversationTags, WaitsFor};
 const MAX_START_POLLS: u32 = 20;
 const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// What a caller gives a task that goes on.
+/// The arguments for a task that goes on.
 #[derive(Default)]
 pub(crate) struct Continuation<'a> {
     pub(crate) message: Option<&'a str>,
@@ -84,7 +84,7 @@ pub(crate) async fn resume(
         );
     }
     let cost = task.stats.cost();
-    let mut tags = ConversationTags::of(&task);
+    let mut tags = ConversationTags::from_task(&task);
     if message.is_none() && tags.is_new_copy(execution) {
         return refuse("The copy has no message yet: send it one with send_message.");
     }

@@ -134,7 +134,7 @@ async fn start(
     if now.status() != TaskStatus::Finished || now.steps != task.steps {
         return Ok(None);
     }
-    let mut tags = ConversationTags::of(&now.conversation);
+    let mut tags = ConversationTags::from_task(&now.conversation);
     tags.set_check(&run);
     server.set_tags(id, tags.as_tags()).await?;
     Ok(Some(run))

@@ -301,7 +301,7 @@ impl Plan {
                 return Err(at_work());
             }
             // Before the push: its answer, or the record of it, may be lost.
-            let mut tags = ConversationTags::of(&now);
+            let mut tags = ConversationTags::from_task(&now);
             tags.set_publishing(&commit.id, &self.branch);
             server.set_tags(*id, tags.as_tags()).await?;
             hosted.push(&self.branch, old, &commit.id, &pack).await?;
@@ -353,7 +353,7 @@ async fn set_published(
     commit: &str,
     branch: &str,
 ) -> ApiResult<()> {
-    let mut tags = ConversationTags::of(&server.conversation(id).await?);
+    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
     tags.set_published(commit, branch);
     server.set_tags(id, tags.as_tags()).await
 }
