@@ -66,6 +66,26 @@ const CLIENT_SCENARIO: &str = "elicitation-sep1034-client-defaults";
 
 /// The client of that scenario, an example of `mcp-client`.
 const CLIENT: &str = "examples/conformance";
+
+/// The client of the scenarios of logins, an example of `mcp-client`.
+const LOGIN_CLIENT: &str = "examples/conformance_auth";
+
+/// Scenarios of logins that are not in the set `auth` of the suite.
+const LOGIN_SCENARIOS: [&str; 12] = [
+    "resource-mismatch",
+    "offline-access-scope",
+    "offline-access-not-supported",
+    "authorization-server-migration",
+    "iss-supported",
+    "iss-not-advertised",
+    "iss-supported-missing",
+    "iss-wrong-issuer",
+    "iss-unexpected",
+    "iss-normalized",
+    "metadata-issuer-mismatch",
+    "client-credentials-basic",
+];
+
 /// The warnings about the gateway: it tells its clients of a changed list only if the list has changed.
 /// The suite makes the fixture announce changes of lists that stay the same.
 const GATEWAY_WARNINGS: [ExplainedWarning; 2] = [
@@ -122,6 +142,7 @@ pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
     }
     drop((gateway, server));
     sum += run_client_scenario(layout)?;
+    sum += run_login_scenarios(layout)?;
     let run = |server| run_product(layout, server);
     sum += TestCounts::run_each(layout, &SERVERS, |server| server.program, run)?;
     Ok(sum)
@@ -184,6 +205,50 @@ fn run_client_scenario(layout: &Layout) -> anyhow::Result<TestCounts> {
     report.expect_scenarios(&[CLIENT_SCENARIO]);
     let counts = report.counts().or_failed(has_succeeded);
     run.print(counts, report.failures());
+    Ok(counts)
+}
+
+/// Runs the scenarios in which a client logs in.
+fn run_login_scenarios(layout: &Layout) -> anyhow::Result<TestCounts> {
+    let run = SuiteRun::new(layout, "client-auth")?;
+    let client = layout.binaries(false).join(LOGIN_CLIENT);
+    let client = format!("conformance client --command '{}'", client.display());
+    let results = |revision: &str| run.results.join(revision);
+    let mut commands = String::new();
+    for (revision, _) in SCENARIOS {
+        let results = results(revision);
+        create_dir(&results)?;
+        let results = results.display();
+        let _ = write!(
+            commands,
+            "{client} --suite auth --spec-version {revision} -o '{results}'; "
+        );
+    }
+    let newest = results("2026-07-28");
+    for scenario in LOGIN_SCENARIOS {
+        let version = match scenario {
+            // Of an extension, which has no version.
+            "client-credentials-basic" => "",
+            _ => "--spec-version 2026-07-28",
+        };
+        let results = newest.display();
+        let _ = write!(
+            commands,
+            "{client} --scenario auth/{scenario} {version} -o '{results}'; "
+        );
+    }
+    run.succeeds(NEWEST, &commands)?;
+    let (mut counts, mut failures) = (TestCounts::default(), Vec::new());
+    for (revision, _) in SCENARIOS {
+        let mut report = Report::read(&results(revision).join("auth"))?;
+        report.expect_scenarios(&["metadata-default", "pre-registration", "scope-step-up"]);
+        if revision == "2026-07-28" {
+            report.expect_scenarios(&LOGIN_SCENARIOS);
+        }
+        counts += report.counts().or_failed(true);
+        failures.extend(report.failures());
+    }
+    run.print(counts, failures);
     Ok(counts)
 }
 

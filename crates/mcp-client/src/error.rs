@@ -50,6 +50,13 @@ pub enum Error {
         /// The JSON-RPC error in the body, if it held one.
         error: Option<RpcError>,
     },
+    /// The server refuses the token, or there is none for it.
+    Unauthorized {
+        /// The server.
+        peer: Arc<str>,
+        /// The reason in our words, and what to do.
+        problem: String,
+    },
     /// The server does not know the session (404), also not after a new handshake. The request was
     /// not accepted, so it is safe to retry.
     SessionLost {
@@ -156,6 +163,7 @@ impl Error {
             | Self::Unreachable { .. }
             | Self::Busy { .. }
             | Self::SessionLost { .. }
+            | Self::Unauthorized { .. }
             | Self::Rpc(_)
             | Self::InvalidAnswer { .. } => true,
             Self::Timeout { .. } | Self::Protocol { .. } | Self::Closed { .. } => false,
@@ -179,6 +187,7 @@ impl Error {
             Self::Http { status, error, .. } => *status >= 500 && error.is_none(),
             Self::Invalid(_)
             | Self::SessionLost { .. }
+            | Self::Unauthorized { .. }
             | Self::Rpc(_)
             | Self::InvalidAnswer { .. } => false,
         }
@@ -210,6 +219,7 @@ impl fmt::Display for Error {
                     _ => Ok(()),
                 }
             }
+            Self::Unauthorized { peer, problem } => write!(f, "{peer} cannot be used: {problem}"),
             Self::SessionLost { peer } => write!(f, "{peer} no longer knows the session"),
             Self::Rpc(error) => error.fmt(f),
             Self::Protocol { peer, fault } => write!(f, "{peer} violated the protocol: {fault}"),

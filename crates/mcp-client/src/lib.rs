@@ -12,8 +12,10 @@
 //!   stream on which the server sends them, in eras that have such a stream.
 //! * [`Error`] distinguishes "never sent" from "sent, outcome unknown" from "refused".
 //! * [`reaper`] ends child processes even when this process is killed.
+//! * [`oauth`] gets tokens for servers that ask for them.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
+mod authorization;
 mod builder;
 mod calls_in_flight;
 mod client;
@@ -29,6 +31,7 @@ mod invalid_answer;
 mod list;
 mod listen;
 mod meta;
+pub mod oauth;
 mod options;
 mod outgoing;
 mod proxy;
@@ -43,6 +46,7 @@ mod tools;
 mod transport;
 mod unreachable;
 
+pub use authorization::{Authorization, Refusal};
 pub use builder::Builder;
 pub use client::Client;
 pub use counters::Counters;

@@ -37,6 +37,7 @@ use crate::pins::{self, ListedTool, Pins};
 
 pub(crate) use self::caller::Caller;
 use self::circuit_breaker::CircuitBreaker;
+pub(crate) use self::connect::oauth;
 use self::instances::Instances;
 use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;

@@ -5,6 +5,7 @@
 mod approvals;
 mod events;
 mod explain;
+mod login;
 mod pins;
 
 use std::ffi::OsString;
@@ -26,6 +27,7 @@ const COMMANDS: &[(&str, Run)] = &[
     ("approvals", approvals::run),
     ("events", events::run),
     ("explain", explain::run),
+    ("login", login::run),
     ("pins", pins::run),
 ];
 

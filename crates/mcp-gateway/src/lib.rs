@@ -23,6 +23,7 @@ mod backend;
 mod catalog;
 pub mod commands;
 mod config;
+mod credentials;
 mod events;
 mod gateway;
 mod instructions;

@@ -42,6 +42,14 @@ impl Key {
         Ok(Self(key))
     }
 
+    /// Returns a key for another purpose, from which this one cannot be told.
+    pub fn derive(&self, purpose: &str) -> [u8; 32] {
+        let mut hmac = hmac_sha256::HMAC::new(self.0);
+        hmac.update(b"derived key\0");
+        hmac.update(purpose.as_bytes());
+        hmac.finalize()
+    }
+
     /// Returns a signer that signs and verifies with this key.
     pub fn signer(&self) -> Signer {
         Signer::new(self.0)

@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
 use futures_util::FutureExt as _;
+use futures_util::future::Either;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
@@ -15,6 +16,7 @@ use super::headers::HeaderList;
 use super::is_event_stream;
 use super::pool::{Body, Pool, SendError};
 use super::session::SessionHeaders;
+use crate::authorization::{Authorization, Refusal};
 use crate::{Error, RpcError, unreachable};
 
 /// Limit of the body of an error response.
@@ -193,7 +195,55 @@ impl HttpClient {
             Ok(response) => Err(Box::pin(self.status_error(response, session)).await),
             Err(error) => Err(self.send_error(error)),
         };
-        self.pool.send(request).then(check)
+        match &self.endpoint.authorization {
+            None => Either::Left(self.pool.send(request).then(check)),
+            Some(authorization) => {
+                let sent = self.send_authorized(request, session, authorization.as_ref());
+                Either::Right(sent.boxed())
+            }
+        }
+    }
+
+    /// Sends a request with a token, and once more with another one if the server refuses it.
+    async fn send_authorized(
+        &self,
+        request: Request<Full<Bytes>>,
+        session: &SessionHeaders,
+        authorization: &dyn Authorization,
+    ) -> Result<Response<Body>, Error> {
+        let mut is_repeated = false;
+        loop {
+            let used = authorization.header().await?;
+            let mut sent = request.clone();
+            if let Some(token) = used.clone() {
+                sent.headers_mut().insert(header::AUTHORIZATION, token);
+            }
+            let response = self.send_once(sent).await?;
+            if response.status().is_success() {
+                return Ok(response);
+            }
+            match refusal(&response, used, is_repeated) {
+                Some(refusal) => authorization.refused(refusal).await?,
+                None => return Err(Box::pin(self.status_error(response, session)).await),
+            }
+            if std::mem::replace(&mut is_repeated, true) {
+                return Err(Box::pin(self.status_error(response, session)).await);
+            }
+        }
+    }
+
+    /// Sends a request, and returns its answer with any status.
+    pub(super) async fn send_once(
+        &self,
+        request: Request<Full<Bytes>>,
+    ) -> Result<Response<Body>, Error> {
+        let sent = self.pool.send(request).await;
+        sent.map_err(|error| self.send_error(error))
+    }
+
+    /// A request with the headers of every request.
+    pub(super) fn bare_request(&self, method: Method) -> Request<Full<Bytes>> {
+        self.request(method, &self.headers, &SessionHeaders::default())
     }
 
     /// Reads a whole body of at most `limit` bytes.
@@ -267,6 +317,32 @@ impl HttpClient {
             error,
         }
     }
+}
+
+/// Returns the refusal of a token, if the answer is one.
+pub(super) fn refusal(
+    response: &Response<Body>,
+    used: Option<HeaderValue>,
+    is_repeated: bool,
+) -> Option<Refusal> {
+    let values = response.headers().get_all(header::WWW_AUTHENTICATE);
+    let values = values.iter().filter_map(|value| value.to_str().ok());
+    let challenges: Vec<String> = values.map(str::to_owned).collect();
+    let status = response.status();
+    let is_refusal = match status {
+        StatusCode::UNAUTHORIZED => true,
+        StatusCode::FORBIDDEN => {
+            let mut challenges = challenges.iter();
+            challenges.any(|challenge| challenge.contains("insufficient_scope"))
+        }
+        _ => false,
+    };
+    is_refusal.then_some(Refusal {
+        status,
+        challenges,
+        used,
+        is_repeated,
+    })
 }
 
 /// Returns how an answer violates HTTP; `None` if there was no answer.

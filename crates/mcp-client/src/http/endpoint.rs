@@ -9,7 +9,7 @@ use rustls::ClientConfig;
 
 use super::connector::TlsSource;
 use crate::tls::TlsFiles;
-use crate::{Error, Proxy};
+use crate::{Authorization, Error, Proxy};
 
 /// Default limit of one message of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
@@ -27,6 +27,7 @@ pub struct Endpoint {
     pub(super) max_message: usize,
     pub(super) tls: TlsSource,
     pub(super) proxy: Proxy,
+    pub(super) authorization: Option<Arc<dyn Authorization>>,
 }
 
 impl Endpoint {
@@ -57,6 +58,7 @@ impl Endpoint {
             max_message: MAX_MESSAGE,
             tls: TlsSource::Native,
             proxy: Proxy::default(),
+            authorization: None,
         })
     }
 
@@ -150,6 +152,29 @@ impl Endpoint {
     pub fn tls_files(mut self, files: TlsFiles) -> Self {
         self.tls = TlsSource::Files(files);
         self
+    }
+
+    /// Takes the header `Authorization` of every request from there.
+    pub fn authorization(mut self, authorization: Arc<dyn Authorization>) -> Self {
+        self.authorization = Some(authorization);
+        self
+    }
+
+    /// Another address with the same TLS and proxy, and without headers.
+    pub(crate) fn beside(&self, url: &str) -> Result<Self, Error> {
+        Ok(Self {
+            tls: self.tls.clone(),
+            proxy: self.proxy.clone(),
+            ..Self::new(url)?
+        })
+    }
+
+    pub(crate) fn address(&self) -> String {
+        self.url.to_string()
+    }
+
+    pub(crate) fn peer(&self) -> &Arc<str> {
+        &self.origin
     }
 
     /// Sets the proxy; that of the environment by default.

@@ -2,11 +2,13 @@
 
 use std::sync::Arc;
 
+use mcp_client::oauth::OAuth;
 use mcp_client::tls::TlsFiles;
 use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler};
 use serde_json::json;
 
 use crate::config::{BackendConfig, Child, Remote, RemoteTransport, Secret, Target};
+use crate::credentials;
 
 /// Starts or connects to the backend and negotiates the protocol, within `start_timeout`.
 ///
@@ -113,10 +115,25 @@ fn endpoint(remote: &Remote) -> Result<Endpoint, Error> {
     for (name, value) in &remote.headers {
         endpoint = endpoint.header(name, &read(name, value)?)?;
     }
+    if let Some(settings) = &remote.oauth {
+        return Ok(credentials::oauth(settings, endpoint)?.endpoint());
+    }
     if let Some(token) = &remote.token {
         endpoint = endpoint.bearer(&read("token", token)?)?;
     }
     Ok(endpoint)
+}
+
+/// The source of tokens for a server; `None` without `oauth`.
+pub(crate) fn oauth(remote: &Remote) -> Result<Option<Arc<OAuth>>, Error> {
+    let Some(settings) = &remote.oauth else {
+        return Ok(None);
+    };
+    let bare = Remote {
+        oauth: None,
+        ..remote.clone()
+    };
+    credentials::oauth(settings, endpoint(&bare)?).map(Some)
 }
 
 fn read(name: &str, secret: &Secret) -> Result<String, Error> {

@@ -9,7 +9,7 @@ use mcp_client::{EraChoice, Proxy};
 use serde::Deserialize;
 
 use super::tool_override::ToolOverride;
-use super::{DisabledReason, Filter, PinPolicy, Secret};
+use super::{DisabledReason, Filter, OAuthSettings, PinPolicy, Secret};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]
@@ -88,6 +88,7 @@ pub(crate) struct Remote {
     /// The CA and the client certificate.
     pub(crate) tls: TlsFiles,
     pub(crate) proxy: Proxy,
+    pub(crate) oauth: Option<Box<OAuthSettings>>,
 }
 
 /// The transport to a server on the network.

@@ -13,6 +13,7 @@ use super::approvals::ApprovalsTable;
 use super::duration::ConfigDuration;
 use super::error::{Problem, line_at};
 use super::expand::Environment;
+use super::oauth::OAuthEntry;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::roles::{self, RoleEntry};
@@ -62,6 +63,7 @@ struct BackendEntry {
     client_cert: Option<String>,
     client_key: Option<String>,
     proxy: Option<String>,
+    oauth: Option<OAuthEntry>,
     #[serde(default)]
     allow: Vec<String>,
     #[serde(default)]
@@ -224,6 +226,7 @@ impl BackendEntry {
                     ("client_cert", self.client_cert.is_some()),
                     ("client_key", self.client_key.is_some()),
                     ("proxy", self.proxy.is_some()),
+                    ("oauth", self.oauth.is_some()),
                 ];
                 check_absent(&foreign, "is only for a backend with `url`")?;
                 Target::Child(Child {
@@ -250,10 +253,17 @@ impl BackendEntry {
                     return Err(wrong("isolation", text));
                 }
                 let url = reader.url(&url)?;
+                if self.oauth.is_some() && self.token.is_some() {
+                    return Err(wrong("token", "must not be combined with `oauth`"));
+                }
+                let oauth = self
+                    .oauth
+                    .map(|entry| entry.check(name, &mut reader).map(Box::new));
                 let files = [self.ca, self.client_cert, self.client_key];
                 let remote = Remote {
                     tls: reader.tls(&url, files)?,
                     proxy: reader.proxy(self.proxy)?,
+                    oauth: oauth.transpose()?,
                     url,
                     transport: transport.transpose()?.unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,

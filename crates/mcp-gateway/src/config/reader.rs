@@ -167,14 +167,14 @@ impl<'a> FieldReader<'a> {
         Ok(Some(self.environment.folder.join(folder)))
     }
 
-    fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, Problem> {
+    pub(super) fn secret(&mut self, field: &str, text: &str) -> Result<Option<Secret>, Problem> {
         match self.environment.secret(text) {
             Ok(secret) => Ok(Some(secret)),
             Err(error) => self.unset(field, error).map(|()| None),
         }
     }
 
-    fn text(&mut self, field: &str, text: &str) -> Result<String, Problem> {
+    pub(super) fn text(&mut self, field: &str, text: &str) -> Result<String, Problem> {
         match self.environment.text(text) {
             Ok(text) => Ok(text),
             Err(error) => self.unset(field, error).map(|()| String::new()),

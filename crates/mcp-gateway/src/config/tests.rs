@@ -1,5 +1,6 @@
 //! Tests of configuration files and of the command line.
 
+mod oauth;
 mod roles;
 mod tls;
 mod watched;

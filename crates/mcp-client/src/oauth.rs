@@ -1,0 +1,182 @@
+//! OAuth 2.1 towards a server (2025-11-25 and 2026-07-28, "Authorization"): finds the authorization server,
+//! gets tokens by client credentials or by the login of a person, and refreshes them.
+//!
+//! * [`OAuth`] is the [`Authorization`](crate::Authorization) of an [`Endpoint`](crate::Endpoint).
+//! * [`OAuth::login`] lets a person log in, in a browser.
+//! * A [`TokenStore`] keeps what a login has given.
+
+mod challenge;
+mod discovery;
+mod grant;
+mod login;
+mod metadata_url;
+mod redirect;
+mod token;
+
+use std::io;
+use std::sync::{Arc, Mutex};
+
+use bytes::Bytes;
+use http::{HeaderValue, StatusCode};
+use tokio::sync::Mutex as AsyncMutex;
+use url::Url;
+
+use self::challenge::Challenge;
+use self::metadata_url::AllowedUrls;
+use self::token::Tokens;
+use crate::authorization::Authorization;
+use crate::http::{Content, fetch};
+use crate::sync::lock;
+use crate::tls::TlsFiles;
+use crate::{Endpoint, Error};
+
+/// The way to get tokens.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum GrantType {
+    /// By the client's own id and secret.
+    ClientCredentials,
+    /// By a person who logs in.
+    Login,
+}
+
+/// The settings of [`OAuth`]. Has no `Debug`: it may hold a secret.
+#[derive(Clone)]
+pub struct OAuthConfig {
+    /// The server that asks for tokens, with its TLS and proxy.
+    pub server: Endpoint,
+    /// The way to get tokens.
+    pub grant: GrantType,
+    /// The id of a client that is registered at the authorization server.
+    pub client_id: Option<String>,
+    /// Its secret.
+    pub client_secret: Option<String>,
+    /// The URL of a document about this client, which is its id at authorization servers that support this.
+    pub client_metadata: Option<String>,
+    /// The scopes to ask for; else those that the server names.
+    pub scope: Option<String>,
+    /// The only authorization server that may be used.
+    pub issuer: Option<String>,
+    /// The CA and client certificate for the authorization server, if it is not on the host of the server.
+    pub tls: TlsFiles,
+    /// The port to which a login returns; 0 for any.
+    pub redirect_port: u16,
+    /// The action by which a person logs in, for errors.
+    pub how_to_login: String,
+}
+
+/// Keeps the tokens of a login. They are secrets.
+pub trait TokenStore: Send + Sync {
+    /// Returns what was saved last.
+    ///
+    /// # Errors
+    /// If it cannot be read.
+    fn load(&self) -> io::Result<Option<Vec<u8>>>;
+
+    /// Replaces it.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    fn save(&self, tokens: &[u8]) -> io::Result<()>;
+}
+
+/// The tokens of one server. Has no `Debug`.
+pub struct OAuth {
+    config: OAuthConfig,
+    server_url: Url,
+    store: Arc<dyn TokenStore>,
+    allowed: AllowedUrls,
+    /// The token in use.
+    current: Mutex<Option<Tokens>>,
+    /// Held while a token is asked for: one request for all that need it.
+    renewing: AsyncMutex<()>,
+    /// The last refusal of the server.
+    challenge: Mutex<Option<Challenge>>,
+}
+
+impl OAuth {
+    /// The tokens of a server, of which `store` keeps those of a login.
+    ///
+    /// # Errors
+    /// [`Error::Invalid`] if the address of the server is no URL.
+    pub fn new(config: OAuthConfig, store: Arc<dyn TokenStore>) -> Result<Self, Error> {
+        let url = config.server.address();
+        let invalid = |_| Error::Invalid("the URL of the MCP server is not a URL".to_owned());
+        let server_url: Url = url.parse().map_err(invalid)?;
+        let allowed = AllowedUrls::new(server_url.clone(), config.issuer.as_deref());
+        Ok(Self {
+            config,
+            server_url,
+            store,
+            allowed,
+            current: Mutex::default(),
+            renewing: AsyncMutex::default(),
+            challenge: Mutex::default(),
+        })
+    }
+
+    fn problem(&self, problem: impl Into<String>) -> Error {
+        Error::Unauthorized {
+            peer: self.config.server.peer().clone(),
+            problem: problem.into(),
+        }
+    }
+
+    /// Returns the URL if it may be asked.
+    fn allowed(&self, address: &str) -> Result<Url, Error> {
+        self.allowed.check(address).ok_or_else(|| {
+            let text = "an address of its metadata is not allowed: it must be https, and not on this machine or its link";
+            self.problem(text)
+        })
+    }
+
+    async fn fetch(
+        &self,
+        url: &Url,
+        content: Content,
+        authorization: Option<HeaderValue>,
+    ) -> Result<(StatusCode, Bytes), Error> {
+        let mut endpoint = self.config.server.beside(url.as_str())?;
+        if url.origin() != self.server_url.origin() {
+            endpoint = endpoint.tls_files(self.config.tls.clone());
+        }
+        fetch(endpoint, content, authorization).await
+    }
+
+    /// The refusal that a login starts from.
+    fn last_challenge(&self) -> Option<Challenge> {
+        lock(&self.challenge).clone()
+    }
+
+    fn keep(&self, tokens: Tokens) {
+        *lock(&self.current) = Some(tokens);
+    }
+
+    fn kept(&self) -> Option<Tokens> {
+        lock(&self.current).clone()
+    }
+
+    /// Reads the store. Tokens of another server are ignored: the URL has changed since the login.
+    fn load(&self) -> Option<Tokens> {
+        let stored = match self.store.load() {
+            Ok(stored) => stored?,
+            Err(error) => {
+                tracing::warn!(peer = %self.config.server.peer(), %error, "the tokens cannot be read");
+                return None;
+            }
+        };
+        let tokens: Tokens = serde_json::from_slice(&stored).ok()?;
+        (tokens.server == self.server_url.as_str()).then_some(tokens)
+    }
+
+    fn save(&self, tokens: &Tokens) -> Result<(), Error> {
+        let text = serde_json::to_vec(tokens).map_err(|error| self.problem(error.to_string()))?;
+        let failed = |error| self.problem(format!("the tokens cannot be saved: {error}"));
+        self.store.save(&text).map_err(failed)
+    }
+
+    /// An endpoint of the server with these tokens.
+    pub fn endpoint(self: &Arc<Self>) -> Endpoint {
+        let endpoint = self.config.server.clone();
+        endpoint.authorization(Arc::new(Arc::clone(self)) as Arc<dyn Authorization>)
+    }
+}

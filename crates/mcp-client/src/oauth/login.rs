@@ -1,0 +1,194 @@
+//! The login of a person: authorization code with PKCE (OAuth 2.1).
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::Deserialize;
+use serde_json::json;
+use url::Url;
+
+use super::OAuth;
+use super::challenge::Challenge;
+use super::discovery::{AuthorizationServer, Discovered};
+use super::redirect::Redirect;
+use super::token::{RegisteredClient, TokenError, code, union};
+use crate::Error;
+use crate::authorization::Refusal;
+use crate::http::{Content, challenges};
+
+#[derive(Deserialize)]
+struct Registration {
+    client_id: String,
+    client_secret: Option<String>,
+    token_endpoint_auth_method: Option<String>,
+}
+
+impl OAuth {
+    /// Lets a person log in, and saves the tokens. Calls `open` with the URL that the person opens in a
+    /// browser on this machine, and waits for `timeout`.
+    ///
+    /// # Errors
+    /// [`Error::Unauthorized`] with the reason, among others.
+    pub async fn login(&self, timeout: Duration, open: impl FnOnce(&str)) -> Result<(), Error> {
+        let challenge = match self.last_challenge() {
+            Some(challenge) => challenge,
+            None => self.probe().await?,
+        };
+        let found = self.discover(&challenge).await?;
+        let methods = &found.server.code_challenge_methods_supported;
+        if !methods.iter().any(|method| method == "S256") {
+            return Err(self.problem("its authorization server does not support PKCE with S256"));
+        }
+        let redirect = Redirect::bind(self.config.redirect_port).await;
+        let redirect = redirect
+            .map_err(|error| self.problem(format!("cannot listen for the login: {error}")))?;
+        let client = self.client(&found.server, &redirect.address).await?;
+        let scope = self.login_scope(&found, &challenge);
+        let (state, verifier) = (self.random()?, self.random()?);
+        let hash = hmac_sha256::Hash::hash(verifier.as_bytes());
+        let endpoint = found.server.authorization_endpoint.as_deref();
+        let endpoint =
+            endpoint.ok_or_else(|| self.problem("its authorization server has no login page"))?;
+        let mut page = self.allowed(endpoint)?;
+        page.query_pairs_mut()
+            .append_pair("response_type", "code")
+            .append_pair("client_id", &client.id)
+            .append_pair("redirect_uri", &redirect.address)
+            .append_pair("state", &state)
+            .append_pair("code_challenge", &URL_SAFE_NO_PAD.encode(hash))
+            .append_pair("code_challenge_method", "S256")
+            .append_pair("resource", &found.resource)
+            .extend_pairs(scope.iter().map(|scope| ("scope", scope)));
+        open(page.as_str());
+        let address = redirect.address.clone();
+        let answered = tokio::time::timeout(timeout, redirect.answer(&state)).await;
+        let answer = answered
+            .map_err(|_| self.problem("nobody has logged in in time"))?
+            .map_err(|error| self.problem(format!("cannot listen for the login: {error}")))?;
+        let authorization = self.checked(&found.server, answer)?;
+        let parameters = [
+            ("grant_type", "authorization_code"),
+            ("code", authorization.as_str()),
+            ("redirect_uri", address.as_str()),
+            ("code_verifier", verifier.as_str()),
+        ];
+        let asked = self.request_token(&found, client, scope, &parameters);
+        let tokens = asked.await.map_err(|error| match error {
+            TokenError::Failed(error) => error,
+            TokenError::Refused(code) => self.problem(format!(
+                "its authorization server has refused the login ({code})"
+            )),
+        })?;
+        self.save(&tokens)?;
+        self.keep(tokens);
+        Ok(())
+    }
+
+    /// Asks the server without a token, for the address of its metadata.
+    async fn probe(&self) -> Result<Challenge, Error> {
+        let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"}).to_string();
+        let refusal: Refusal = challenges(self.config.server.clone(), ping).await?;
+        Ok(Challenge::read(&refusal.challenges))
+    }
+
+    /// The code of a valid answer (RFC 9207).
+    fn checked(
+        &self,
+        server: &AuthorizationServer,
+        mut answer: BTreeMap<String, String>,
+    ) -> Result<String, Error> {
+        match answer.get("iss") {
+            Some(issuer) if *issuer != server.issuer => {
+                return Err(self.problem("the answer to the login is of another issuer"));
+            }
+            None if server.authorization_response_iss_parameter_supported => {
+                return Err(self.problem("the answer to the login does not name its issuer"));
+            }
+            _ => {}
+        }
+        if let Some(error) = answer.get("error") {
+            let text = format!("the login was refused ({})", code(error, 400));
+            return Err(self.problem(text));
+        }
+        let missing = || self.problem("the answer to the login has no code");
+        answer.remove("code").ok_or_else(missing)
+    }
+
+    /// The scopes to ask for, with those of an earlier login and those that requests have needed since.
+    fn login_scope(&self, found: &Discovered, challenge: &Challenge) -> Option<String> {
+        let wanted = self.config.scope.clone().or_else(|| found.scope.clone());
+        let before = self
+            .load()
+            .filter(|tokens| tokens.issuer == found.server.issuer);
+        let mut scope = wanted;
+        if let Some(before) = before {
+            scope = union(
+                union(before.scope, scope.as_deref()),
+                before.wanted_scope.as_deref(),
+            );
+        }
+        scope = union(scope, challenge.scope.as_deref());
+        // Only then there is a refresh token.
+        let offline = "offline_access";
+        let has_offline = found
+            .server
+            .scopes_supported
+            .iter()
+            .any(|name| name == offline);
+        union(scope, has_offline.then_some(offline))
+    }
+
+    /// The client at this authorization server: registered by hand, by its metadata document, or now.
+    async fn client(
+        &self,
+        server: &AuthorizationServer,
+        redirect: &str,
+    ) -> Result<RegisteredClient, Error> {
+        if let Some(id) = &self.config.client_id {
+            let secret = self.config.client_secret.clone();
+            return Ok(RegisteredClient::new(id.clone(), secret, server));
+        }
+        if let Some(document) = &self.config.client_metadata
+            && server.client_id_metadata_document_supported
+        {
+            return Ok(RegisteredClient::new(document.clone(), None, server));
+        }
+        let Some(endpoint) = &server.registration_endpoint else {
+            let text = "its authorization server does not register clients by itself: register one there, and set `client_id`";
+            return Err(self.problem(text));
+        };
+        let url: Url = self.allowed(endpoint)?;
+        let metadata = json!({
+            "client_name": "mcp-gateway",
+            "redirect_uris": [redirect],
+            "grant_types": ["authorization_code", "refresh_token"],
+            "response_types": ["code"],
+            "application_type": "native",
+            "token_endpoint_auth_method": "none",
+        });
+        let content = Content::Json(metadata.to_string());
+        let (status, body) = self.fetch(&url, content, None).await?;
+        let registered = serde_json::from_slice::<Registration>(&body).ok();
+        let registered = registered.filter(|_| status.is_success());
+        let registered = registered.ok_or_else(|| {
+            let status = status.as_u16();
+            self.problem(format!("its authorization server did not register the gateway (HTTP {status}): register it there, and set `client_id`"))
+        })?;
+        let id = registered.client_id;
+        let mut client = RegisteredClient::new(id, registered.client_secret, server);
+        if let Some(method) = registered.token_endpoint_auth_method {
+            client.method = method;
+        }
+        Ok(client)
+    }
+
+    /// 256 bits that cannot be guessed, as text.
+    fn random(&self) -> Result<String, Error> {
+        let mut bits = [0; 32];
+        let missing = |_| self.problem("there is no randomness on this machine");
+        getrandom::fill(&mut bits).map_err(missing)?;
+        Ok(URL_SAFE_NO_PAD.encode(bits))
+    }
+}

@@ -1,0 +1,249 @@
+//! Tokens, and the requests for them.
+
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use http::HeaderValue;
+use serde::{Deserialize, Serialize};
+use url::Url;
+use url::form_urlencoded::{self, Serializer};
+
+use super::OAuth;
+use super::discovery::{AuthorizationServer, Discovered};
+use crate::Error;
+use crate::http::Content;
+
+/// A token is renewed so long before its end.
+const RENEW_BEFORE: Duration = Duration::from_secs(60);
+
+/// A client as an authorization server knows it. Has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct RegisteredClient {
+    pub(super) id: String,
+    pub(super) secret: Option<String>,
+    /// `client_secret_basic`, `client_secret_post` or `none`.
+    pub(super) method: String,
+}
+
+/// The tokens of a login, which are kept, or of client credentials. Has no `Debug`.
+#[derive(Clone, Serialize, Deserialize)]
+pub(super) struct Tokens {
+    /// The URL of the server: tokens are never sent to another one.
+    pub(super) server: String,
+    pub(super) resource: String,
+    pub(super) issuer: String,
+    pub(super) token_endpoint: String,
+    pub(super) client: RegisteredClient,
+    pub(super) access: String,
+    pub(super) refresh: Option<String>,
+    /// Seconds since 1970; `None` if it is not known.
+    pub(super) expires_at: Option<u64>,
+    /// The scopes that were asked for.
+    pub(super) scope: Option<String>,
+    /// The scopes that a request has needed in addition.
+    pub(super) wanted_scope: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct TokenResponse {
+    access_token: String,
+    token_type: String,
+    expires_in: Option<u64>,
+    refresh_token: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+pub(super) struct ErrorResponse {
+    #[serde(default)]
+    pub(super) error: String,
+}
+
+/// The reason why there is no token.
+pub(super) enum TokenError {
+    /// The authorization server has refused, with this code.
+    Refused(String),
+    Failed(Error),
+}
+
+impl Tokens {
+    /// The body of a request for tokens, and its header `Authorization`.
+    fn form(&self, parameters: &[(&str, &str)]) -> (String, Option<HeaderValue>) {
+        let mut form = Serializer::new(String::new());
+        form.extend_pairs(parameters);
+        form.append_pair("resource", &self.resource);
+        let authorization = self.client.authenticate(&mut form);
+        (form.finish(), authorization)
+    }
+
+    pub(super) fn header(&self) -> Option<HeaderValue> {
+        let mut header = HeaderValue::try_from(format!("Bearer {}", self.access)).ok()?;
+        header.set_sensitive(true);
+        Some(header)
+    }
+
+    pub(super) fn is_due(&self) -> bool {
+        let due = now() + RENEW_BEFORE.as_secs();
+        self.expires_at.is_some_and(|end| end <= due)
+    }
+
+    pub(super) fn is_expired(&self) -> bool {
+        self.expires_at.is_some_and(|end| end <= now())
+    }
+}
+
+impl RegisteredClient {
+    /// The client with the best method that the server supports.
+    pub(super) fn new(id: String, secret: Option<String>, server: &AuthorizationServer) -> Self {
+        let methods = &server.token_endpoint_auth_methods_supported;
+        let supports = |name: &str| methods.iter().any(|method| method == name);
+        let method = match secret {
+            None => "none",
+            Some(_) if methods.is_empty() || supports("client_secret_basic") => {
+                "client_secret_basic"
+            }
+            Some(_) => "client_secret_post",
+        };
+        Self {
+            id,
+            secret,
+            method: method.to_owned(),
+        }
+    }
+
+    /// Adds the credentials to a form, or returns them as a header.
+    fn authenticate(&self, form: &mut Serializer<'_, String>) -> Option<HeaderValue> {
+        let secret = self.secret.as_deref().unwrap_or_default();
+        if self.method == "client_secret_basic" {
+            let encoded = |text: &str| -> String {
+                form_urlencoded::byte_serialize(text.as_bytes()).collect()
+            };
+            let pair = format!("{}:{}", encoded(&self.id), encoded(secret));
+            let mut header =
+                HeaderValue::try_from(format!("Basic {}", STANDARD.encode(pair))).ok()?;
+            header.set_sensitive(true);
+            return Some(header);
+        }
+        form.append_pair("client_id", &self.id);
+        if self.method == "client_secret_post" {
+            form.append_pair("client_secret", secret);
+        }
+        None
+    }
+}
+
+impl OAuth {
+    /// Asks for a token with these parameters.
+    pub(super) async fn request_token(
+        &self,
+        found: &Discovered,
+        client: RegisteredClient,
+        scope: Option<String>,
+        parameters: &[(&str, &str)],
+    ) -> Result<Tokens, TokenError> {
+        let missing = || self.problem("its authorization server has no token endpoint");
+        let endpoint = found.server.token_endpoint.clone();
+        let mut tokens = Tokens {
+            server: self.server_url.to_string(),
+            resource: found.resource.clone(),
+            issuer: found.server.issuer.clone(),
+            token_endpoint: endpoint.ok_or_else(missing).map_err(TokenError::Failed)?,
+            client,
+            access: String::new(),
+            refresh: None,
+            expires_at: None,
+            scope,
+            wanted_scope: None,
+        };
+        self.ask(&mut tokens, parameters).await?;
+        Ok(tokens)
+    }
+
+    /// Replaces a token by means of its refresh token, which may change too.
+    pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), TokenError> {
+        let Some(refresh) = tokens.refresh.clone() else {
+            return Err(TokenError::Refused("no refresh token".to_owned()));
+        };
+        let parameters = [
+            ("grant_type", "refresh_token"),
+            ("refresh_token", refresh.as_str()),
+        ];
+        self.ask(tokens, &parameters).await
+    }
+
+    async fn ask(
+        &self,
+        tokens: &mut Tokens,
+        parameters: &[(&str, &str)],
+    ) -> Result<(), TokenError> {
+        let url = self
+            .allowed(&tokens.token_endpoint)
+            .map_err(TokenError::Failed)?;
+        let (form, authorization) = tokens.form(parameters);
+        let answer = self.fetch(&url, Content::Form(form), authorization).await;
+        let (status, body) = answer.map_err(TokenError::Failed)?;
+        if status.is_server_error() || status.as_u16() == 429 {
+            let text = format!(
+                "its authorization server answered with HTTP {}",
+                status.as_u16()
+            );
+            return Err(TokenError::Failed(self.unavailable(&url, text)));
+        }
+        if !status.is_success() {
+            let refused: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
+            return Err(TokenError::Refused(code(&refused.error, status.as_u16())));
+        }
+        let wrong = |text: &str| Err(TokenError::Failed(self.problem(text)));
+        let Ok(response) = serde_json::from_slice::<TokenResponse>(&body) else {
+            return wrong("the answer of its authorization server holds no token");
+        };
+        if !response.token_type.eq_ignore_ascii_case("bearer") {
+            return wrong("its authorization server gives tokens of another type than Bearer");
+        }
+        tokens.access = response.access_token;
+        tokens.refresh = response.refresh_token.or_else(|| tokens.refresh.take());
+        let lifetime = response.expires_in;
+        tokens.expires_at = lifetime.map(|seconds| now().saturating_add(seconds));
+        Ok(())
+    }
+
+    /// The error of an authorization server that does not work at the moment.
+    fn unavailable(&self, url: &Url, text: String) -> Error {
+        let host = url.origin().ascii_serialization();
+        Error::Unreachable {
+            peer: host.into(),
+            source: text.into(),
+        }
+    }
+}
+
+/// A code of an authorization server as it may be shown.
+pub(super) fn code(error: &str, status: u16) -> String {
+    let is_plain = |byte: u8| byte.is_ascii_lowercase() || byte == b'_';
+    match error {
+        code if !code.is_empty() && code.len() <= 64 && code.bytes().all(is_plain) => {
+            code.to_owned()
+        }
+        _ => format!("HTTP {status}"),
+    }
+}
+
+/// Adds the scopes of `more` that are not there.
+pub(super) fn union(scope: Option<String>, more: Option<&str>) -> Option<String> {
+    let mut all: Vec<&str> = scope
+        .as_deref()
+        .unwrap_or_default()
+        .split_whitespace()
+        .collect();
+    for name in more.unwrap_or_default().split_whitespace() {
+        if !all.contains(&name) {
+            all.push(name);
+        }
+    }
+    (!all.is_empty()).then(|| all.join(" "))
+}
+
+fn now() -> u64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH);
+    since.unwrap_or_default().as_secs()
+}

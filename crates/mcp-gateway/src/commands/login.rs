@@ -1,0 +1,116 @@
+//! `mcp-gateway login`: lets a person log in to a backend, in a browser.
+
+use std::ffi::OsString;
+use std::io::Write as _;
+use std::process::{Command, ExitCode, Stdio};
+use std::time::Duration;
+
+use clap::Parser;
+use mcp_client::oauth::GrantType;
+
+use super::CONFIG_ERROR;
+use crate::backend;
+use crate::config::{Config, Options, Target};
+
+/// Logs in to a backend with `grant = "login"`, in a browser on this machine. A gateway that runs uses the
+/// new tokens at its next try. Exit code: 0 logged in, 1 not, 78 unusable configuration.
+#[derive(Parser)]
+#[command(name = "mcp-gateway login")]
+struct Login {
+    /// Name of the backend.
+    // `backend` is the option `--backend`.
+    name: String,
+    /// Only print the address of the login page.
+    #[arg(long)]
+    no_browser: bool,
+    /// Seconds to wait for the login.
+    #[arg(long, value_name = "SECONDS", default_value_t = 300,
+          value_parser = clap::value_parser!(u64).range(1..=3600))]
+    wait: u64,
+    #[command(flatten)]
+    options: Options,
+}
+
+/// Runs the command with its arguments, the program's name first.
+pub(super) fn run(args: Vec<OsString>) -> ExitCode {
+    let login = Login::parse_from(args);
+    let mut stderr = std::io::stderr();
+    let (config, backend) = match login.options.load() {
+        Ok((config, _)) => (config, login.name),
+        Err(error) => {
+            let _ = writeln!(stderr, "{error}");
+            return ExitCode::from(CONFIG_ERROR);
+        }
+    };
+    let timeout = Duration::from_secs(login.wait);
+    match log_in(&config, &backend, timeout, !login.no_browser) {
+        Ok(()) => {
+            let _ = writeln!(stderr, "Logged in to {backend}.");
+            ExitCode::SUCCESS
+        }
+        Err(Failure::Configuration(error)) => {
+            let _ = writeln!(stderr, "{error}");
+            ExitCode::from(CONFIG_ERROR)
+        }
+        Err(Failure::Login(error)) => {
+            let _ = writeln!(stderr, "{error}");
+            ExitCode::FAILURE
+        }
+    }
+}
+
+enum Failure {
+    Configuration(String),
+    Login(String),
+}
+
+fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Result<(), Failure> {
+    let found = config.backends.iter().find(|(key, _)| key.as_str() == name);
+    let remote = found.map(|(_, backend)| &backend.target);
+    let settings = match remote {
+        None => Err(format!("there is no backend {name}")),
+        Some(Target::Http(remote)) => match &remote.oauth {
+            Some(settings) if settings.grant == GrantType::Login => Ok(remote),
+            _ => Err(format!("backends.{name}.oauth: needs `grant = \"login\"`")),
+        },
+        Some(Target::Child(_)) => Err(format!("the backend {name} has no `url`")),
+    };
+    let remote = settings.map_err(Failure::Configuration)?;
+    let failed = |error: &dyn std::fmt::Display| Failure::Login(error.to_string());
+    let oauth = backend::oauth(remote).map_err(|error| failed(&error))?;
+    let oauth = oauth.ok_or_else(|| Failure::Configuration("no `oauth`".to_owned()))?;
+    let runtime = tokio::runtime::Runtime::new().map_err(|error| failed(&error))?;
+    let open = |page: &str| {
+        let _ = writeln!(std::io::stderr(), "Log in on this page:\n{page}");
+        if browser {
+            open_browser(page);
+        }
+    };
+    let done = runtime.block_on(oauth.login(timeout, open));
+    done.map_err(|error| failed(&error))
+}
+
+/// Opens the page on a desktop; without one, or without the program, nothing happens.
+fn open_browser(page: &str) {
+    let has_desktop = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
+    let program = match () {
+        () if cfg!(target_os = "macos") => "open",
+        () if has_desktop("DISPLAY") || has_desktop("WAYLAND_DISPLAY") => "xdg-open",
+        () => return,
+    };
+    let mut command = Command::new(program);
+    let command = command.arg(page).stdin(Stdio::null());
+    let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::CommandFactory as _;
+
+    use super::*;
+
+    #[test]
+    fn command_line_is_valid() {
+        Login::command().debug_assert();
+    }
+}
