@@ -5,8 +5,8 @@ use std::sync::{Mutex, PoisonError};
 
 use crate::event_kind;
 
-/// The oldest and the newest version that this server is tested with.
-const OLDEST_TESTED: [u32; 2] = [1, 30];
+/// The oldest and the newest version with which all tests pass.
+const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
 const NEWEST_TESTED: [u32; 2] = [1, 58];
 
 /// The module of each kind of event. It is the same in all tested versions.
@@ -46,13 +46,13 @@ impl ServerVersion {
     /// Says that this version is not tested; `None` if it is.
     pub fn warning(&self) -> Option<String> {
         let is_tested =
-            |[major, minor, _]: [u32; 3]| (OLDEST_TESTED..=NEWEST_TESTED).contains(&[major, minor]);
+            |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
         if self.release().is_some_and(is_tested) {
             return None;
         }
-        let ([major, minor], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
+        let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
         Some(format!(
-            "The agent server has {self}; this server is tested with {major}.{minor} to {major}.{newest}."
+            "The agent server has {self}; this server is tested with {major}.{minor}.{patch} to {major}.{newest}."
         ))
     }
 
@@ -124,8 +124,8 @@ mod tests {
         let full = "openhands.sdk.event.user_action.PauseEvent";
         for (text, name, is_tested) in [
             ("1.31.2", full, true),
-            ("1.30.0", full, true),
-            ("1.29.4", full, false),
+            ("1.31.1", full, false),
+            ("1.30.0", full, false),
             ("1.58.3", full, true),
             ("1.59.0", "PauseEvent", false),
             ("2.0.0", "PauseEvent", false),
@@ -139,7 +139,7 @@ mod tests {
         assert!(version("1.31.2").has_tools_in_profiles());
         assert!(!version("1.31.1").has_tools_in_profiles());
         let newer = version("1.59.0").warning().unwrap();
-        assert!(newer.contains("version 1.59.0; this server is tested with 1.30 to 1.58."));
+        assert!(newer.contains("version 1.59.0; this server is tested with 1.31.2 to 1.58."));
         assert!(ServerVersion(None).warning().unwrap().contains("unknown"));
     }
 }
