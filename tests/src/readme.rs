@@ -15,10 +15,11 @@ use crate::harness::{Server, binary};
 use crate::surface::{SERVERS, printed};
 
 /// The pages for users. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
-const USER_PAGES: [&str; 6] = [
+const USER_PAGES: [&str; 7] = [
     "README.md",
     "CHANGELOG.md",
     "SECURITY.md",
+    "docs/authorization.md",
     "docs/configuration.md",
     "docs/recipes.md",
     "docs/tools.md",

@@ -218,6 +218,13 @@ impl Options {
             .context("cannot read the file named by --token-file")?
             .unwrap_or_default();
         let tokens = Arc::new(Tokens::parse(&text)?);
+        // The last token of a file may have been revoked.
+        if tokens.is_empty() && secret.is_file() && !text.is_empty() {
+            tracing::warn!(
+                "--token-file contains no token: none of a file is valid until one is added"
+            );
+            tokens.require();
+        }
         // An empty token file is an error, not a server without a token.
         anyhow::ensure!(
             !tokens.is_empty() || !secret.is_configured(),
@@ -283,5 +290,31 @@ impl Options {
 
     pub(crate) fn call_timeout(&self) -> Duration {
         Duration::from_secs(self.call_timeout)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn tokens(text: &str) -> anyhow::Result<ConfiguredTokens> {
+        let path = std::env::temp_dir().join(format!("mcp-serve-options-{}", std::process::id()));
+        std::fs::write(&path, text).unwrap();
+        let command = Command::<crate::product::NoOptions>::try_parse_from([
+            "x".as_ref(),
+            "--token-file".as_ref(),
+            path.as_os_str(),
+        ]);
+        let tokens = command.unwrap().common.tokens();
+        std::fs::remove_file(&path).unwrap();
+        tokens
+    }
+
+    #[test]
+    fn file_whose_last_token_was_revoked_requires_one_and_a_blank_one_is_refused() {
+        let found = tokens("# ada was revoked at 2026-01-31T12:00:00Z\n").unwrap();
+        assert!(!found.tokens.is_empty());
+        let error = tokens(" \n").err().unwrap();
+        assert!(error.to_string().contains("contains no token"), "{error}");
     }
 }

@@ -79,6 +79,10 @@ impl<S: Service, O: Args> Product<S, O> {
         let command = self.command().no_binary_name(true);
         let command = Command::<O>::from_arg_matches(&command.try_get_matches_from(args)?)?;
         let (key, options) = (self.key(&command)?, command.common.clone());
+        anyhow::ensure!(
+            options.tls()?.is_none(),
+            "--tls-cert has no effect on a mounted server: TLS is that of the program around it"
+        );
         let tokens = options.tokens()?;
         let mut running = self.start(command, &key).await?;
         Ok((running.http(&options, tokens, &key), running))

@@ -23,6 +23,8 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub struct Tls {
     files: Files,
     config: RwLock<Arc<ServerConfig>>,
+    /// What the first configuration was made of.
+    first: Contents,
 }
 
 /// The files, in PEM.
@@ -56,8 +58,13 @@ impl Tls {
             key,
             client_ca,
         };
-        let config = RwLock::new(Arc::new(files.config(&files.read()?)?));
-        Ok(Self { files, config })
+        let first = files.read()?;
+        let config = RwLock::new(Arc::new(files.config(&first)?));
+        Ok(Self {
+            files,
+            config,
+            first,
+        })
     }
 
     pub(crate) fn acceptor(&self) -> TlsAcceptor {
@@ -74,7 +81,8 @@ impl Tls {
             read.and_then(|read| read)
                 .map_err(|error| format!("{error:#}"))
         };
-        let mut applied = read().await;
+        // Not what a read finds now: the files may have changed since.
+        let mut applied = Ok(self.first.clone());
         let mut before = applied.clone();
         loop {
             tokio::time::sleep(RELOAD_INTERVAL).await;
@@ -162,4 +170,29 @@ fn certificates(option: &str, text: &[u8]) -> anyhow::Result<Vec<CertificateDer<
         "{option} has no certificate in PEM (-----BEGIN CERTIFICATE-----)"
     );
     Ok(found)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A certificate that was renewed while the server started would otherwise never be used.
+    #[tokio::test(start_paused = true)]
+    async fn change_before_the_files_are_followed_is_applied() {
+        let folder = std::env::temp_dir().join(format!("mcp-serve-tls-{}", std::process::id()));
+        std::fs::create_dir(&folder).unwrap();
+        let source = Path::new(env!("CARGO_MANIFEST_DIR")).join("../mcp-client/tests/it/tls");
+        let (certificate, key) = (folder.join("cert.pem"), folder.join("key.pem"));
+        std::fs::copy(source.join("server.pem"), &certificate).unwrap();
+        std::fs::copy(source.join("server.key.pem"), &key).unwrap();
+        let tls = Arc::new(Tls::read(certificate.clone(), key, None).unwrap());
+        let first = Arc::clone(&tls.config.read());
+        let text = std::fs::read_to_string(&certificate).unwrap();
+        std::fs::write(&certificate, format!("{text}\n")).unwrap();
+        let following = tokio::spawn(Arc::clone(&tls).follow());
+        tokio::time::sleep(4 * RELOAD_INTERVAL).await;
+        assert!(!Arc::ptr_eq(&first, &tls.config.read()));
+        following.abort();
+        std::fs::remove_dir_all(&folder).unwrap();
+    }
 }

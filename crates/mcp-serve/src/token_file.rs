@@ -114,7 +114,7 @@ impl TokenFile {
     }
 }
 
-/// Writes a file that only its owner can read.
+/// Writes a file with the owner and the rights of the old one; a new one can be read by its owner only.
 fn replace(path: &Path, folder: &Path, text: &str) -> anyhow::Result<()> {
     let new = folder.join(format!(".tokens-{}.new", std::process::id()));
     let written = write(&new, path, text).and_then(|()| Ok(std::fs::rename(&new, path)?));
@@ -127,7 +127,7 @@ fn replace(path: &Path, folder: &Path, text: &str) -> anyhow::Result<()> {
 
 fn write(new: &Path, old: &Path, text: &str) -> anyhow::Result<()> {
     let mut file = create_private(new)?;
-    system::keep_owner(&file, old).context("cannot keep its owner")?;
+    system::keep_owner(&file, old).context("cannot keep its owner and mode")?;
     file.write_all(text.as_bytes())?;
     Ok(file.sync_all()?)
 }

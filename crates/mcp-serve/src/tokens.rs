@@ -48,6 +48,11 @@ impl Tokens {
         !self.are_required.load(Ordering::Relaxed)
     }
 
+    /// Requires a token, even if none is valid.
+    pub(crate) fn require(&self) {
+        self.are_required.store(true, Ordering::Relaxed);
+    }
+
     /// Returns the credential that a token is, if it is valid.
     pub(crate) fn credential(&self, given: &[u8]) -> Option<Arc<Credential>> {
         let credential = self.by_digest.read().get(&digest(given)).cloned();

@@ -53,6 +53,22 @@ fn added_token_is_valid_and_only_its_hash_is_stored() {
     assert!(tokens.credential(hash.as_bytes()).is_none());
 }
 
+/// The group of a server that is another user than the command can still read the file.
+#[test]
+fn changed_file_keeps_its_mode_without_rights_for_others() {
+    let folder = Folder::new("mode");
+    let file = TokenFile::new(folder.file());
+    std::fs::write(folder.file(), "ada secret\n").unwrap();
+    for (before, after) in [(0o640, 0o640), (0o600, 0o600), (0o664, 0o660)] {
+        let mode = std::fs::Permissions::from_mode(before);
+        std::fs::set_permissions(folder.file(), mode).unwrap();
+        file.add("eve", None, None).unwrap();
+        file.revoke("eve", Timestamp::now()).unwrap();
+        let mode = folder.file().metadata().unwrap().permissions().mode();
+        assert_eq!(mode & 0o777, after, "{before:o}");
+    }
+}
+
 #[test]
 fn comments_order_and_other_lines_stay() {
     let folder = Folder::new("keep");
