@@ -1,41 +1,43 @@
 //! Calls that need a person: the gateway asks the caller's user, or the call waits for an operator. Nothing in the
 //! arguments of a call can take the place of either.
 //!
+//! * [`arguments`]: the arguments as people see them; calls whose arguments cannot be shown are refused.
 //! * [`confirm`]: asks the user; [`park`]: waits for an operator.
 //! * [`webhook`]: tells a program of it; [`answer`]: takes the decision of a program or a principal over HTTP.
+//! * [`rounds`]: facts between the rounds of one call.
 //! * [`record`]: the stored form of a call that waits; [`sweep`]: ends those whose gateway is gone.
 
 mod answer;
+mod arguments;
 mod confirm;
 mod park;
 mod record;
+mod rounds;
 mod sweep;
 mod webhook;
 
-use std::collections::HashSet;
+use std::collections::HashMap;
 use std::sync::Arc;
-use std::sync::atomic::AtomicUsize;
 
-use hmac_sha256::Hash;
 use mcp_core::server::{OriginalRequest, PreviousRounds};
 use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
-use upstream::redact::Redactor;
-use upstream::text::{clean, truncate};
+use tokio::sync::Notify;
 use uuid::Uuid;
 
+use self::arguments::ShownArguments;
+pub(crate) use self::confirm::is_question;
+use self::record::SeenGateways;
 pub(crate) use self::record::{Approval, ApprovalStatus, now, read, store};
+use self::rounds::Rounds;
 use crate::config::ApprovalConfig;
 use crate::events::EventLog;
 use crate::roles::{Roles, Rule};
 use crate::state::StateStore;
 
-/// Bytes of the arguments that people see.
-const MAX_SHOWN_BYTES: usize = 4_000;
-
-/// Limit for the calls whose later rounds need no other decision.
-const MAX_DECIDED_CALLS: usize = 1_000;
+/// The member of the state between two rounds that names a call to which people have agreed.
+const AGREED: &str = "agreed";
 
 /// Judges the calls that need a person.
 pub(crate) struct Approvals {
@@ -44,10 +46,12 @@ pub(crate) struct Approvals {
     rules: Mutex<Arc<ApprovalRules>>,
     /// The name of this gateway while it runs.
     gateway: String,
-    /// Number of calls that wait for an operator.
-    parked: AtomicUsize,
-    /// Calls that an operator has approved and that have not ended: a backend may ask their client something.
-    decided: Mutex<HashSet<String>>,
+    /// The calls that wait for an operator, by the id of their approval, and their callers.
+    parked: Mutex<HashMap<String, Option<String>>>,
+    /// Notified when one of them has left without an end that is stored.
+    left: Notify,
+    rounds: Rounds,
+    seen: SeenGateways,
 }
 
 /// The rules of one configuration.
@@ -67,34 +71,53 @@ pub(crate) struct GuardedCall<'a> {
 }
 
 impl GuardedCall<'_> {
-    /// The name of the caller's token.
-    fn caller(&self) -> Option<&str> {
-        let origin = self.call.extension::<OriginalRequest>()?;
-        origin.principal.as_ref().map(|principal| &*principal.name)
+    fn origin(&self) -> Option<&OriginalRequest> {
+        self.call.extension()
     }
 
-    /// Identifies the tool and the exact arguments, in hexadecimal digits.
-    fn hash(&self) -> String {
-        let text = format!("{}\n{}", self.tool, self.arguments.get());
-        let digits = Hash::hash(text.as_bytes());
-        digits.iter().map(|byte| format!("{byte:02x}")).collect()
+    /// The name of the caller's token.
+    fn caller(&self) -> Option<&str> {
+        let principal = self.origin()?.principal.as_ref();
+        principal.map(|principal| &*principal.name)
+    }
+
+    /// Completes when the caller's token is revoked.
+    async fn revoked(&self) {
+        match self.origin().and_then(|origin| origin.revoked.as_ref()) {
+            Some(revoked) => revoked.cancelled().await,
+            None => std::future::pending().await,
+        }
+    }
+
+    fn is_revoked(&self) -> bool {
+        let revoked = self.origin().and_then(|origin| origin.revoked.as_ref());
+        revoked.is_some_and(|revoked| revoked.is_cancelled())
     }
 
     /// Identifies the call between its rounds.
-    fn round_key(&self) -> String {
-        format!("{} {}", self.hash(), self.caller().unwrap_or_default())
+    fn round_key(&self, shown: &ShownArguments) -> String {
+        format!("{} {}", shown.hash, self.caller().unwrap_or_default())
+    }
+}
+
+/// A call that may be made.
+pub(crate) struct Admitted<'a> {
+    approvals: &'a Approvals,
+    /// Its id and key, if people have agreed to it.
+    agreed: Option<(String, String)>,
+}
+
+impl Admitted<'_> {
+    /// The id of the agreement, for the state between two rounds.
+    pub(crate) fn id(&self) -> Option<String> {
+        self.agreed.as_ref().map(|(id, _)| id.clone())
     }
 
-    /// The arguments for people: without secrets and hidden characters, and not longer than fits.
-    fn shown_arguments(&self) -> String {
-        let text = match serde_json::from_str(self.arguments.get()) {
-            Ok(mut value) => {
-                Redactor::new(true).json(&mut value);
-                serde_json::to_string_pretty(&value).unwrap_or_default()
-            }
-            Err(_) => String::new(),
-        };
-        truncate(&clean(&text), MAX_SHOWN_BYTES)
+    /// Keeps the agreement for the next round: the backend asks the client something.
+    pub(crate) fn keep(self) {
+        if let Some((id, key)) = self.agreed {
+            self.approvals.rounds.keep(id, key);
+        }
     }
 }
 
@@ -105,8 +128,10 @@ impl Approvals {
             log,
             rules: Mutex::default(),
             gateway: Uuid::new_v4().simple().to_string(),
-            parked: AtomicUsize::new(0),
-            decided: Mutex::default(),
+            parked: Mutex::default(),
+            left: Notify::new(),
+            rounds: Rounds::default(),
+            seen: SeenGateways::default(),
         }
     }
 
@@ -133,10 +158,11 @@ impl Approvals {
     ///
     /// # Errors
     /// A person has not agreed, and nothing was done; or the question to the client, which ends this round.
-    pub(crate) async fn admit(&self, guarded: &GuardedCall<'_>) -> Result<(), ToolError> {
+    pub(crate) async fn admit(&self, guarded: &GuardedCall<'_>) -> Result<Admitted<'_>, ToolError> {
         let rules = self.rules();
-        let origin = guarded.call.extension::<OriginalRequest>();
-        let principal = origin.and_then(|origin| origin.principal.as_deref());
+        let principal = guarded
+            .origin()
+            .and_then(|origin| origin.principal.as_deref());
         let role = rules.roles.as_ref().map(|roles| roles.role(principal));
         let find = |of_role: Option<&[Rule]>, of_all: &[Rule]| {
             let mut all = of_role.unwrap_or_default().iter().chain(of_all);
@@ -145,36 +171,39 @@ impl Approvals {
         let confirm = find(role.map(|role| &*role.confirm), &rules.config.confirm);
         let approve = find(role.map(|role| &*role.approve), &rules.config.approve);
         if confirm.is_none() && approve.is_none() {
-            return Ok(());
+            return Ok(Admitted {
+                approvals: self,
+                agreed: None,
+            });
         }
-        if confirm.is_some() {
-            self.confirm(guarded, rules.config.timeout).await?;
-        }
-        if let Some(rule) = approve
-            && !self.is_decided(guarded)
-        {
-            // Boxed, to keep the future of other calls small.
-            Box::pin(self.wait_for_operator(guarded, &rule, rules.config.timeout)).await?;
-            let mut decided = self.decided.lock();
-            if decided.len() < MAX_DECIDED_CALLS {
-                decided.insert(guarded.round_key());
+        let shown = ShownArguments::read(guarded.tool, guarded.arguments).map_err(|reason| {
+            ToolError::forbidden(format!(
+                "{} needs a person, who cannot be shown these arguments: {reason}. Nothing was done.",
+                guarded.tool
+            ))
+        })?;
+        let key = guarded.round_key(&shown);
+        if !self.is_agreed(guarded, &key) {
+            if confirm.is_some() {
+                self.confirm(guarded, &shown, rules.config.timeout).await?;
+            }
+            if let Some(rule) = approve {
+                // Boxed, to keep the future of other calls small.
+                let wait = self.wait_for_operator(guarded, shown, &rule, rules.config.timeout);
+                Box::pin(wait).await?;
             }
         }
-        Ok(())
+        let id = Uuid::new_v4().simple().to_string();
+        Ok(Admitted {
+            approvals: self,
+            agreed: Some((id, key)),
+        })
     }
 
-    /// True for a later round of a call that was approved.
-    fn is_decided(&self, guarded: &GuardedCall<'_>) -> bool {
+    /// True for a later round of a call to which people have agreed. Each round needs the id of the one before.
+    fn is_agreed(&self, guarded: &GuardedCall<'_>, key: &str) -> bool {
         let round = guarded.call.extension::<PreviousRounds>();
-        let is_later = round.is_some_and(|round| !round.memo.is_null());
-        is_later && self.decided.lock().contains(&guarded.round_key())
-    }
-
-    /// Notes that a call has ended: the same call needs another decision.
-    pub(crate) fn ended(&self, guarded: &GuardedCall<'_>) {
-        let mut decided = self.decided.lock();
-        if !decided.is_empty() {
-            decided.remove(&guarded.round_key());
-        }
+        let id = round.and_then(|round| round.memo[AGREED].as_str());
+        id.is_some_and(|id| self.rounds.take(id, key))
     }
 }

@@ -28,6 +28,9 @@ pub(crate) const OWN_TOOLS: [&str; 5] = [
     CALL_TOOL,
 ];
 
+/// The only one of them about which a person can be asked: the others change nothing, or call another tool.
+pub(crate) const GUARDED_OWN_TOOL: &str = "gateway_restart";
+
 /// The items of one backend.
 pub(crate) struct BackendItems<'a> {
     pub(crate) backend: &'a BackendKey,

@@ -105,6 +105,7 @@ impl RelayedItem {
             item,
             may_repeat: true,
             client,
+            agreed: None,
         };
         let result = request.run().await;
         if let Some(record) = &mut record {

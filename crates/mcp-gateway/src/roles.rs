@@ -291,6 +291,11 @@ impl Rule {
         self.matcher.matches(tool)
     }
 
+    /// True if it makes calls need a person.
+    pub(crate) fn needs_person(&self) -> bool {
+        ["confirm", "approve"].contains(&self.list)
+    }
+
     pub(crate) fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
         self.effects = effects;
         self

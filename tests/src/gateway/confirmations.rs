@@ -119,3 +119,47 @@ async fn only_an_explicit_yes_of_the_user_confirms_a_call() {
         .count();
     assert_eq!(made, 4, "two confirmed calls and two of another tool");
 }
+
+/// Answers a question of the modern era that was asked, or was not.
+#[tokio::test]
+async fn yes_counts_once_and_only_for_a_question_that_was_asked() {
+    let config = "[approvals]\nconfirm = [\"b__gree*\"]\n";
+    let config = format!("{config}[backends.b]\n{}\n", stdio_fixture());
+    let gateway = Gateway::running(Folder::new(), &config).await;
+    let capabilities = json!({"elicitation": {}});
+    let client = connect(&gateway, EraChoice::Newest, capabilities, None).await;
+    let call = async |params: &Value| -> Value {
+        let result = client.request("tools/call", params).await.unwrap();
+        serde_json::from_str(result.get()).unwrap()
+    };
+    let yes = json!({"action": "accept", "content": {"confirm": true}});
+    let first = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
+    let asked = call(&first).await;
+    let key = asked["inputRequests"].as_object().unwrap().keys().next();
+    let answers = json!({key.unwrap(): yes});
+
+    let mut early = first.clone();
+    early["inputResponses"] = answers.clone();
+    assert_eq!(call(&early).await["resultType"], "input_required");
+
+    let mut answered = early;
+    answered["requestState"] = asked["requestState"].clone();
+    assert_contains(&call(&answered).await.to_string(), "Hello, Ada!");
+    let again = call(&answered).await;
+    assert_eq!(again["resultType"], "input_required", "{again}");
+}
+
+#[tokio::test]
+async fn restart_of_a_backend_can_need_a_yes_of_the_user() {
+    let config = "[approvals]\nconfirm = [\"*\"]\n";
+    let config = format!("{config}[backends.b]\n{}\n", stdio_fixture());
+    let gateway = Gateway::running(Folder::new(), &config).await;
+    let refused = failure(
+        &gateway
+            .answer("gateway_restart", json!({"backend": "b"}))
+            .await,
+    );
+    assert_contains(&refused, "has not declared `elicitation`");
+    let events = gateway.events_of("gateway.confirmation").await.to_string();
+    assert_contains(&events, "\"tool_name\":\"gateway_restart\"");
+}

@@ -76,7 +76,8 @@ impl Approvals {
         let Some((approval, entry)) = found else {
             return Err((404, "there is no approval with this id"));
         };
-        match approval.status_at(now(), &entries) {
+        self.seen.update(&entries);
+        match approval.status_at(now(), self.seen.is_alive(&approval.gateway)) {
             ApprovalStatus::Waiting => {}
             ApprovalStatus::Expired => return Err((409, "the call has expired")),
             _ => return Err((409, "it is decided already, or the call has ended")),

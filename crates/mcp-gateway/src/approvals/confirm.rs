@@ -2,22 +2,46 @@
 
 use std::time::Duration;
 
-use mcp_core::tool::{InputRequest, ToolError};
+use mcp_core::server::PreviousRounds;
+use mcp_core::tool::{Call, InputRequest, ToolError};
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::{Approvals, GuardedCall};
+use super::arguments::ShownArguments;
+use super::park::{TIME_AFTER_DECISION, cancelled};
+use super::{Approvals, GuardedCall, now};
 use crate::events::{Event, EventStatus, kind};
+
+/// The member of the state between two rounds that has a [`Question`].
+const QUESTION: &str = "gateway.confirm";
+
+/// A question that was asked in an earlier round. The client returns it signed.
+#[derive(Serialize, Deserialize)]
+struct Question {
+    /// Its answer counts once.
+    nonce: String,
+    /// Seconds since 1970.
+    expires: i64,
+}
+
+/// True if the state between two rounds is that of a question of the gateway, and not of a backend.
+pub(crate) fn is_question(memo: &Value) -> bool {
+    memo.get(QUESTION).is_some()
+}
 
 impl Approvals {
     /// Returns an error unless the user says yes to this tool with these arguments.
     pub(super) async fn confirm(
         &self,
         guarded: &GuardedCall<'_>,
+        shown: &ShownArguments,
         timeout: Duration,
     ) -> Result<(), ToolError> {
         let (tool, call) = (guarded.tool, guarded.call);
+        let record = |outcome| self.record_answer(guarded, shown, outcome);
         if !call.capabilities().elicitation {
-            self.record_answer(guarded, "not asked");
+            record("not asked");
             return Err(ToolError::forbidden(format!(
                 "{tool} needs a confirmation by the user, and this client cannot ask for it: it has not declared \
                  `elicitation`. Nothing was done. Use a client with elicitation (2025-06-18 or newer)."
@@ -25,8 +49,7 @@ impl Approvals {
         }
         let message = format!(
             "Allow the call of {tool} (backend {})? Its arguments:\n{}",
-            guarded.backend,
-            guarded.shown_arguments()
+            guarded.backend, shown.text
         );
         let schema = json!({
             "type": "object",
@@ -34,22 +57,45 @@ impl Approvals {
             "required": ["confirm"],
         });
         // In the modern era an answer counts for its key: with other arguments the user is asked again.
-        let key = format!("gateway.confirm.{}", guarded.hash());
-        let question = call.ask(&key, InputRequest::elicit(&message, schema));
-        let answer = tokio::select! {
-            answer = tokio::time::timeout(timeout, question) => answer,
-            () = call.cancelled() => {
-                self.record_answer(guarded, "cancelled");
-                return Err(super::park::cancelled(tool));
+        let key = format!("gateway.confirm.{}", shown.hash);
+        let request = InputRequest::elicit(&message, schema);
+        let mut timeout = timeout;
+        if call.waits_for_answers() {
+            call.extend_timeout(timeout + TIME_AFTER_DECISION);
+        } else {
+            let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
+            let Some(question) = self.answered(call, &key) else {
+                let question = Question {
+                    nonce: Uuid::new_v4().simple().to_string(),
+                    expires: now().saturating_add(seconds),
+                };
+                let asked = call.require_input(&[(&key, request)], json!({QUESTION: question}));
+                return Err(asked.unwrap_or_else(|error| error));
+            };
+            if question.expires < now() {
+                timeout = Duration::ZERO;
             }
+        }
+        let question = call.ask(&key, request);
+        let answer = tokio::select! {
+            biased;
+            () = guarded.revoked() => {
+                record("cancelled");
+                return Err(cancelled(tool));
+            }
+            () = call.cancelled() => {
+                record("cancelled");
+                return Err(cancelled(tool));
+            }
+            answer = within(timeout, question) => answer,
         };
         let outcome = match answer {
-            Ok(Err(error)) if error.asks_client() => return Err(error),
-            Ok(Ok(answer)) => outcome(&answer),
-            Ok(Err(_)) => "no valid answer",
-            Err(_) => "no answer in time",
+            Some(Err(error)) if error.asks_client() => return Err(error),
+            Some(Ok(answer)) => outcome(&answer),
+            Some(Err(_)) => "no valid answer",
+            None => "no answer in time",
         };
-        self.record_answer(guarded, outcome);
+        record(outcome);
         match outcome {
             CONFIRMED => Ok(()),
             _ => Err(ToolError::forbidden(format!(
@@ -58,13 +104,28 @@ impl Approvals {
         }
     }
 
-    fn record_answer(&self, guarded: &GuardedCall<'_>, outcome: &'static str) {
+    /// The question of an earlier round that this round answers. An answer to nothing that was asked does not count,
+    /// and none counts twice.
+    fn answered(&self, call: &Call, key: &str) -> Option<Question> {
+        let round = call.extension::<PreviousRounds>()?;
+        let question = round.memo.get(QUESTION)?;
+        let question: Question = serde_json::from_value(question.clone()).ok()?;
+        let is_answered = round.answers.contains_key(key) && self.rounds.use_up(&question.nonce);
+        is_answered.then_some(question)
+    }
+
+    fn record_answer(
+        &self,
+        guarded: &GuardedCall<'_>,
+        shown: &ShownArguments,
+        outcome: &'static str,
+    ) {
         let facts = json!({
             "tool_name": guarded.tool,
             "backend": guarded.backend,
             "principal": guarded.caller(),
             "outcome": outcome,
-            "hash": guarded.hash(),
+            "hash": shown.hash,
         });
         let status = match outcome {
             CONFIRMED => EventStatus::Success,
@@ -72,6 +133,14 @@ impl Approvals {
         };
         self.log
             .record(Event::new(kind::CONFIRMATION, status, facts));
+    }
+}
+
+/// The output of `work`; `None` if there is no time, or not enough.
+async fn within<T>(timeout: Duration, work: impl Future<Output = T>) -> Option<T> {
+    match timeout.is_zero() {
+        true => None,
+        false => tokio::time::timeout(timeout, work).await.ok(),
     }
 }
 

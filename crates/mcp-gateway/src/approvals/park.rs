@@ -1,7 +1,6 @@
 //! A call that waits for an operator.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
@@ -10,6 +9,7 @@ use tokio::time::{Instant, MissedTickBehavior};
 use upstream::time::rfc3339;
 use uuid::Uuid;
 
+use super::arguments::ShownArguments;
 use super::record::{self, Approval, ApprovalStatus, now};
 use super::webhook::Webhook;
 use super::{Approvals, GuardedCall};
@@ -27,13 +27,14 @@ const MAX_PARKED_CALLS_OF_CALLER: usize = 10;
 const PROGRESS_INTERVAL: Duration = Duration::from_secs(5);
 
 /// Timeout of the call after the decision.
-const TIME_AFTER_DECISION: Duration = Duration::from_secs(60);
+pub(super) const TIME_AFTER_DECISION: Duration = Duration::from_secs(60);
 
 impl Approvals {
     /// Returns an error unless an operator approves this call in time.
     pub(super) async fn wait_for_operator(
         &self,
         guarded: &GuardedCall<'_>,
+        shown: ShownArguments,
         rule: &Rule,
         timeout: Duration,
     ) -> Result<(), ToolError> {
@@ -45,8 +46,8 @@ impl Approvals {
             tool: guarded.tool.to_owned(),
             backend: guarded.backend.to_owned(),
             principal: guarded.caller().map(str::to_owned),
-            arguments: guarded.shown_arguments(),
-            hash: guarded.hash(),
+            arguments: shown.text,
+            hash: shown.hash,
             created,
             expires: created.saturating_add(timeout.as_secs().try_into().unwrap_or(i64::MAX)),
             status: ApprovalStatus::Waiting,
@@ -82,33 +83,29 @@ impl Approvals {
             ))
         };
         let entries = self.state.entries();
-        let is_same = |other: &Approval| {
-            other.principal == approval.principal && other.status_at(now(), &entries).is_open()
-        };
-        let waiting = record::read(&entries);
-        let of_caller = waiting.iter().filter(|(other, _)| is_same(other)).count();
-        if of_caller >= MAX_PARKED_CALLS_OF_CALLER {
+        let elsewhere = record::read_open(&entries);
+        let elsewhere = elsewhere.filter(|(other, _)| {
+            other.gateway != self.gateway && other.principal == approval.principal
+        });
+        let mut parked = self.parked.lock();
+        let here = parked
+            .values()
+            .filter(|caller| **caller == approval.principal);
+        let of_caller = here.count() + elsewhere.count();
+        if of_caller >= MAX_PARKED_CALLS_OF_CALLER || parked.len() >= MAX_PARKED_CALLS {
             return Err(too_many());
         }
-        let before = self.parked.fetch_add(1, Ordering::Relaxed);
-        let parked = Parked {
+        parked.insert(approval.id.clone(), approval.principal.clone());
+        drop(parked);
+        Ok(Parked {
             approvals: self,
-            approval: approval.clone(),
+            approval,
             is_open: true,
-        };
-        match before < MAX_PARKED_CALLS {
-            true => Ok(parked),
-            false => Err(too_many()),
-        }
+        })
     }
 
     /// Waits for the end of an approval, which is stored then.
-    async fn wait(
-        &self,
-        parked: &Parked<'_>,
-        guarded: &GuardedCall<'_>,
-        timeout: Duration,
-    ) -> Approval {
+    async fn wait(&self, parked: &Parked<'_>, guarded: &GuardedCall<'_>, timeout: Duration) -> End {
         let mut entries = self.state.subscribe();
         let expiry = tokio::time::sleep(timeout);
         tokio::pin!(expiry);
@@ -128,6 +125,7 @@ impl Approvals {
                     true => ApprovalStatus::Gone,
                     false => ApprovalStatus::Cancelled,
                 }),
+                () = guarded.revoked() => Some(ApprovalStatus::Cancelled),
                 () = &mut expiry => Some(ApprovalStatus::Expired),
                 _ = tick.tick() => {
                     progress += 1.0;
@@ -136,12 +134,14 @@ impl Approvals {
                     None
                 }
             };
+            let is_revoked = guarded.is_revoked();
+            let wanted = is_revoked.then_some(ApprovalStatus::Cancelled).or(wanted);
             let known = Arc::clone(&entries.borrow_and_update());
             let entry = known.get(EntryKind::Approval, &first.id);
             let stored =
                 entry.and_then(|entry| serde_json::from_str::<Approval>(&entry.value).ok());
             let (Some(stored), Some(entry)) = (stored, entry) else {
-                return first.decided(ApprovalStatus::Gone, "the store", now());
+                return End::Stored(first.decided(ApprovalStatus::Gone, "the store", now()));
             };
             let next = match (stored.status, wanted) {
                 (ApprovalStatus::Waiting, None) => continue,
@@ -155,7 +155,7 @@ impl Approvals {
                     status: end,
                     ..stored
                 },
-                _ => return stored,
+                _ => return End::Stored(stored),
             };
             // If an operator was faster, that decision is read in the next round.
             match self
@@ -163,7 +163,7 @@ impl Approvals {
                 .change(vec![record::store(&next, Expected::entry(Some(entry)))])
                 .await
             {
-                Ok(true) => return next,
+                Ok(true) => return End::Stored(next),
                 Ok(false) if wanted.is_none() || !expiry.is_elapsed() => {}
                 Ok(false) => {
                     // The decision may not be read yet.
@@ -173,16 +173,23 @@ impl Approvals {
                 }
                 Err(_) => {
                     let end = wanted.unwrap_or(ApprovalStatus::Gone);
-                    return next.decided(end, "the gateway, without its store", now());
+                    let by = "the gateway, without its store";
+                    return End::NotStored(next.decided(end, by, now()));
                 }
             }
         }
     }
 
     /// Ends the wait. Returns an error unless the call was approved.
-    fn finish(&self, mut parked: Parked<'_>, end: Approval, tool: &str) -> Result<(), ToolError> {
-        parked.is_open = false;
-        self.receipt(&end, None);
+    fn finish(&self, mut parked: Parked<'_>, end: End, tool: &str) -> Result<(), ToolError> {
+        let end = match end {
+            End::Stored(end) => {
+                parked.is_open = false;
+                self.receipt(&end, None);
+                end
+            }
+            End::NotStored(end) => end,
+        };
         let refused = |text: &str| {
             let id = &end.id;
             Err(ToolError::forbidden(format!(
@@ -233,6 +240,13 @@ pub(super) fn cancelled(tool: &str) -> ToolError {
     ToolError::new(ToolErrorKind::Cancelled, text)
 }
 
+/// The end of a wait.
+enum End {
+    Stored(Approval),
+    /// The sweep stores it later, and writes its receipt then.
+    NotStored(Approval),
+}
+
 /// A call that waits. When it is dropped, it has ended.
 struct Parked<'a> {
     approvals: &'a Approvals,
@@ -243,20 +257,11 @@ struct Parked<'a> {
 
 impl Drop for Parked<'_> {
     fn drop(&mut self) {
-        let Approvals { state, parked, .. } = self.approvals;
-        parked.fetch_sub(1, Ordering::Relaxed);
-        if !self.is_open {
-            return;
+        let Approvals { parked, left, .. } = self.approvals;
+        parked.lock().remove(&self.approval.id);
+        if self.is_open {
+            // Its client has left: the sweep ends it.
+            left.notify_one();
         }
-        // Its client has left.
-        let entries = state.entries();
-        let Some(entry) = entries.get(EntryKind::Approval, &self.approval.id) else {
-            return;
-        };
-        let end = self
-            .approval
-            .decided(ApprovalStatus::Cancelled, "the gateway", now());
-        state.request_change(vec![record::store(&end, Expected::entry(Some(entry)))]);
-        self.approvals.receipt(&end, None);
     }
 }

@@ -1,12 +1,20 @@
 //! The stored form of a call that waits for an operator, or has waited.
 
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use upstream::time::Timestamp;
 
 use crate::state::{Entries, Entry, EntryChange, EntryKind, Expected};
 
-/// A gateway that was not seen for this time is gone, in seconds.
-const GATEWAY_TIMEOUT: i64 = 12;
+/// A gateway whose entry has not changed for this time is gone.
+const GATEWAY_TIMEOUT: Duration = Duration::from_secs(12);
+
+/// The difference between the clocks of two hosts that a command assumes, in seconds.
+const MAX_CLOCK_SKEW: i64 = 300;
 
 /// A call that waits for an operator, or has waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -70,13 +78,22 @@ impl ApprovalStatus {
 
 impl Approval {
     /// The status at this time: that of a call whose gateway has ended is not stored yet.
-    pub(crate) fn status_at(&self, now: i64, entries: &Entries) -> ApprovalStatus {
+    pub(crate) fn status_at(&self, now: i64, is_alive: bool) -> ApprovalStatus {
         match self.status {
             status if !status.is_open() => status,
-            _ if !is_alive(&self.gateway, now, entries) => ApprovalStatus::Gone,
+            _ if !is_alive => ApprovalStatus::Gone,
             ApprovalStatus::Waiting if now >= self.expires => ApprovalStatus::Expired,
             status => status,
         }
+    }
+
+    /// The same for a command, which sees the entry of the gateway once only.
+    pub(crate) fn status_in(&self, entries: &Entries) -> ApprovalStatus {
+        let seen = entries.get(EntryKind::Gateway, &self.gateway);
+        let seen = seen.and_then(|entry| entry.value.parse::<i64>().ok());
+        let is_alive =
+            seen.is_some_and(|seen| now().abs_diff(seen) <= MAX_CLOCK_SKEW.unsigned_abs());
+        self.status_at(now(), is_alive)
     }
 
     /// Returns the approval after a decision.
@@ -90,11 +107,31 @@ impl Approval {
     }
 }
 
-/// True if a gateway was seen lately.
-fn is_alive(gateway: &str, now: i64, entries: &Entries) -> bool {
-    let seen = entries.get(EntryKind::Gateway, gateway);
-    let seen = seen.and_then(|entry| entry.value.parse::<i64>().ok());
-    seen.is_some_and(|seen| now - seen <= GATEWAY_TIMEOUT)
+/// The entries of gateways, and when each has changed by the clock of this process: the clocks of their hosts may
+/// differ.
+#[derive(Default)]
+pub(super) struct SeenGateways(Mutex<HashMap<String, (Arc<str>, Instant)>>);
+
+impl SeenGateways {
+    /// Notes the entries of now, and forgets gateways that have none.
+    pub(super) fn update(&self, entries: &Entries) {
+        let mut seen = self.0.lock();
+        seen.retain(|gateway, _| entries.get(EntryKind::Gateway, gateway).is_some());
+        for (gateway, entry) in entries.matching(EntryKind::Gateway, "") {
+            let is_same = |(value, _): &(Arc<str>, Instant)| *value == entry.value;
+            if !seen.get(gateway).is_some_and(is_same) {
+                let changed = (Arc::clone(&entry.value), Instant::now());
+                seen.insert(gateway.to_owned(), changed);
+            }
+        }
+    }
+
+    /// True if the entry of a gateway has changed lately.
+    pub(super) fn is_alive(&self, gateway: &str) -> bool {
+        let seen = self.0.lock();
+        seen.get(gateway)
+            .is_some_and(|(_, changed)| changed.elapsed() <= GATEWAY_TIMEOUT)
+    }
 }
 
 /// The change that says that a gateway was seen now.
@@ -117,6 +154,19 @@ pub(crate) fn read(entries: &Entries) -> Vec<(Approval, Entry)> {
     all
 }
 
+/// Reads the calls that have not ended; does not parse the others.
+pub(super) fn read_open(entries: &Entries) -> impl Iterator<Item = (Approval, &Entry)> {
+    let all = entries.matching(EntryKind::Approval, "");
+    let open = all.filter(|(_, entry)| is_open(&entry.value));
+    open.filter_map(|(_, entry)| Some((serde_json::from_str(&entry.value).ok()?, entry)))
+}
+
+/// True if the stored form is that of a call that has not ended. In a text quotes have a backslash before them, so
+/// arguments cannot look like this.
+pub(super) fn is_open(value: &str) -> bool {
+    value.contains(r#""status":"waiting""#) || value.contains(r#""status":"approved""#)
+}
+
 /// The change that stores a call in the place of `expected`.
 pub(crate) fn store(approval: &Approval, expected: Expected) -> EntryChange {
     EntryChange {
@@ -130,4 +180,47 @@ pub(crate) fn store(approval: &Approval, expected: Expected) -> EntryChange {
 /// Seconds since 1970.
 pub(crate) fn now() -> i64 {
     Timestamp::now().as_second()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn approval(status: ApprovalStatus) -> Approval {
+        Approval {
+            id: "1".to_owned(),
+            gateway: "g".to_owned(),
+            tool: "b__x".to_owned(),
+            backend: "b".to_owned(),
+            principal: None,
+            arguments: r#"{"status":"waiting"}"#.to_owned(),
+            hash: String::new(),
+            created: 0,
+            expires: 10,
+            status,
+            decided_by: Some(r#""status":"approved""#.to_owned()),
+            decided_at: None,
+            token_hash: None,
+        }
+    }
+
+    #[test]
+    fn open_calls_are_told_by_their_text() {
+        use ApprovalStatus::{Approved, Cancelled, Expired, Gone, Refused, Used, Waiting};
+        for status in [Waiting, Approved, Used, Refused, Expired, Cancelled, Gone] {
+            let change = store(&approval(status), Expected::Any);
+            let value = change.value.unwrap();
+            assert_eq!(is_open(&value), status.is_open(), "{value}");
+        }
+    }
+
+    #[test]
+    fn call_of_a_gateway_that_is_gone_has_no_other_end() {
+        let waiting = approval(ApprovalStatus::Waiting);
+        assert_eq!(waiting.status_at(1, true), ApprovalStatus::Waiting);
+        assert_eq!(waiting.status_at(10, true), ApprovalStatus::Expired);
+        assert_eq!(waiting.status_at(1, false), ApprovalStatus::Gone);
+        let used = approval(ApprovalStatus::Used);
+        assert_eq!(used.status_at(10, false), ApprovalStatus::Used);
+    }
 }

@@ -1,17 +1,23 @@
-//! Ends the approvals of gateways that are gone, and removes old ones.
+//! Ends the approvals that no call waits for, and removes old ones.
 
-use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use super::Approvals;
 use super::record::{self, Approval, ApprovalStatus, now};
-use crate::state::{EntryChange, EntryKind, Expected};
+use crate::state::{Entries, Entry, EntryChange, EntryKind, Expected};
 
 /// Interval at which a gateway says that it still runs, while calls wait.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Ended approvals are kept for this time, in seconds; events last longer.
 const MAX_AGE: i64 = 7 * 86_400;
+
+/// Limit for the ended approvals, against callers that make calls in order to cancel them.
+const MAX_ENDED: usize = 1_000;
+
+/// Number of approvals that one change removes, and of these changes in one sweep.
+const MAX_REMOVED: usize = 100;
+const MAX_CHANGES: usize = 20;
 
 /// Gateways that were not seen for this time are forgotten, in seconds.
 const MAX_GATEWAY_AGE: i64 = 86_400;
@@ -20,48 +26,89 @@ impl Approvals {
     /// Keeps the approvals up to date while the gateway runs.
     pub(crate) async fn sweep(&self) {
         loop {
-            tokio::time::sleep(SWEEP_INTERVAL).await;
+            // Without a store the next sweep ends a call that has left.
+            let _ = tokio::time::timeout(SWEEP_INTERVAL, self.left.notified()).await;
             self.sweep_once().await;
         }
     }
 
     async fn sweep_once(&self) {
-        let (entries, now) = (self.state.entries(), now());
-        if self.parked.load(Ordering::Relaxed) > 0 {
-            self.state
-                .request_change(vec![record::seen(&self.gateway, now)]);
+        let entries = self.state.entries();
+        self.seen.update(&entries);
+        if !self.parked.lock().is_empty() {
+            let seen = record::seen(&self.gateway, now());
+            self.state.request_change(vec![seen]);
         }
-        let remove = |kind, key: &str, revision| EntryChange {
-            kind,
-            key: key.to_owned(),
-            expected: Expected::Revision(revision),
-            value: None,
-        };
-        for (approval, entry) in record::read(&entries) {
-            let expected = Expected::Revision(entry.revision);
-            let is_open = approval.status.is_open();
-            let is_other = approval.gateway != self.gateway;
-            if is_open && is_other && approval.status_at(now, &entries) == ApprovalStatus::Gone {
-                let gone = Approval {
-                    status: ApprovalStatus::Gone,
-                    ..approval
-                };
-                let change = vec![record::store(&gone, expected)];
-                // One gateway of several records it.
-                if let Ok(true) = self.state.change(change).await {
-                    self.receipt(&gone, None);
-                }
-            } else if !is_open && now - approval.created > MAX_AGE {
-                let old = remove(EntryKind::Approval, &approval.id, entry.revision);
-                self.state.request_change(vec![old]);
+        for (approval, entry) in record::read_open(&entries) {
+            let Some(end) = self.end(&approval) else {
+                continue;
+            };
+            let end = approval.decided(end, "the gateway", now());
+            let change = record::store(&end, Expected::Revision(entry.revision));
+            // One gateway of several records it.
+            if let Ok(true) = self.state.change(vec![change]).await {
+                self.receipt(&end, None);
             }
+        }
+        self.remove_old(&entries);
+    }
+
+    /// The end of an approval that no call waits for.
+    fn end(&self, approval: &Approval) -> Option<ApprovalStatus> {
+        if approval.gateway != self.gateway {
+            let is_gone = !self.seen.is_alive(&approval.gateway);
+            return is_gone.then_some(ApprovalStatus::Gone);
+        }
+        // Each is in `parked` before it is stored.
+        let is_parked = self.parked.lock().contains_key(&approval.id);
+        match approval.status_at(now(), true) {
+            _ if is_parked => None,
+            ApprovalStatus::Expired => Some(ApprovalStatus::Expired),
+            _ => Some(ApprovalStatus::Cancelled),
+        }
+    }
+
+    fn remove_old(&self, entries: &Entries) {
+        let ended = removable(entries, now());
+        for ended in ended.chunks(MAX_REMOVED).take(MAX_CHANGES) {
+            let removed = ended
+                .iter()
+                .map(|(id, entry)| remove(EntryKind::Approval, id, entry));
+            self.state.request_change(removed.collect());
         }
         for (gateway, entry) in entries.matching(EntryKind::Gateway, "") {
             let seen = entry.value.parse().unwrap_or(0);
-            if now - seen > MAX_GATEWAY_AGE {
-                let old = remove(EntryKind::Gateway, gateway, entry.revision);
+            if now() - seen > MAX_GATEWAY_AGE {
+                let old = remove(EntryKind::Gateway, gateway, entry);
                 self.state.request_change(vec![old]);
             }
         }
+    }
+}
+
+/// The ended approvals that are too many or too old, the oldest first.
+fn removable(entries: &Entries, now: i64) -> Vec<(&str, &Entry)> {
+    let all = entries.matching(EntryKind::Approval, "");
+    let mut ended: Vec<(&str, &Entry)> = all
+        .filter(|(_, entry)| !record::is_open(&entry.value))
+        .collect();
+    ended.sort_unstable_by_key(|(_, entry)| entry.revision);
+    let too_many = ended.len().saturating_sub(MAX_ENDED);
+    let is_old = |entry: &Entry| {
+        let approval = serde_json::from_str::<Approval>(&entry.value);
+        approval.is_ok_and(|approval| now - approval.created > MAX_AGE)
+    };
+    let others = ended[too_many..].iter();
+    let old = others.take_while(|(_, entry)| is_old(entry)).count();
+    ended.truncate(too_many + old);
+    ended
+}
+
+fn remove(kind: EntryKind, key: &str, entry: &Entry) -> EntryChange {
+    EntryChange {
+        kind,
+        key: key.to_owned(),
+        expected: Expected::Revision(entry.revision),
+        value: None,
     }
 }

@@ -31,7 +31,7 @@ struct ApprovalsCommand {
 enum Action {
     /// Lists the calls that wait.
     List {
-        /// Also those that have ended, of the last week.
+        /// Also those that have ended: at most 1,000, of the last week.
         #[arg(long)]
         all: bool,
         #[command(flatten)]
@@ -68,7 +68,7 @@ fn list(all: bool, options: Options) -> Result<u8, Failure> {
     let (mut database, _) = open_state(options)?;
     let entries = read(&mut *database)?;
     for (approval, _) in approvals::read(&entries) {
-        let status = approval.status_at(approvals::now(), &entries);
+        let status = approval.status_in(&entries);
         if all || status == ApprovalStatus::Waiting {
             print(&line(&approval, status));
         }
@@ -80,10 +80,7 @@ fn show(chosen: Chosen) -> Result<u8, Failure> {
     let (mut database, _) = open_state(chosen.options)?;
     let entries = read(&mut *database)?;
     let (approval, _) = find(&entries, &chosen.id)?;
-    print(&line(
-        &approval,
-        approval.status_at(approvals::now(), &entries),
-    ));
+    print(&line(&approval, approval.status_in(&entries)));
     approval
         .arguments
         .lines()
@@ -97,13 +94,12 @@ fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
     for _ in 0..MAX_ATTEMPTS {
         let entries = read(&mut *database)?;
         let (approval, entry) = find(&entries, &chosen.id)?;
-        let now = approvals::now();
-        let before = approval.status_at(now, &entries);
+        let before = approval.status_in(&entries);
         if before != ApprovalStatus::Waiting {
             let text = format!("nothing done: the call is {} already", before.name());
             return Err(Failure(1, text));
         }
-        let decided = approval.decided(status, &user(), now);
+        let decided = approval.decided(status, &user(), approvals::now());
         let change = approvals::store(&decided, Expected::Revision(entry.revision));
         if database.apply(&[change]).map_err(Failure::unavailable)? {
             print(&line(&decided, status));

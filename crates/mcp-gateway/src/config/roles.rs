@@ -9,7 +9,7 @@ use toml::Spanned;
 use super::error::{Problem, line_at};
 use super::suggestion::suggestion;
 use super::{BackendKey, Config};
-use crate::names::OWN_TOOLS;
+use crate::names::{GUARDED_OWN_TOOL, OWN_TOOLS};
 use crate::roles::{
     Condition, EffectName, Limit, NO_ROLE, PrincipalLine, Rate, Right, Role, Roles, Rule,
 };
@@ -98,19 +98,30 @@ pub(super) fn check_backends(config: &Config) -> Result<(), (usize, Problem)> {
     rules.try_for_each(|rule| check_rule(rule, config))
 }
 
+/// True for a rule that asks a person and matches tools of the gateway that are never asked about, and no other:
+/// `*` is about the tools of backends, too.
+fn is_only_own(rule: &Rule, literal: &str, config: &Config) -> bool {
+    let has_bare = config.backends.values().any(|backend| backend.bare);
+    let is_own = OWN_TOOLS.iter().any(|tool| rule.matches(tool));
+    let mut backends = config.backends.keys();
+    let is_other = has_bare || backends.any(|key| key.as_str().starts_with(literal));
+    rule.needs_person() && is_own && !is_other && !rule.matches(GUARDED_OWN_TOOL)
+}
+
 fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
     let has_bare = config.backends.values().any(|backend| backend.bare);
     let is_uri = rule.pattern.contains(':');
     let literal = rule.pattern.split(['*', '?']).next().unwrap_or_default();
     let key = match literal.split_once("__") {
         Some((key, _)) => key,
+        None if is_only_own(rule, literal, config) => literal,
         None if literal.len() < rule.pattern.len() => return Ok(()),
         None => literal,
     };
     let is_known = config.backends.keys().any(|known| known.as_str() == key);
     let is_own = OWN_TOOLS.contains(&literal);
-    let needs_person = ["confirm", "approve"].contains(&rule.list);
-    if is_uri || has_bare || is_known || is_own && needs_person {
+    let is_guarded = literal == GUARDED_OWN_TOOL && rule.needs_person();
+    if is_uri || has_bare && !is_own || is_known || is_guarded {
         return Ok(());
     }
     let field: &[&str] = match &*rule.role {
@@ -118,7 +129,11 @@ fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
         role => &["roles", role, rule.list],
     };
     let keys = config.backends.keys().map(BackendKey::as_str);
-    let text = match is_own {
+    let text = match is_own || is_only_own(rule, literal, config) {
+        true if rule.needs_person() => format!(
+            "names a tool of the gateway; of these a person can be asked about {GUARDED_OWN_TOOL} only, and `own` \
+             allows the others"
+        ),
         true => "names a tool of the gateway, which `own` allows".to_owned(),
         false => format!(
             "{:?} matches nothing: names begin with that of a backend and `__`{}",

@@ -64,7 +64,10 @@ impl Record {
         if is_denied {
             metadata.insert("outcome".to_owned(), json!(Outcome::Failed));
         }
-        if metadata.remove("allowed_by").is_some() || is_denied {
+        // `rule` and `decided_by` are of approvals.
+        let hidden = ["allowed_by", "rule", "decided_by"];
+        let hidden = hidden.map(|name| metadata.remove(name).is_some());
+        if hidden.contains(&true) || is_denied {
             self.metadata = Value::Object(metadata).to_string();
         }
     }

@@ -19,6 +19,8 @@ pub(super) struct RequestRecord {
     backend: Arc<Backend>,
     trace: TraceId,
     started: Instant,
+    /// When it was sent to the backend, for its metrics.
+    sent: Option<Instant>,
     /// `None` if the call continues in the client's next request. A request that is dropped before
     /// its end was cancelled.
     event: Option<FinishedRequest>,
@@ -37,11 +39,13 @@ impl RequestRecord {
             origin.notes.take_over();
         }
         let principal = origin.and_then(|origin| origin.principal.as_ref());
+        let now = Instant::now();
         Self {
             log: Arc::clone(log),
             backend: Arc::clone(backend),
             trace: client.trace,
-            started: Instant::now(),
+            started: now,
+            sent: Some(now),
             event: Some(FinishedRequest {
                 principal: principal.map(|principal| Arc::clone(&principal.name)),
                 permission: origin.and_then(|origin| origin.notes.permission().cloned()),
@@ -50,6 +54,16 @@ impl RequestRecord {
                 ..event
             }),
         }
+    }
+
+    /// Notes that the request is not sent yet: a refusal, or the wait for a person, is not the backend's.
+    pub(super) fn not_sent(&mut self) {
+        self.sent = None;
+    }
+
+    /// Notes that the request is sent now.
+    pub(super) fn sent(&mut self) {
+        self.sent = Some(Instant::now());
     }
 
     /// Notes the result.
@@ -91,9 +105,11 @@ impl Drop for RequestRecord {
             return;
         };
         event.duration = self.started.elapsed();
-        if event.method.is_none() {
+        if event.method.is_none()
+            && let Some(sent) = self.sent
+        {
             let is_ok = event.outcome == Outcome::Ok;
-            self.backend.metrics.record(is_ok, event.duration);
+            self.backend.metrics.record(is_ok, sent.elapsed());
         }
         self.log.record(Event::finished(self.trace, event));
     }

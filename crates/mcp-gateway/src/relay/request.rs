@@ -16,6 +16,7 @@ use super::Relay;
 use super::call_handler::{CallHandler, Question};
 use super::client_request::ClientRequest;
 use super::suspended::{Owner, SentRequest, SuspendedRequest};
+use crate::approvals::is_question;
 use crate::backend::{Backend, Caller};
 
 /// Questions that a backend can ask within one call.
@@ -32,6 +33,8 @@ pub(super) struct RelayedRequest<'a> {
     pub(super) item: &'a str,
     pub(super) may_repeat: bool,
     pub(super) client: ClientRequest<'a>,
+    /// Names the agreement of people to this call, if it needs one.
+    pub(super) agreed: Option<String>,
 }
 
 /// The state between two rounds of a call. The client gets it signed, in `requestState`.
@@ -43,6 +46,9 @@ struct RoundState {
     parked: Option<String>,
     /// The `requestState` of the backend.
     state: Option<String>,
+    /// Names the agreement of people to this call: [`crate::approvals`] reads it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    agreed: Option<String>,
 }
 
 /// The key of a question that a backend has asked in a request of its own (before 2026-07-28).
@@ -132,7 +138,8 @@ impl RelayedRequest<'_> {
     /// Continues the earlier request if this call brings the answer to its question.
     fn resume_suspended(&mut self) -> Result<Option<SentRequest>, ToolError> {
         let round = self.client.call.extension::<PreviousRounds>();
-        let Some(round) = round.filter(|round| !round.memo.is_null()) else {
+        let of_backend = |memo: &Value| !memo.is_null() && !is_question(memo);
+        let Some(round) = round.filter(|round| of_backend(&round.memo)) else {
             return Ok(None);
         };
         let lost = || {
@@ -206,6 +213,7 @@ impl RelayedRequest<'_> {
             keys: vec![QUESTION.to_owned()],
             parked: Some(name),
             state: None,
+            agreed: self.agreed.clone(),
         };
         self.require_input(&[(QUESTION, question)], &state)
     }
@@ -222,6 +230,7 @@ impl RelayedRequest<'_> {
             keys,
             parked: None,
             state: asked.request_state.as_ref().map(ToString::to_string),
+            agreed: self.agreed.clone(),
         };
         Err(self.require_input(&requests, &state))
     }

@@ -63,7 +63,8 @@ impl BoundTool for RelayedTool {
             arguments: Some(ArgumentTypes::new(arguments, &self.known)),
             ..FinishedRequest::default()
         };
-        let record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
+        let mut record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
+        record.not_sent();
         Ok(Box::pin(self.run(client, arguments.to_owned(), record)))
     }
 }
@@ -77,7 +78,7 @@ impl RelayedTool {
     ) -> Result<ToolResult, ToolError> {
         let result = match &self.withheld {
             Some(reason) => Err(self.refusal(reason)),
-            None => self.guarded(client, arguments).await,
+            None => self.guarded(client, arguments, &mut record).await,
         };
         record.finish(&result);
         result.map(ToolResult::Relayed)
@@ -88,6 +89,7 @@ impl RelayedTool {
         &self,
         client: ClientRequest<'_>,
         arguments: Box<RawValue>,
+        record: &mut RequestRecord,
     ) -> Result<Members, ToolError> {
         let guarded = GuardedCall {
             tool: &self.published,
@@ -95,16 +97,20 @@ impl RelayedTool {
             arguments: &arguments,
             call: client.call,
         };
-        let approvals = &self.relay.approvals;
-        approvals.admit(&guarded).await?;
-        let result = self.forward(client).await;
-        if !result.as_ref().is_err_and(ToolError::asks_client) {
-            approvals.ended(&guarded);
+        let admitted = self.relay.approvals.admit(&guarded).await?;
+        record.sent();
+        let result = self.forward(client, admitted.id()).await;
+        if result.as_ref().is_err_and(ToolError::asks_client) {
+            admitted.keep();
         }
         result
     }
 
-    async fn forward(&self, client: ClientRequest<'_>) -> Result<Members, ToolError> {
+    async fn forward(
+        &self,
+        client: ClientRequest<'_>,
+        agreed: Option<String>,
+    ) -> Result<Members, ToolError> {
         let request = RelayedRequest {
             relay: &self.relay,
             backend: &self.backend,
@@ -112,6 +118,7 @@ impl RelayedTool {
             item: &self.published,
             may_repeat: matches!(self.effect, Effect::ReadOnly | Effect::Idempotent),
             client,
+            agreed,
         };
         request.run().await
     }

@@ -64,7 +64,6 @@ impl Tool for GatewayRestart {
             call,
         };
         gateway.approvals().admit(&guarded).await?;
-        gateway.approvals().ended(&guarded);
         let before = backend.status().state;
         backend.restart();
         Ok(Restarted {

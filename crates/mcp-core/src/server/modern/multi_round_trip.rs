@@ -29,8 +29,8 @@ const ANSWER_TIMEOUT: Duration = Duration::from_secs(3600);
 struct RequestState {
     /// Expiry, in seconds since 1970.
     expires: u64,
-    /// The method, the name and the arguments of the request.
-    request: String,
+    /// The method, the name and the arguments of the request; `None`, which no request has, if they cannot be read.
+    request: Option<String>,
     /// The client of the request, if it is known.
     principal: Option<String>,
     answers: Map<String, Value>,
@@ -50,7 +50,7 @@ impl Server {
         let state = params.state.map(|state| {
             let sealed: String = serde_json::from_str(state.get())
                 .map_err(|_| wrong("requestState", "must be a string"))?;
-            let state = self.open_state(&sealed, &identity(method, params), caller);
+            let state = self.open_state(&sealed, identity(method, params), caller);
             let invalid = "does not belong to this client and request, or has expired";
             state.ok_or_else(|| wrong("requestState", invalid))
         });
@@ -86,11 +86,16 @@ impl Server {
         json!({"inputRequests": questions.by_key, "requestState": state}).into()
     }
 
-    fn open_state(&self, sealed: &str, request: &str, caller: &Caller) -> Option<PreviousRounds> {
+    fn open_state(
+        &self,
+        sealed: &str,
+        request: Option<String>,
+        caller: &Caller,
+    ) -> Option<PreviousRounds> {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
         let state: RequestState = serde_json::from_slice(&payload).ok()?;
         let has_expired = state.expires < self.clock.unix_time().as_secs();
-        let is_same = state.request == request && state.principal == principal(caller);
+        let is_same = state.request? == request? && state.principal == principal(caller);
         (is_same && !has_expired).then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
@@ -102,25 +107,13 @@ fn principal(caller: &Caller) -> Option<String> {
     caller.name().map(ToString::to_string)
 }
 
-/// Returns a text that identifies the request. Computed only for a `requestState`: it costs more than
-/// most calls.
-fn identity(method: &str, params: &Params<'_>) -> String {
+/// Returns a text that identifies the request; `None` if its arguments cannot be read, so that these are not all
+/// the same. Computed only for a `requestState`: it costs more than most calls.
+fn identity(method: &str, params: &Params<'_>) -> Option<String> {
     let text = |raw: Option<&RawValue>| raw.map_or("", RawValue::get).to_owned();
+    let mut arguments: Value = serde_json::from_str(params.arguments().ok()?.get()).ok()?;
     // White space and the order of members may differ when a client builds the request again.
-    let arguments = params.arguments().ok();
-    let arguments: Option<Value> = arguments.and_then(|all| serde_json::from_str(all.get()).ok());
+    arguments.sort_all_objects();
     let (name, uri) = (text(params.name), text(params.uri));
-    json!([method, name, uri, sorted(arguments.unwrap_or_default())]).to_string()
-}
-
-fn sorted(value: Value) -> Value {
-    match value {
-        Value::Object(mut members) => {
-            members.sort_keys();
-            let members = members.into_iter().map(|(key, value)| (key, sorted(value)));
-            Value::Object(members.collect())
-        }
-        Value::Array(items) => Value::Array(items.into_iter().map(sorted).collect()),
-        other => other,
-    }
+    Some(json!([method, name, uri, arguments]).to_string())
 }

@@ -25,6 +25,9 @@ use crate::server::tool_result::{bad_arguments, conclude, log_failure, with_sche
 use crate::server::{OnDrop, OriginalRequest, Server};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 
+/// The time that a client has at least to get a result.
+const TIME_TO_GET_RESULT: Duration = Duration::from_secs(60);
+
 /// The way to answer a call.
 pub(in crate::server) enum Mode {
     /// With its result.
@@ -114,6 +117,11 @@ impl Server {
             biased;
             outcome = &mut work => Some(outcome),
             () = task.detach_requested() => {
+                // The client can still get the result of a call that takes all the time that it has asked for.
+                let extra = call.extra_time();
+                if !extra.is_zero() {
+                    task.live_at_least(self.settings.call_timeout + extra + TIME_TO_GET_RESULT);
+                }
                 std::mem::forget(unpublished);
                 return Ok(self.detached(Arc::clone(&task), work, Era::Modern).into());
             }

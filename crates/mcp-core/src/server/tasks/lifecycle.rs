@@ -36,7 +36,7 @@ pub(super) fn catch_panic(
 /// Runs the work until it ends, is cancelled or expires, and stores the outcome until the task
 /// expires.
 pub(super) async fn run(tasks: Arc<Tasks>, task: Arc<Task>, work: Work, clock: Arc<dyn Clock>) {
-    let mut expiry = clock.sleep(task.ttl);
+    let mut expiry = clock.sleep(task.ttl());
     if ended_in_time(&tasks, &task, work, &mut expiry, &*clock).await {
         tokio::select! {
             () = expiry => {}

@@ -2,6 +2,7 @@
 
 use std::collections::HashMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -20,8 +21,8 @@ pub(in crate::server) struct Task {
     pub(super) owner: Option<Arc<str>>,
     /// Creation time, since 1970.
     pub(super) created: Duration,
-    /// Lifetime, from its creation.
-    pub(super) ttl: Duration,
+    /// Lifetime in milliseconds, from its creation.
+    ttl: AtomicU64,
     /// Cancels the work.
     pub(super) stop: CancellationToken,
     /// Cancelled when the server stops.
@@ -48,6 +49,10 @@ pub(super) struct TaskState {
     pub(super) outcome: Option<TaskOutcome>,
 }
 
+fn as_millis(time: Duration) -> u64 {
+    u64::try_from(time.as_millis()).unwrap_or(u64::MAX)
+}
+
 impl Task {
     /// A task of `owner` with the answers of earlier rounds.
     pub(super) fn new(
@@ -72,7 +77,7 @@ impl Task {
             id,
             owner,
             created,
-            ttl,
+            ttl: AtomicU64::new(as_millis(ttl)),
             stop: closing.child_token(),
             closing: closing.clone(),
             removed: CancellationToken::new(),
@@ -86,6 +91,16 @@ impl Task {
     /// The random digits with which its id begins.
     pub(super) fn digits(&self) -> &str {
         self.id.split('.').next().unwrap_or_default()
+    }
+
+    /// Lifetime, from its creation.
+    pub(super) fn ttl(&self) -> Duration {
+        Duration::from_millis(self.ttl.load(Ordering::Relaxed))
+    }
+
+    /// Raises the lifetime to `ttl`, before the task runs in the background.
+    pub(super) fn live_at_least(&self, ttl: Duration) {
+        self.ttl.fetch_max(as_millis(ttl), Ordering::Relaxed);
     }
 
     pub(super) fn set_message(&self, message: &str) {

@@ -40,7 +40,7 @@ impl Task {
 
     fn modern_members(&self, state: &TaskState) -> String {
         let mut task = self.common(state, state.status(false));
-        task["ttlMs"] = millis(self.ttl);
+        task["ttlMs"] = millis(self.ttl());
         task["pollIntervalMs"] = millis(POLL_INTERVAL);
         let text = task.to_string();
         let members = text.strip_prefix('{').unwrap_or_default();
@@ -51,7 +51,7 @@ impl Task {
     pub(super) fn legacy(&self) -> Value {
         let state = self.state();
         let mut task = self.common(&state, state.status(true));
-        task["ttl"] = millis(self.ttl);
+        task["ttl"] = millis(self.ttl());
         task["pollInterval"] = millis(POLL_INTERVAL);
         task
     }

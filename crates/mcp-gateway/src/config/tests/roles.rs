@@ -250,11 +250,19 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
             "[roles.a]\nallow = [\"gateway_status\"]",
             "4: names a tool of the gateway, which `own` allows",
         ),
+        (
+            "[approvals]\napprove = [\"get_events\"]",
+            "4: names a tool of the gateway; of these a person can be asked about gateway_restart only",
+        ),
+        (
+            "[roles.a]\nconfirm = [\"call_*\"]",
+            "4: names a tool of the gateway; of these",
+        ),
     ] {
         let found = fault(text);
         assert!(found.starts_with(expected), "{text}: {found}");
     }
-    let fine = "[approvals]\nconfirm = [\"gateway_restart\"]\n[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";
+    let fine = "[approvals]\nconfirm = [\"gateway_restart\"]\napprove = [\"*\", \"gateway_*\"]\n[roles.a]\nallow = [\"*\", \"doc*\", \"*__list_*\", \"docker__*\", \"docker://logs/*\", \"d?cker__x\"]";
     let config = toml(&format!("{backends}{fine}"));
     assert!(roles::check_backends(&config).is_ok());
 }
