@@ -10,9 +10,6 @@ use serde_json::{Map, Value, json};
 
 use super::ToolError;
 
-/// In `experimental`: results with `structuredContent` come without the text that says the same.
-const STRUCTURED_ONLY: &str = "structuredContentOnly";
-
 /// Support of a client for kinds of questions, and for a form of results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ClientCapabilities {
@@ -29,6 +26,9 @@ pub struct ClientCapabilities {
 }
 
 impl ClientCapabilities {
+    /// In `experimental`: results with `structuredContent` come without the text that says the same.
+    pub const STRUCTURED_ONLY: &str = "structuredContentOnly";
+
     /// Parses a `ClientCapabilities` object of the specification.
     pub fn read(declared: &Value) -> Self {
         let has = |name: &str| declared.get(name).is_some_and(Value::is_object);
@@ -42,12 +42,14 @@ impl ClientCapabilities {
             roots: has("roots"),
             structured_only: declared
                 .get("experimental")
-                .and_then(|experimental| experimental.get(STRUCTURED_ONLY))
+                .and_then(|experimental| experimental.get(Self::STRUCTURED_ONLY))
                 .is_some_and(Value::is_object),
         }
     }
 
-    /// Writes a `ClientCapabilities` object.
+    /// Writes a `ClientCapabilities` object for another server. It has no
+    /// [`STRUCTURED_ONLY`](Self::STRUCTURED_ONLY): only this server knows whether its client knows
+    /// structured content, so it removes the text itself.
     pub fn to_json(self) -> Value {
         let one = |name: &str, has: bool| has.then(|| (name.to_owned(), json!({})));
         let modes = [
@@ -60,8 +62,6 @@ impl ClientCapabilities {
             elicitation,
             one("sampling", self.sampling),
             one("roots", self.roots),
-            self.structured_only
-                .then(|| ("experimental".to_owned(), json!({ STRUCTURED_ONLY: {} }))),
         ];
         Value::Object(all.into_iter().flatten().collect())
     }

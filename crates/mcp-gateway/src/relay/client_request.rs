@@ -6,7 +6,7 @@ use std::time::Duration;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::server::OriginalRequest;
-use mcp_core::tool::Call;
+use mcp_core::tool::{Call, ClientCapabilities};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -79,6 +79,11 @@ fn capabilities(call: &Call, meta: &Members) -> Option<Box<RawValue>> {
     let declared = meta.get("io.modelcontextprotocol/clientCapabilities");
     if let Some(mut declared) = declared.and_then(Members::read) {
         declared.remove("extensions");
+        if let Some(mut experimental) = declared.get("experimental").and_then(Members::read) {
+            // The gateway removes the text itself, so every client gets it that needs it.
+            experimental.remove(ClientCapabilities::STRUCTURED_ONLY);
+            declared.set("experimental", &experimental.encode());
+        }
         if call.supports_tasks() {
             // The gateway makes its own task of the backend's task.
             declared.set("extensions", r#"{"io.modelcontextprotocol/tasks":{}}"#);
