@@ -16,6 +16,10 @@ use crate::jsonrpc::Json;
 const MAX_FIELDS: usize = 30;
 /// Bytes of a text that is not shortened any more.
 const MIN_TEXT: usize = 100;
+/// The member that says what is missing; no tool has one of this name.
+const NOTE: &str = "shortened";
+/// The member of a page with which the next page is read.
+const NEXT_CURSOR: &str = "next_cursor";
 
 /// A tool with a bound of its results and errors.
 struct Limited {
@@ -79,18 +83,34 @@ fn shortened(json: Json, max: usize) -> serde_json::Result<Json> {
         return Ok(json);
     }
     let mut value: Value = serde_json::from_str(json.as_str())?;
+    let rows = rows(&value);
+    let mut is_page_cut = false;
     let mut cuts = BTreeMap::new();
     while bytes > max && cut(&mut value, "the result", (max, bytes), &mut cuts) {
         let parts = cuts.iter().map(|(name, count)| format!("{count} {name}"));
         let parts: Vec<_> = parts.collect();
         let parts = parts.join(", ");
+        let has_all_rows = self::rows(&value) == rows;
         if let Value::Object(members) = &mut value {
-            let note = format!("Left out, since it is too long: {parts}. Ask for less at once.");
-            members.insert("left_out".to_owned(), note.into());
+            let mut note = format!("Left out, since it is too long: {parts}. ");
+            // The next page would begin after rows that were never shown.
+            is_page_cut |= !has_all_rows && members.remove(NEXT_CURSOR).is_some();
+            note.push_str(match is_page_cut {
+                true => "Repeat this call with a smaller `limit`; the next page would skip them.",
+                false => "Ask for less at once.",
+            });
+            members.insert(NOTE.to_owned(), note.into());
         }
         bytes = weight(&value.to_string());
     }
     Ok(value.into())
+}
+
+/// The number of items in the lists of a result.
+fn rows(result: &Value) -> usize {
+    let members = result.as_object().into_iter().flatten();
+    let lists = members.filter_map(|(_, member)| member.as_array());
+    lists.map(Vec::len).sum()
 }
 
 /// The bytes of JSON, and of the same as a text in JSON.
@@ -134,7 +154,7 @@ fn cut(
         Value::Object(members) => {
             let sizes = members
                 .iter()
-                .filter(|(name, _)| *name != "left_out")
+                .filter(|(name, _)| *name != NOTE && *name != NEXT_CURSOR)
                 .map(|(name, member)| (member.to_string().len(), name.clone()));
             let mut sizes: Vec<_> = sizes.collect();
             sizes.sort_unstable();
@@ -217,7 +237,7 @@ mod tests {
             ),
         ] {
             let short = shorten(&value, 4_000);
-            let note = short["left_out"].as_str().unwrap();
+            let note = short[NOTE].as_str().unwrap();
             assert!(note.contains(expected), "{note}");
             let bytes = weight(&short.to_string());
             assert!(bytes > 2_000, "{bytes}: {short}");
@@ -233,10 +253,30 @@ mod tests {
         let shown = short["rows"].as_array().unwrap();
         assert_eq!(shown[..], rows[..shown.len()]);
         let note = format!("{} items of rows", 500 - shown.len());
-        assert!(
-            short["left_out"].as_str().unwrap().contains(&note),
-            "{short}"
-        );
+        assert!(short[NOTE].as_str().unwrap().contains(&note), "{short}");
         assert_eq!(short["total"], 500);
+    }
+
+    #[test]
+    fn a_page_without_all_its_rows_has_no_cursor() {
+        let page = |text: &str, count: usize| {
+            let rows = vec![json!({"text": text}); count];
+            shorten(&json!({"rows": rows, "next_cursor": "n"}), 4_000)
+        };
+        let cut = page("short", 500);
+        assert!(cut.get(NEXT_CURSOR).is_none(), "{cut}");
+        assert!(
+            cut[NOTE].as_str().unwrap().contains("smaller `limit`"),
+            "{cut}"
+        );
+        // All rows are there, one with a shorter text.
+        let whole = page(&"z".repeat(9_000), 1);
+        assert_eq!(whole[NEXT_CURSOR], "n");
+    }
+
+    #[test]
+    fn members_of_a_tool_are_not_replaced_by_the_note() {
+        let result = json!({"rows": vec!["a row"; 900], "left_out": ["settings: x"]});
+        assert_eq!(shorten(&result, 3_000)["left_out"], json!(["settings: x"]));
     }
 }
