@@ -14,7 +14,7 @@ use crate::node_type::last_part;
 use crate::workflow::{Node, Workflow};
 
 pub use field::{FormField, FormFieldKind, fields_of};
-pub use schema::{parameters_in_note, parameters_of, without_code};
+pub use schema::{COMPUTED_FIELDS, parameters_in_note, parameters_of, without_code};
 pub use url::Webhook;
 
 /// The kind of a trigger.

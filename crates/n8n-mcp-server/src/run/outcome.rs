@@ -260,7 +260,8 @@ mod tests {
     fn items(items: Value) -> Value {
         json!({"lastNodeExecuted": "B", "runData": {
             "A": [{"data": {"main": [[{"json": {"not": "this"}}]]}}],
-            "B": [{"data": {"main": [[{"json": {"not": "this"}}]]}}, {"data": {"main": items}}],
+            "B": [{"data": {"main": [[{"json": {"not": "this"}}]]}, "source": [{"previousNode": "A"}]},
+                {"data": {"main": items}}],
         }})
     }
 

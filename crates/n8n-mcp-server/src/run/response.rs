@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde_json::value::{RawValue, to_raw_value};
+use upstream::http::StatusCode;
 use upstream::redact::Redactor;
 use upstream::text::head;
 
@@ -36,7 +37,7 @@ impl WebhookResponse {
             let json: Option<&RawValue> = serde_json::from_str(text).ok();
             match json {
                 Some(json) if text.len() <= MAX_BODY => {
-                    Some(redactor.raw_json(without_stack(json.to_owned())))
+                    Some(redactor.raw_json(without_stack(json.to_owned(), reply.status)))
                 }
                 _ => to_raw_value(&head(&redactor.text(text), MAX_BODY)).ok(),
             }
@@ -61,13 +62,43 @@ impl WebhookResponse {
     }
 }
 
-/// n8n's own error without the places in its source; any other body as it is.
-fn without_stack(body: Box<RawValue>) -> Box<RawValue> {
+/// n8n's own error without the places in its source, which are lines `    at NAME (FILE:LINE:COLUMN)`
+/// after the message; any other body as it is.
+fn without_stack(body: Box<RawValue>, status: StatusCode) -> Box<RawValue> {
+    if !status.is_client_error() && !status.is_server_error() {
+        return body;
+    }
     let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(body.get());
     let shown = members.ok().and_then(|mut members| {
-        let is_own = members.contains_key("code") && members.contains_key("message");
+        let text = |name: &str| serde_json::from_str::<String>(members.get(name)?.get()).ok();
+        let (message, stack) = (text("message")?, text("stacktrace")?);
+        let is_own =
+            members.contains_key("code") && stack.contains(&message) && stack.contains("\n    at ");
         members.remove("stacktrace").filter(|_| is_own)?;
         to_raw_value(&members).ok()
     });
     shown.unwrap_or(body)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn only_errors_of_n8n_lose_their_stack() {
+        let shown = |status: u16, body: &Value| {
+            let status = StatusCode::from_u16(status).unwrap();
+            let shown = without_stack(to_raw_value(body).unwrap(), status);
+            serde_json::from_str::<Value>(shown.get()).unwrap()
+        };
+        let stack = "Error: boom\n    at Workflow.run (/srv/n8n/a.js:1:2)";
+        let own = json!({"code": 0, "message": "boom", "stacktrace": stack});
+        let without = json!({"code": 0, "message": "boom"});
+        assert_eq!(shown(500, &own), without);
+        assert_eq!(shown(200, &own), own);
+        let answer = json!({"code": 7, "message": "boom", "stacktrace": "see page 7"});
+        assert_eq!(shown(500, &answer), answer);
+    }
 }

@@ -85,7 +85,10 @@ impl Resumption {
             }
         };
         let (body, mut query) = match start {
-            StartMethod::Form => (Some(form_body(&fields_of(node), parameters)?), Vec::new()),
+            StartMethod::Form => (
+                Some(form_body(fields_of(node).as_deref(), parameters)?),
+                Vec::new(),
+            ),
             _ => webhook_body(&method, parameters),
         };
         let data = execution.data.as_deref();

@@ -49,8 +49,8 @@ pub enum FormFieldKind {
 }
 
 impl Trigger<'_> {
-    /// The fields of its form.
-    pub fn fields(&self) -> Vec<FormField> {
+    /// The fields of its form; `None` if an expression computes them at the run.
+    pub fn fields(&self) -> Option<Vec<FormField>> {
         fields_of(self.node)
     }
 
@@ -85,20 +85,24 @@ impl Trigger<'_> {
     }
 }
 
-/// The fields of a node with a form.
-pub fn fields_of(node: &Node) -> Vec<FormField> {
+/// The fields of a node with a form; `None` if an expression computes them at the run.
+pub fn fields_of(node: &Node) -> Option<Vec<FormField>> {
     let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
     let rows: Vec<Value> = match (text("operation"), text("defineForm")) {
         (Some("completion"), _) => Vec::new(),
         (_, Some("json")) => {
             let json = text("jsonOutput").unwrap_or_default();
-            serde_json::from_str(json.trim_start_matches('=')).unwrap_or_default()
+            let rows = serde_json::from_str(json.trim_start_matches('='));
+            match rows {
+                Err(_) if json.starts_with('=') => return None,
+                rows => rows.unwrap_or_default(),
+            }
         }
         _ => values(&node.parameters, "formFields").cloned().collect(),
     };
     let fields = rows.iter().enumerate();
     let fields = fields.filter_map(|(index, field)| form_field(node, index, field.as_object()?));
-    fields.collect()
+    Some(fields.collect())
 }
 
 fn form_field(node: &Node, index: usize, field: &Map<String, Value>) -> Option<FormField> {

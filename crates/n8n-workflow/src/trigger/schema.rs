@@ -55,13 +55,17 @@ pub fn without_code(note: &str) -> String {
         .join("\n")
 }
 
+/// How parameters are given to a form whose fields are not known before the run.
+pub const COMPUTED_FIELDS: &str = "An expression computes the fields of this form: pass them as \
+    `field-0`, `field-1` and so on, in their order.";
+
 /// The schema, from the trigger itself and from the expressions of the other nodes.
 pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<String> = Vec::new();
     match trigger.kind {
         TriggerKind::Form => {
-            for field in trigger.fields() {
+            for field in trigger.fields().into_iter().flatten() {
                 properties.insert(field.name.clone(), schema_of_field(&field.kind));
                 required.extend(field.required.then_some(field.name));
             }
@@ -101,6 +105,9 @@ pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
     let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
         schema["required"] = required.into();
+    }
+    if trigger.kind == TriggerKind::Form && trigger.fields().is_none() {
+        schema["description"] = COMPUTED_FIELDS.into();
     }
     schema
 }

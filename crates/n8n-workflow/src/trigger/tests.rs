@@ -67,7 +67,27 @@ fn chats_and_forms_have_urls() {
         field("source", 2, false, FormFieldKind::Text),
         field("Colours", 3, false, colours),
     ];
-    assert_eq!(form.fields(), expected);
+    assert_eq!(form.fields(), Some(expected.into()));
+}
+
+#[test]
+fn fields_that_an_expression_computes_are_not_known() {
+    let form = |json: &str| {
+        let parameters = json!({"defineForm": "json", "jsonOutput": json});
+        let workflow = workflow("x.formTrigger", parameters);
+        let trigger = &triggers(&workflow)[0];
+        (trigger.fields(), parameters_of(trigger))
+    };
+    for computed in ["={{ $json.fields }}", r#"=[{"fieldLabel": {{ 1 }}}]"#] {
+        let (fields, schema) = form(computed);
+        assert_eq!(fields, None, "{computed}");
+        let description = schema["description"].as_str().unwrap();
+        assert!(description.contains("`field-0`"), "{description}");
+    }
+    let (fields, schema) = form(r#"=[{"fieldLabel": "Name"}]"#);
+    assert_eq!(fields.unwrap()[0].name, "Name");
+    assert!(schema.get("description").is_none());
+    assert_eq!(form("").0, Some(Vec::new()));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
-use n8n_workflow::trigger::{FormField, FormFieldKind, Trigger};
+use n8n_workflow::trigger::{COMPUTED_FIELDS, FormField, FormFieldKind, Trigger};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
 use upstream::http::Method;
@@ -19,7 +19,7 @@ pub(super) fn form_request(
     parameters: Map<String, Value>,
     request_id: &str,
 ) -> Result<UrlRequest, ToolError> {
-    let body = form_body(&trigger.fields(), parameters)?;
+    let body = form_body(trigger.fields().as_deref(), parameters)?;
     let mut path = vec!["form".to_owned()];
     path.extend(trigger.form_path().map_err(ToolError::conflict)?);
     Ok(UrlRequest {
@@ -30,12 +30,26 @@ pub(super) fn form_request(
     })
 }
 
-/// The fields of a form, as a browser sends them.
+/// The fields of a form, as a browser sends them. If an expression computes them, their numbers are the
+/// names of the parameters.
 pub(in crate::run) fn form_body(
-    fields: &[FormField],
+    fields: Option<&[FormField]>,
     mut parameters: Map<String, Value>,
 ) -> Result<Body, ToolError> {
     let mut body = Vec::new();
+    let Some(fields) = fields else {
+        for (key, value) in parameters {
+            if !is_number_of_field(&key) {
+                return Err(ToolError::invalid_argument(format!(
+                    "`parameters.{key}` is not known. {COMPUTED_FIELDS}"
+                )));
+            }
+            if !value.is_null() {
+                body.push((key, FormValue::Text(as_text(&value))));
+            }
+        }
+        return Ok(Body::Form(body));
+    };
     for field in fields {
         let given = parameters.remove(&field.name);
         match given.filter(|value| !value.is_null()) {
@@ -67,6 +81,12 @@ pub(in crate::run) fn form_body(
         )));
     }
     Ok(Body::Form(body))
+}
+
+/// True for `field-0`, `field-1` and so on.
+fn is_number_of_field(key: &str) -> bool {
+    let number = key.strip_prefix("field-");
+    number.is_some_and(|number| !number.is_empty() && number.bytes().all(|c| c.is_ascii_digit()))
 }
 
 /// The text that a browser sends: options are a list, even if there is only one.
@@ -165,6 +185,20 @@ fn wrong(field: &str, what: &str) -> ToolError {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn computed_fields_are_filled_in_by_their_numbers() {
+        let fill = |parameters: Value| form_body(None, parameters.as_object().unwrap().clone());
+        let filled = fill(json!({"field-0": "Ada", "field-12": ["red"], "field-3": null}));
+        let text = |key: &str, text: &str| (key.to_owned(), FormValue::Text(text.to_owned()));
+        let expected = vec![text("field-0", "Ada"), text("field-12", r#"["red"]"#)];
+        assert_eq!(filled.unwrap(), Body::Form(expected));
+        for unknown in ["Name", "field-", "field-x"] {
+            let error = fill(json!({unknown: "Ada"})).unwrap_err();
+            assert!(error.message().contains("computes"), "{error}");
+            assert!(error.message().contains(unknown), "{error}");
+        }
+    }
 
     #[test]
     fn a_file_is_a_text_or_bytes_with_a_name() {

@@ -179,7 +179,7 @@ fn inputs(
         }
         TriggerKind::Chat => chat_text(&mut parameters).map(McpInputs::Chat),
         TriggerKind::Form => {
-            let fields = trigger.fields();
+            let fields = trigger.fields().unwrap_or_default();
             let is_file = |field: &&FormField| matches!(field.kind, FormFieldKind::File { .. });
             let mut files = fields.iter().filter(is_file);
             match files.find(|field| parameters.contains_key(&field.name)) {
