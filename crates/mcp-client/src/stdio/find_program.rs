@@ -21,7 +21,10 @@ pub(super) fn find_program(
     if program.components().count() > 1 {
         return find(directory.join(program));
     }
-    std::env::split_paths(search_path).find_map(|folder| find(directory.join(folder).join(program)))
+    let mut folders = std::env::split_paths(search_path);
+    folders.find_map(|folder| {
+        find(directory.join(folder).join(program)).filter(|file| is_executable(file))
+    })
 }
 
 /// Returns the path, or one with an extension, that is a file. With extensions a name that has none is
@@ -38,9 +41,30 @@ fn file(path: &Path, extensions: &[&str]) -> Option<PathBuf> {
     files.find(|file| file.is_file())
 }
 
+/// True for a file that may be executed. A shell passes over others in the search path.
+#[cfg_attr(not(unix), expect(unused_variables, reason = "there is no such right"))]
+fn is_executable(file: &Path) -> bool {
+    #[cfg(unix)]
+    return std::fs::metadata(file).is_ok_and(|file| {
+        std::os::unix::fs::PermissionsExt::mode(&file.permissions()) & 0o111 != 0
+    });
+    #[cfg(not(unix))]
+    true
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    fn make_executable(file: &Path) {
+        #[cfg(unix)]
+        {
+            let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+            std::fs::set_permissions(file, mode).unwrap();
+        }
+        #[cfg(not(unix))]
+        let _ = file;
+    }
 
     #[test]
     fn names_without_an_extension_are_found_as_on_the_system() {
@@ -51,7 +75,11 @@ mod tests {
         }
         for file in ["npx", "npx.cmd", "npx.ps1", "python3.12.exe"] {
             std::fs::write(second.join(file), "").unwrap();
+            make_executable(&second.join(file));
         }
+        // A file of the same name that is no program.
+        #[cfg(unix)]
+        std::fs::write(first.join("npx"), "").unwrap();
         let path = std::env::join_paths([&first, &second]).unwrap();
         let windows = &[".exe", ".cmd"][..];
         for (name, extensions, expected) in [
