@@ -3,6 +3,7 @@
 use std::fs::{File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
+use std::sync::Once;
 
 /// Returns the folder of this user for the state of programs: `$XDG_STATE_HOME` if it is set, else
 /// `~/.local/state`, on macOS `~/Library/Application Support`, and on Windows `%LOCALAPPDATA%`. `None`
@@ -25,7 +26,8 @@ pub fn state_folder() -> Option<PathBuf> {
 ///
 /// The mode is 0600. On Windows the file inherits the access rights of its folder: in
 /// [`state_folder`] those are this user, administrators and the system. Rights of its own would need
-/// `unsafe` or another crate, and would keep out no other user.
+/// `unsafe` or another crate, and would keep out no other user. Outside the folder of the user, others may
+/// be able to read it, so the log warns of that.
 ///
 /// # Errors
 /// Also if the file exists.
@@ -33,8 +35,51 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     if let Some(folder) = path.parent() {
         std::fs::create_dir_all(folder)?;
     }
+    if cfg!(windows) {
+        warn_if_shared(path);
+    }
     let mut options = OpenOptions::new();
     #[cfg(unix)]
     std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
     options.write(true).create_new(true).open(path)
+}
+
+/// Warns once if a private file is not in the folder of the user, whose rights it would inherit.
+fn warn_if_shared(path: &Path) {
+    static WARNING: Once = Once::new();
+    let profile = std::env::var_os("USERPROFILE").map(PathBuf::from);
+    let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
+    if !profile.is_some_and(|profile| is_below(&path, &profile)) {
+        WARNING.call_once(|| {
+            tracing::warn!(
+                path = %path.display(),
+                "this file has the access rights of its folder, which is not in %USERPROFILE%: check that \
+                 other users cannot read it"
+            );
+        });
+    }
+}
+
+/// True if `path` is below `folder` on Windows, which does not tell upper from lower case.
+fn is_below(path: &Path, folder: &Path) -> bool {
+    let lower = |path: &Path| PathBuf::from(path.to_string_lossy().to_lowercase());
+    !folder.as_os_str().is_empty() && lower(path).starts_with(lower(folder))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn files_in_the_folder_of_the_user_are_told_from_others() {
+        let profile = Path::new("/Users/Ada");
+        for (path, expected) in [
+            ("/users/ada/state/events.db", true),
+            ("/Users/Adam/events.db", false),
+            ("/data/events.db", false),
+        ] {
+            assert_eq!(is_below(Path::new(path), profile), expected, "{path}");
+        }
+        assert!(!is_below(Path::new("/data"), Path::new("")));
+    }
 }
