@@ -140,11 +140,23 @@ impl DebianPackages {
     }
 }
 
+/// Returns the address of Debian's archive that this machine uses.
+fn archive() -> anyhow::Result<String> {
+    let mut apt = Command::new("apt-get");
+    let output = apt.args(["indextargets", "--format", "$(REPO_URI)"]);
+    let output = String::from_utf8(output.output()?.stdout)?;
+    let mut addresses = output.lines();
+    match addresses.find(|address| address.trim_end_matches('/').ends_with("/debian")) {
+        Some(address) => Ok(address.to_owned()),
+        None => bail!(unavailable("no source of this machine is Debian's archive")),
+    }
+}
+
 /// Returns options for `apt-get` that leave the lists of this machine unchanged.
 fn separate_lists(dir: &Path, suite: &str) -> anyhow::Result<Vec<String>> {
     let (lists, sources) = (dir.join("lists"), dir.join("sources.list"));
     create_dir(&lists.join("partial"))?;
-    let source = format!("deb [signed-by={KEYRING}] http://deb.debian.org/debian {suite} main\n");
+    let source = format!("deb [signed-by={KEYRING}] {} {suite} main\n", archive()?);
     fs::write(&sources, source)?;
     let options = [
         format!("Dir::Etc::SourceList={}", sources.display()),
