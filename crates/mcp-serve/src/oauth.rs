@@ -15,12 +15,12 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use mcp_core::error::Error;
 use parking_lot::Mutex;
 
-use crate::clock::unix_time;
 use crate::tokens::{Credential, Digest, digest};
-use keys::{IssuerKeys, KeyId};
+use keys::{IssuerKeys, KeyDigest};
 use metadata::Metadata;
 pub(crate) use metadata::PATH as METADATA_PATH;
 pub(crate) use options::OauthOptions;
@@ -32,15 +32,26 @@ const MAX_TOKEN_BYTES: usize = 16 * 1024;
 /// Verified tokens that are remembered; each has a few hundred bytes.
 const MAX_REMEMBERED: usize = 10_000;
 
+/// Interval at which the streams of tokens end that have expired or whose key is gone.
+const SWEEP_INTERVAL: Duration = Duration::from_millis(500);
+
 /// Checks access tokens. Has no `Debug`.
 pub(crate) struct ResourceServer {
-    issuers: Vec<IssuerKeys>,
+    issuers: Vec<Arc<IssuerKeys>>,
     rules: Rules,
-    /// Scopes that each token needs.
-    scopes: Vec<String>,
     metadata: Metadata,
-    /// The tokens that were verified, by their SHA-256, with the keys that have signed them.
-    verified: Mutex<HashMap<Digest, (KeyId, Arc<Credential>)>>,
+    /// The tokens that were verified, by their SHA-256.
+    verified: Mutex<HashMap<Digest, Verified>>,
+}
+
+/// A token that was verified.
+#[derive(Clone)]
+struct Verified {
+    /// The position of its issuer, and the key that has signed it.
+    key: (usize, KeyDigest),
+    /// True if it has the scopes that each token needs.
+    has_scopes: bool,
+    credential: Arc<Credential>,
 }
 
 impl ResourceServer {
@@ -54,30 +65,24 @@ impl ResourceServer {
         }
         let digest = digest(token);
         let known = self.verified.lock().get(&digest).cloned();
-        let credential = match known.filter(|(_, known)| known.is_valid()) {
-            Some((_, credential)) => credential,
+        let verified = match known.filter(|known| known.credential.is_valid()) {
+            Some(known) => Ok(known),
             None => {
-                let verified = self.verify(token).await.map_err(|why| {
-                    tracing::debug!(why = format!("{why:#}"), "refused an access token");
-                    Error::Unauthorized
-                })?;
-                self.remember(digest, verified)
+                let verified = self.verify(token).await;
+                verified.and_then(|new| self.remember(digest, new))
             }
         };
-        let claims = &credential.principal.claims;
-        let has = |scope: &&String| {
-            let mut scopes = claims
-                .iter()
-                .filter_map(|claim| claim.strip_prefix("scope:"));
-            scopes.any(|found| found == **scope)
-        };
-        match self.scopes.iter().all(|scope| has(&scope)) {
-            true => Ok(credential),
-            false => Err(Error::InsufficientScope(self.scopes.join(" "))),
+        let verified = verified.map_err(|why| {
+            tracing::debug!(why = format!("{why:#}"), "refused an access token");
+            Error::Unauthorized
+        })?;
+        match verified.has_scopes {
+            true => Ok(verified.credential),
+            false => Err(Error::InsufficientScope(self.rules.scopes.join(" "))),
         }
     }
 
-    async fn verify(&self, token: &[u8]) -> anyhow::Result<(KeyId, Credential)> {
+    async fn verify(&self, token: &[u8]) -> anyhow::Result<Verified> {
         let unverified = Unverified::read(token, &self.rules)?;
         let position = self
             .issuers
@@ -85,66 +90,73 @@ impl ResourceServer {
             .position(|issuer| issuer.name == unverified.issuer);
         let position = position.ok_or_else(|| anyhow::anyhow!("the issuer is not configured"))?;
         let issuer = &self.issuers[position];
-        let (key, found) = issuer
-            .key(unverified.key.as_deref(), unverified.algorithm)
-            .await?;
-        let credential = unverified.verify(&found, &self.rules)?;
-        anyhow::ensure!(credential.is_valid(), "it has expired");
-        Ok(((position, key), credential))
-    }
-
-    /// Remembers a verified token, so that its streams end with it and its next request is cheap.
-    fn remember(&self, digest: Digest, (key, credential): (KeyId, Credential)) -> Arc<Credential> {
-        let credential = Arc::new(credential);
-        if let Some(end) = credential.expires() {
-            let left = Duration::from_secs(end.saturating_sub(unix_time().as_secs()));
-            let revoked = credential.revoked.clone();
-            tokio::spawn(async move {
-                if tokio::time::timeout(left, revoked.cancelled())
-                    .await
-                    .is_err()
-                {
-                    revoked.cancel();
-                }
-            });
-        }
-        let mut verified = self.verified.lock();
-        if verified.len() >= MAX_REMEMBERED {
-            verified.retain(|_, (_, credential)| credential.is_valid());
-        }
-        if verified.len() >= MAX_REMEMBERED {
-            verified.clear();
-        }
-        let (_, credential) = verified
-            .entry(digest)
-            .insert_entry((key, credential))
-            .get()
-            .clone();
-        credential
-    }
-
-    /// Fetches the keys at the start and then every 15 minutes. Tokens of a key that is gone are refused, and
-    /// their streams end.
-    pub(crate) async fn follow(self: Arc<Self>) {
-        loop {
-            for issuer in &self.issuers {
-                issuer.refresh().await;
+        let (name, algorithm) = (unverified.key.as_deref(), unverified.algorithm);
+        let (mut digest, key) = issuer.key(name, algorithm, None).await?;
+        let (credential, has_scopes) = match unverified.verify(&key, &self.rules) {
+            // The issuer may have a new key of the same name.
+            Err(error) if token::has_wrong_signature(&error) => {
+                let newer = issuer.key(name, algorithm, Some(&digest)).await;
+                let (newer, key) = newer.map_err(|_| error)?;
+                digest = newer;
+                unverified.verify(&key, &self.rules)?
             }
-            self.forget_gone();
-            tokio::time::sleep(keys::REFRESH_INTERVAL).await;
-        }
+            verified => verified?,
+        };
+        anyhow::ensure!(credential.is_valid(), "it has expired");
+        Ok(Verified {
+            key: (position, digest),
+            has_scopes,
+            credential: Arc::new(credential),
+        })
     }
 
-    fn forget_gone(&self) {
-        self.verified
-            .lock()
-            .retain(|_, ((issuer, key), credential)| {
-                let is_known = self.issuers[*issuer].has(key);
-                if !is_known {
-                    credential.revoked.cancel();
-                }
-                is_known && credential.is_valid()
-            });
+    /// Remembers a verified token, so that its streams end with it and its next request is cheap. Requests that
+    /// have verified it at the same time share one credential.
+    fn remember(&self, digest: Digest, new: Verified) -> anyhow::Result<Verified> {
+        let mut verified = self.verified.lock();
+        // With the lock: a key that goes from now on takes this token along.
+        anyhow::ensure!(self.has(&new), "its key is gone");
+        match verified.get(&digest) {
+            Some(known) if known.key == new.key && known.credential.is_valid() => {
+                return Ok(known.clone());
+            }
+            Some(known) => known.credential.revoked.cancel(),
+            None => make_room(&mut verified),
+        }
+        verified.insert(digest, new.clone());
+        Ok(new)
+    }
+
+    fn has(&self, verified: &Verified) -> bool {
+        let (issuer, key) = &verified.key;
+        self.issuers[*issuer].has(key)
+    }
+
+    /// Follows the keys of the issuers. Tokens that end, or whose key is gone, are refused, and their streams
+    /// end.
+    pub(crate) async fn follow(self: Arc<Self>) {
+        let sweep = async {
+            loop {
+                tokio::time::sleep(SWEEP_INTERVAL).await;
+                self.sweep();
+            }
+        };
+        let keys = join_all(self.issuers.iter().map(|issuer| issuer.follow()));
+        tokio::join!(sweep, keys);
+    }
+
+    fn sweep(&self) {
+        self.verified.lock().retain(|_, known| {
+            if !self.has(known) {
+                known.credential.revoked.cancel();
+            }
+            known.credential.is_valid()
+        });
+    }
+
+    /// The host name by which clients call this server.
+    pub(crate) fn host(&self) -> &str {
+        &self.metadata.host
     }
 
     /// The metadata of this server for clients (RFC 9728), as JSON.
@@ -157,13 +169,32 @@ impl ResourceServer {
         path == METADATA_PATH || path == self.metadata.path
     }
 
-    /// The value of `WWW-Authenticate` for an answer to a request that is refused with `error`.
-    pub(crate) fn challenge(&self, error: &Error) -> Option<http::HeaderValue> {
+    /// The value of `WWW-Authenticate` for an answer to a request that is refused with `error`. `has_token` is
+    /// false if it has no token, which is no error yet (RFC 6750, 3.1).
+    pub(crate) fn challenge(&self, error: &Error, has_token: bool) -> Option<http::HeaderValue> {
         match error {
+            Error::Unauthorized if has_token => Some(self.metadata.invalid.clone()),
             Error::Unauthorized => Some(self.metadata.unauthorized.clone()),
             Error::InsufficientScope(_) => Some(self.metadata.insufficient.clone()),
             _ => None,
         }
+    }
+}
+
+/// Makes room for a token: if there are too many, by dropping the one that ends first: its streams end, and its
+/// next request is verified anew.
+fn make_room(verified: &mut HashMap<Digest, Verified>) {
+    if verified.len() < MAX_REMEMBERED {
+        return;
+    }
+    verified.retain(|_, known| known.credential.is_valid());
+    if verified.len() < MAX_REMEMBERED {
+        return;
+    }
+    let end = |(_, known): &(&Digest, &Verified)| known.credential.expires();
+    let first = verified.iter().min_by_key(end).map(|(digest, _)| *digest);
+    if let Some(known) = first.and_then(|first| verified.remove(&first)) {
+        known.credential.revoked.cancel();
     }
 }
 

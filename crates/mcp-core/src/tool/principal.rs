@@ -13,7 +13,8 @@ pub struct Principal {
     pub name: Arc<str>,
     /// False for the owner of a token without a name of its own, who may be anybody.
     pub is_named: bool,
-    /// Facts about it: `role:NAME` in the token file, `sub:…`, `group:…` and `scope:…` in an OAuth token.
+    /// Facts about it: `role:NAME` in the token file; `ISSUER sub:…`, `ISSUER group:…` and `ISSUER scope:…` in an
+    /// OAuth token, and the same without the issuer if only one is configured.
     pub claims: Vec<Arc<str>>,
 }
 
@@ -33,8 +34,10 @@ impl Principal {
         claims.find_map(|claim| claim.strip_prefix(PREFIXES[0]))
     }
 
-    /// True if the text has the form of a claim.
+    /// True if the text has the form of a claim, with or without an issuer.
     pub fn is_claim(text: &str) -> bool {
-        PREFIXES.iter().any(|prefix| text.starts_with(prefix))
+        let after_issuer = text.split_once(' ').map_or(text, |(_, rest)| rest);
+        let begins = |prefix| text.starts_with(prefix) || after_issuer.starts_with(prefix);
+        PREFIXES.into_iter().any(begins)
     }
 }

@@ -41,8 +41,10 @@ impl Guard {
         }
     }
 
-    /// Admits requests with an access token of an issuer, too.
+    /// Admits requests with an access token of an issuer, too, and to the host for which they are made.
     pub(crate) fn with_oauth(mut self, oauth: Option<Arc<ResourceServer>>) -> Self {
+        let host = oauth.as_ref().map(|oauth| without_port(oauth.host()));
+        self.hosts.extend(host.map(str::to_ascii_lowercase));
         self.oauth = oauth;
         self
     }
@@ -117,14 +119,11 @@ impl Guard {
             return Ok(None);
         }
         let given = head.authorization.ok_or(Error::Unauthorized)?;
-        let (scheme, given) = given.split_at_checked("Bearer ".len()).unwrap_or_default();
-        let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
-        let given = given.trim_ascii();
-        let known = self.tokens.credential(given).filter(|_| is_bearer);
-        match (known, &self.oauth) {
+        let given = bearer(given).ok_or(Error::Unauthorized)?;
+        match (self.tokens.credential(given), &self.oauth) {
             (Some(credential), _) => Ok(Some(credential)),
-            (None, Some(oauth)) if is_bearer => oauth.credential(given).await.map(Some),
-            (None, _) => Err(Error::Unauthorized),
+            (None, Some(oauth)) => oauth.credential(given).await.map(Some),
+            (None, None) => Err(Error::Unauthorized),
         }
     }
 
@@ -137,6 +136,13 @@ impl Guard {
                 .iter()
                 .any(|known| known.eq_ignore_ascii_case(host))
     }
+}
+
+/// Returns the token of an `Authorization` header.
+pub(super) fn bearer(authorization: &[u8]) -> Option<&[u8]> {
+    let (scheme, token) = authorization.split_at_checked("Bearer ".len())?;
+    let is_bearer = scheme.eq_ignore_ascii_case(b"Bearer ");
+    is_bearer.then(|| token.trim_ascii())
 }
 
 /// Returns the value of the header `name` as text.

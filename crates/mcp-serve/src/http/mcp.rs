@@ -18,6 +18,7 @@ use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
 
 use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams};
+use super::guard;
 use super::headers::{Head, HeaderFacts, last_event_id, session_id};
 use super::limits::Limits;
 use super::reply::{self, Reply};
@@ -174,10 +175,11 @@ impl McpEndpoint {
 
     /// Returns the response to a request that is refused by its headers.
     pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
-        let era = Head::read(headers).era();
-        let mut response = reply::refused(error, era, self.server.profile());
+        let head = Head::read(headers);
+        let mut response = reply::refused(error, head.era(), self.server.profile());
+        let has_token = head.authorization.and_then(guard::bearer).is_some();
         let oauth = self.oauth.as_ref();
-        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge(error)) {
+        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge(error, has_token)) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response

@@ -23,8 +23,9 @@ fn signer(_: &Algorithm, _: &EncodingKey) -> Result<Box<dyn JwtSigner>> {
     Err(ErrorKind::InvalidAlgorithm.into())
 }
 
-fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
-    let family = match algorithm {
+/// The family of the keys for an algorithm; `None` for an algorithm that is not known here.
+pub(super) fn family(algorithm: Algorithm) -> Option<AlgorithmFamily> {
+    Some(match algorithm {
         Algorithm::RS256
         | Algorithm::RS384
         | Algorithm::RS512
@@ -33,10 +34,13 @@ fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerif
         | Algorithm::PS512 => AlgorithmFamily::Rsa,
         Algorithm::ES256 | Algorithm::ES384 => AlgorithmFamily::Ec,
         Algorithm::EdDSA => AlgorithmFamily::Ed,
-        _ => return Err(ErrorKind::InvalidAlgorithm.into()),
-    };
+        _ => return None,
+    })
+}
+
+fn verifier(algorithm: &Algorithm, key: &DecodingKey) -> Result<Box<dyn JwtVerifier>> {
     // A public key is never the secret of an HMAC.
-    if key.family() != family {
+    if family(*algorithm) != Some(key.family()) {
         return Err(ErrorKind::InvalidKeyFormat.into());
     }
     Ok(Box::new(RingVerifier(*algorithm, key.clone())))

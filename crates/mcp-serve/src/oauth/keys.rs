@@ -1,9 +1,10 @@
 //! The keys of an issuer, fetched at the start, for a key that is not known, and now and then.
 
 use std::path::PathBuf;
+use std::sync::Arc;
 use std::time::Duration;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, ensure};
 use jsonwebtoken::jwk::{Jwk, PublicKeyUse};
 use jsonwebtoken::{Algorithm, DecodingKey};
 use parking_lot::RwLock;
@@ -12,10 +13,15 @@ use serde_json::Value;
 use tokio::sync::Mutex;
 use tokio::time::Instant;
 
+use super::crypto::family;
 use super::fetch;
+use crate::tokens::{Digest, digest};
 
 /// The time between two fetches without a reason.
-pub(super) const REFRESH_INTERVAL: Duration = Duration::from_secs(15 * 60);
+const REFRESH_INTERVAL: Duration = Duration::from_secs(15 * 60);
+
+/// The time until the first repetition of a fetch that has failed. It doubles up to [`MIN_INTERVAL`].
+const FIRST_RETRY: Duration = Duration::from_secs(2);
 
 /// The shortest time between two fetches because of a key that is not known: anybody can send tokens with
 /// unknown keys.
@@ -24,8 +30,8 @@ const MIN_INTERVAL: Duration = Duration::from_secs(60);
 /// More than any issuer has.
 const MAX_KEYS: usize = 100;
 
-/// The position of the issuer, and the id of the key, or its text if it has none.
-pub(super) type KeyId = (usize, String);
+/// The SHA-256 of all that decides which tokens a key has signed: its name, its algorithm and itself.
+pub(super) type KeyDigest = Digest;
 
 /// The place of the keys.
 pub(super) enum Source {
@@ -41,13 +47,14 @@ pub(super) struct IssuerKeys {
     pub(super) name: String,
     source: Source,
     keys: RwLock<Vec<Key>>,
-    /// The time of the last fetch because of an unknown key.
-    last: Mutex<Option<Instant>>,
+    /// The end of the last fetch because of an unknown key. Locked while keys are fetched.
+    last: Arc<Mutex<Option<Instant>>>,
 }
 
 struct Key {
-    id: String,
-    has_id: bool,
+    /// Its `kid`.
+    name: Option<String>,
+    digest: KeyDigest,
     /// The only algorithm for which it may be used, if it says so.
     algorithm: Option<String>,
     key: DecodingKey,
@@ -70,23 +77,28 @@ impl IssuerKeys {
             name,
             source,
             keys: RwLock::default(),
-            last: Mutex::default(),
+            last: Arc::default(),
         }
     }
 
-    /// Returns the key with this id, or the only one if a token names none. An unknown one is fetched, at most
-    /// once a minute.
+    /// Returns the key with this name, or the only one if a token names none, for this algorithm, if it is not
+    /// `wrong`. An unknown one is fetched, at most once a minute.
     pub(super) async fn key(
-        &self,
-        id: Option<&str>,
+        self: &Arc<Self>,
+        name: Option<&str>,
         algorithm: Algorithm,
-    ) -> anyhow::Result<(String, DecodingKey)> {
-        if let Some(key) = self.find(id, algorithm)? {
+        wrong: Option<&KeyDigest>,
+    ) -> anyhow::Result<(KeyDigest, DecodingKey)> {
+        let find = || {
+            let found = self.find(name, algorithm);
+            found.map(|found| found.filter(|(digest, _)| Some(digest) != wrong))
+        };
+        if let Some(key) = find()? {
             return Ok(key);
         }
-        let mut last = self.last.lock().await;
+        let mut last = Arc::clone(&self.last).lock_owned().await;
         // Another request may have waited for the same key.
-        if let Some(key) = self.find(id, algorithm)? {
+        if let Some(key) = find()? {
             return Ok(key);
         }
         let is_due = last.is_none_or(|last| last.elapsed() >= MIN_INTERVAL);
@@ -94,50 +106,68 @@ impl IssuerKeys {
             is_due,
             "the key is not known, and the keys were fetched less than a minute ago"
         );
-        *last = Some(Instant::now());
-        self.refresh().await;
-        drop(last);
-        self.find(id, algorithm)?.context("the key is not known")
+        // A task, which ends even if the client of this request goes: else anybody could use up the fetch of
+        // each minute.
+        let issuer = Arc::clone(self);
+        let fetching = tokio::spawn(async move {
+            issuer.replace().await;
+            *last = Some(Instant::now());
+        });
+        fetching.await?;
+        find()?.context("the key is not known")
     }
 
-    pub(super) fn has(&self, id: &str) -> bool {
-        self.keys.read().iter().any(|key| key.id == id)
+    pub(super) fn has(&self, digest: &KeyDigest) -> bool {
+        self.keys.read().iter().any(|key| key.digest == *digest)
     }
 
     fn find(
         &self,
-        id: Option<&str>,
+        name: Option<&str>,
         algorithm: Algorithm,
-    ) -> anyhow::Result<Option<(String, DecodingKey)>> {
+    ) -> anyhow::Result<Option<(KeyDigest, DecodingKey)>> {
         let keys = self.keys.read();
-        let key = match (id, &keys[..]) {
-            (Some(id), keys) => keys.iter().find(|key| key.has_id && key.id == id),
-            (None, []) => None,
-            (None, [key]) => Some(key),
-            (None, _) => bail!("the token names no key, and the issuer has several"),
-        };
-        let Some(key) = key else { return Ok(None) };
-        let fits = key
-            .algorithm
-            .as_ref()
-            .is_none_or(|only| *only == format!("{algorithm:?}"));
-        ensure!(fits, "the key is for another algorithm");
-        Ok(Some((key.id.clone(), key.key.clone())))
+        let mut fitting = keys.iter().filter(|key| key.fits(name, algorithm));
+        let first = fitting.next();
+        ensure!(
+            name.is_some() || fitting.next().is_none(),
+            "the token names no key, and the issuer has several"
+        );
+        Ok(first.map(|key| (key.digest, key.key.clone())))
     }
 
-    /// Fetches the keys. If that fails, the last ones stay.
-    pub(super) async fn refresh(&self) {
-        match self.fetch().await {
-            Ok(keys) => *self.keys.write() = keys,
-            Err(error) => {
-                let (issuer, error) = (&self.name, format!("{error:#}"));
-                tracing::warn!(
-                    issuer,
-                    error,
-                    "cannot fetch the keys of the issuer; the last ones stay"
-                );
+    /// Fetches the keys now and every 15 minutes; while that fails, after seconds, at last every minute.
+    pub(super) async fn follow(&self) {
+        let mut retry = FIRST_RETRY;
+        loop {
+            let mut wait = REFRESH_INTERVAL;
+            if self.refresh().await {
+                retry = FIRST_RETRY;
+            } else {
+                wait = retry;
+                retry = (2 * retry).min(MIN_INTERVAL);
             }
+            tokio::time::sleep(wait).await;
         }
+    }
+
+    /// Fetches the keys, after any fetch that goes on. Returns false if that fails: the last ones stay.
+    pub(super) async fn refresh(&self) -> bool {
+        let _one_at_a_time = self.last.lock().await;
+        self.replace().await
+    }
+
+    async fn replace(&self) -> bool {
+        let fetched = self.fetch().await;
+        if let Err(error) = &fetched {
+            let (issuer, error) = (&self.name, format!("{error:#}"));
+            tracing::warn!(
+                issuer,
+                error,
+                "cannot fetch the keys of the issuer; the last ones stay"
+            );
+        }
+        fetched.map(|keys| *self.keys.write() = keys).is_ok()
     }
 
     async fn fetch(&self) -> anyhow::Result<Vec<Key>> {
@@ -188,20 +218,31 @@ impl Key {
     /// Reads a key; `None` for one that is not for signatures, symmetric, or of an unknown kind.
     fn read(value: Value) -> Option<Self> {
         let algorithm = value.get("alg").and_then(Value::as_str).map(str::to_owned);
-        let text = value.to_string();
+        // RFC 7638, 3.2.
+        let members = ["kid", "alg", "kty", "crv", "x", "y", "n", "e"];
+        let members = members.map(|name| value.get(name));
+        let digest = digest(serde_json::to_string(&members).ok()?.as_bytes());
+        let is_symmetric = value.get("kty").is_none_or(|kind| kind == "oct");
         let key: Jwk = serde_json::from_value(value).ok()?;
         let is_for_signatures = matches!(
             key.common.public_key_use,
             None | Some(PublicKeyUse::Signature)
         );
-        if !is_for_signatures || text.contains("\"kty\":\"oct\"") {
+        if !is_for_signatures || is_symmetric {
             return None;
         }
         Some(Self {
             key: DecodingKey::from_jwk(&key).ok()?,
-            has_id: key.common.key_id.is_some(),
-            id: key.common.key_id.unwrap_or(text),
+            name: key.common.key_id,
+            digest,
             algorithm,
         })
+    }
+
+    fn fits(&self, name: Option<&str>, algorithm: Algorithm) -> bool {
+        let of_algorithm = |only: &String| *only == format!("{algorithm:?}");
+        name.is_none_or(|name| self.name.as_deref() == Some(name))
+            && self.algorithm.as_ref().is_none_or(of_algorithm)
+            && family(algorithm) == Some(self.key.family())
     }
 }

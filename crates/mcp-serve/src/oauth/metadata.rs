@@ -13,8 +13,11 @@ pub(super) struct Metadata {
     pub(super) json: String,
     /// [`PATH`] with the path of the resource.
     pub(super) path: String,
-    /// `WWW-Authenticate` of an answer 401 and 403.
+    /// The host name of the resource.
+    pub(super) host: String,
+    /// `WWW-Authenticate` of an answer 401 without and with a token, and 403.
     pub(super) unauthorized: HeaderValue,
+    pub(super) invalid: HeaderValue,
     pub(super) insufficient: HeaderValue,
 }
 
@@ -44,6 +47,8 @@ impl Metadata {
         Ok(Self {
             json: document.to_string(),
             path,
+            host: uri.host().unwrap_or_default().to_owned(),
+            invalid: header(format!("Bearer error=\"invalid_token\", {challenge}"))?,
             unauthorized: header(format!("Bearer {challenge}"))?,
             insufficient: header(format!("Bearer error=\"insufficient_scope\", {challenge}"))?,
         })

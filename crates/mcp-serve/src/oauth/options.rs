@@ -1,6 +1,7 @@
 //! The options of the resource server.
 
 use std::str::FromStr as _;
+use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use clap::Args;
@@ -156,21 +157,22 @@ impl OauthOptions {
         };
         let mut keys = Vec::new();
         for issuer in issuers {
-            keys.push(IssuerKeys::new(issuer, source()?));
+            keys.push(Arc::new(IssuerKeys::new(issuer, source()?)));
         }
         let types = filled(&self.types).into_iter();
         let types = types.map(|kind| kind.to_ascii_lowercase());
         crypto::install();
         Ok(Some(ResourceServer {
-            issuers: keys,
             rules: Rules {
+                has_one_issuer: keys.len() == 1,
+                scopes,
                 algorithms: self.algorithms()?,
                 audiences,
                 types: types.collect(),
                 subject_claim: self.subject_claim.clone(),
                 groups_claim: self.groups_claim.clone(),
             },
-            scopes,
+            issuers: keys,
             metadata,
             verified: parking_lot::Mutex::default(),
         }))

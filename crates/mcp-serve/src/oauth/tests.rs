@@ -1,6 +1,7 @@
 //! Tests of the resource server with an issuer of this process.
 
 mod issuer;
+mod keys;
 
 use std::sync::atomic::Ordering;
 
@@ -13,6 +14,7 @@ use serde_json::{Value, json};
 use mcp_core::server::Principal;
 
 use super::*;
+use crate::clock::unix_time;
 use issuer::{Issuer, Key};
 
 const RESOURCE: &str = "https://mcp.test/mcp";
@@ -54,14 +56,16 @@ async fn token_of_the_issuer_is_a_principal_with_claims() {
     let Principal { name, claims, .. } = &*credential.principal;
     assert_eq!(**name, format!("{} alice", issuer.url));
     let claims: Vec<&str> = claims.iter().map(|claim| &**claim).collect();
-    let expected = [
+    let short = [
         "sub:alice",
         "group:ops",
         "group:dev",
         "scope:tools:read",
         "scope:tools:write",
     ];
-    assert_eq!(claims, expected);
+    let long = short.map(|claim| format!("{} {claim}", issuer.url));
+    assert_eq!(claims[..5], short);
+    assert_eq!(claims[5..], long);
     // The second time it is known.
     let again = server.credential(token.as_bytes()).await.unwrap();
     assert!(Arc::ptr_eq(&again, &credential));
@@ -116,6 +120,8 @@ async fn wrong_tokens_are_refused() {
         ("sub", json!("")),
         ("sub", json!(7)),
         ("sub", json!("a\nb")),
+        // Its name would be the group of somebody else.
+        ("sub", json!("group:ops")),
         ("sub", json!("x".repeat(256))),
         ("sub", Value::Null),
     ] {
@@ -129,6 +135,7 @@ async fn wrong_tokens_are_refused() {
     for (name, member) in [
         ("aud", json!(["https://other.test", RESOURCE])),
         ("exp", json!(now - 20)),
+        ("exp", json!(u64::MAX)),
         ("nbf", json!(now + 20)),
         ("scope", Value::Null),
     ] {
@@ -172,60 +179,38 @@ fn hmac_signed(key: &Key, claims: &Value) -> String {
 }
 
 #[tokio::test]
-async fn keys_are_fetched_for_an_unknown_key_once_a_minute_and_outlive_an_outage() {
-    let (one, two) = (Key::new(), Key::new());
-    let issuer = Issuer::start(&[one.jwk("one")]).await;
-    let server = issuer.resource_server(&[]).await;
-    let fetched = || issuer.fetched.load(Ordering::Relaxed);
-    let first = one.sign(&header(), &issuer.claims());
-    let second = two.sign(&with(header(), "kid", json!("two")), &issuer.claims());
-    let credential = server.credential(first.as_bytes()).await.unwrap();
-    issuer.set("200 OK", &[one.jwk("one"), two.jwk("two")]);
-    assert_eq!((kind(&server, &second).await, fetched()), ("ok", 2));
-    for id in ["three", "four"] {
-        let token = two.sign(&with(header(), "kid", json!(id)), &issuer.claims());
-        assert_eq!(kind(&server, &token).await, "unauthorized");
-    }
-    assert_eq!(fetched(), 2);
-    // None of these answers is taken for keys.
-    for (status, keys) in [
-        ("500 Internal Server Error", vec![]),
-        ("302 Found\r\nLocation: /tenant/keys", vec![two.jwk("two")]),
-        ("200 OK", vec![]),
-        (
-            "200 OK",
-            vec![json!({"kty": "oct", "k": "c2VjcmV0", "kid": "one"})],
-        ),
-        ("200 OK", vec![two.jwk("two"); 101]),
-        ("200 OK", vec![json!("x".repeat(300_000))]),
-    ] {
-        issuer.set(status, &keys);
-        server.issuers[0].refresh().await;
-        server.forget_gone();
-        let token = one.sign(&header(), &with(issuer.claims(), "jti", json!(fetched())));
-        assert_eq!(kind(&server, &token).await, "ok", "{status}");
-    }
-    assert!(!credential.revoked.is_cancelled());
-    // A key that is gone takes its tokens along.
-    issuer.set("200 OK", &[two.jwk("two")]);
-    server.issuers[0].refresh().await;
-    server.forget_gone();
-    assert!(credential.revoked.is_cancelled());
-    assert_eq!(kind(&server, &first).await, "unauthorized");
-    assert_eq!(kind(&server, &second).await, "ok");
-}
-
-#[tokio::test]
 async fn token_that_ends_ends_its_streams() {
     let key = Key::new();
     let issuer = Issuer::start(&[key.jwk("one")]).await;
-    let server = issuer.resource_server(&[]).await;
+    let server = Arc::new(issuer.resource_server(&[]).await);
+    let following = tokio::spawn(Arc::clone(&server).follow());
     let soon = unix_time().as_secs() - 29;
     let token = key.sign(&header(), &with(issuer.claims(), "exp", json!(soon)));
     let credential = server.credential(token.as_bytes()).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(4), credential.revoked.cancelled());
     assert!(ended.await.is_ok());
     assert_eq!(kind(&server, &token).await, "unauthorized");
+    following.abort();
+}
+
+/// A group of one issuer must not match a line for that of another one.
+#[tokio::test]
+async fn claims_name_their_issuer_where_there_are_several() {
+    let key = Key::new();
+    let (issuer, other) = (
+        Issuer::start(&[key.jwk("one")]).await,
+        Issuer::start(&[]).await,
+    );
+    let more = ["--auth-scopes", "tools:read"];
+    let issuers = format!("{},{}", issuer.url, other.url);
+    let own = ["--auth-issuer", &issuers, "--auth-resource", RESOURCE];
+    let server = build(&[&own[..], &more].concat()).unwrap().unwrap();
+    let token = key.sign(&header(), &issuer.claims());
+    let credential = server.credential(token.as_bytes()).await.unwrap();
+    let claims = &credential.principal.claims;
+    let prefix = format!("{} ", issuer.url);
+    assert!(claims.len() == 5 && claims.iter().all(|claim| claim.starts_with(&prefix)));
+    assert_eq!(*claims[1], format!("{prefix}group:ops"));
 }
 
 #[tokio::test]
@@ -268,7 +253,10 @@ async fn scopes_types_audiences_and_claims_are_configured() {
         json!(["tools:write", "tools:read"]),
     );
     assert_eq!(kind(&server, &key.sign(&header, &listed)).await, "ok");
-    let challenge = server.challenge(&Error::Unauthorized).unwrap();
+    let challenge = server.challenge(&Error::Unauthorized, true).unwrap();
+    let challenge = challenge.to_str().unwrap();
+    assert!(challenge.starts_with("Bearer error=\"invalid_token\", resource_metadata=\"https:"));
+    let challenge = server.challenge(&Error::Unauthorized, false).unwrap();
     assert_eq!(
         challenge,
         "Bearer resource_metadata=\"https://mcp.test/.well-known/oauth-protected-resource/mcp\", \

@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use anyhow::{Context as _, ensure};
 use jsonwebtoken::dangerous::insecure_decode_claims;
+use jsonwebtoken::errors::ErrorKind;
 use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use mcp_core::server::Principal;
 use serde_json::{Map, Value};
@@ -21,6 +22,10 @@ const MAX_CLAIMS: usize = 1000;
 
 /// The conditions for a token.
 pub(super) struct Rules {
+    /// False if the claims of a principal need the name of its issuer.
+    pub(super) has_one_issuer: bool,
+    /// Scopes that each token needs.
+    pub(super) scopes: Vec<String>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) audiences: Vec<String>,
     /// In lower case, without `application/`.
@@ -63,8 +68,12 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// Checks signature and claims.
-    pub(super) fn verify(self, key: &DecodingKey, rules: &Rules) -> anyhow::Result<Credential> {
+    /// Checks signature and claims. Returns the credential, and true if it has the scopes that each token needs.
+    pub(super) fn verify(
+        &self,
+        key: &DecodingKey,
+        rules: &Rules,
+    ) -> anyhow::Result<(Credential, bool)> {
         let mut validation = Validation::new(self.algorithm);
         validation.leeway = LEEWAY;
         validation.validate_nbf = true;
@@ -80,26 +89,46 @@ impl<'a> Unverified<'a> {
             "`{}` is empty, too long or has control characters",
             rules.subject_claim
         );
+        // An issuer has no spaces: neither another issuer nor a token file can make this name.
+        let name = format!("{} {subject}", self.issuer);
+        ensure!(
+            !Principal::is_claim(&name),
+            "`{}` begins as a claim",
+            rules.subject_claim
+        );
         let scopes = claims.get("scope").or(claims.get("scp"));
-        let scopes = texts(scopes, true).map(|scope| format!("scope:{scope}"));
+        let scopes: Vec<&str> = texts(scopes, true).collect();
+        let has_scopes = rules.scopes.iter().all(|scope| scopes.contains(&&**scope));
+        let mut found = vec![format!("sub:{subject}")];
         let groups = texts(claims.get(&rules.groups_claim), false);
-        let groups = groups.map(|group| format!("group:{group}"));
-        let mut found = vec![Arc::from(format!("sub:{subject}"))];
-        found.extend(groups.chain(scopes).map(Arc::from));
+        found.extend(groups.map(|group| format!("group:{group}")));
+        found.extend(scopes.iter().map(|scope| format!("scope:{scope}")));
         ensure!(
             found.len() <= MAX_CLAIMS,
             "there are more than {MAX_CLAIMS} groups and scopes"
         );
+        let qualified = found.iter().map(|claim| format!("{} {claim}", self.issuer));
+        let qualified = qualified.collect();
+        // A group of one issuer is not that of another one.
+        let found = match rules.has_one_issuer {
+            true => [found, qualified].concat(),
+            false => qualified,
+        };
         let principal = Principal {
-            claims: found,
-            // An issuer has no spaces: neither another issuer nor a token file can make this name.
-            ..Principal::new(format!("{} {subject}", self.issuer))
+            claims: found.into_iter().map(Arc::from).collect(),
+            ..Principal::new(name)
         };
         let expires = claims.get("exp").and_then(Value::as_f64);
         // A time that is not a number was refused above.
-        let expires = expires.map(|end| end as u64 + LEEWAY);
-        Ok(Credential::new(Arc::new(principal), expires))
+        let expires = expires.map(|end| (end as u64).saturating_add(LEEWAY));
+        Ok((Credential::new(Arc::new(principal), expires), has_scopes))
     }
+}
+
+/// True if the signature is not that of the key.
+pub(super) fn has_wrong_signature(error: &anyhow::Error) -> bool {
+    let error = error.downcast_ref::<jsonwebtoken::errors::Error>();
+    error.is_some_and(|error| *error.kind() == ErrorKind::InvalidSignature)
 }
 
 /// The texts of a claim: a list, or one text, whose words are the texts if `has_words`.

@@ -222,3 +222,28 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
         assert_eq!(is_admitted, hosts == "*", "{tokens:?} {hosts}");
     }
 }
+
+/// Else the address that clients are told for OAuth answers them 403.
+#[test]
+fn host_of_the_oauth_resource_is_allowed() {
+    use clap::Parser as _;
+
+    let command = crate::Command::<crate::product::NoOptions>::try_parse_from([
+        "x",
+        "--auth-issuer",
+        "https://issuer.test",
+        "--auth-resource",
+        "https://MCP.example:8443/mcp",
+    ]);
+    let oauth = command.unwrap().common.tokens().unwrap().oauth;
+    let guard = Guard::new(Tokens::default(), &[]).with_oauth(oauth);
+    for (host, is_allowed) in [
+        ("mcp.example:8443", true),
+        ("mcp.example", true),
+        ("issuer.test", false),
+    ] {
+        let headers = headers(&[("host", host)]);
+        let checked = guard.check_host(&"/mcp".parse().unwrap(), &Head::read(&headers));
+        assert_eq!(checked.is_ok(), is_allowed, "{host}");
+    }
+}

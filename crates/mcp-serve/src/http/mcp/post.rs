@@ -246,11 +246,7 @@ impl<'a> Post<'a> {
             Refusal::Unauthorized => Error::Unauthorized,
             Refusal::SessionNotFound => Error::SessionNotFound,
         };
-        reply::refused(
-            &error,
-            self.client.headers.era,
-            self.endpoint.server.profile(),
-        )
+        self.endpoint.refuse(&self.headers, &error)
     }
 }
 

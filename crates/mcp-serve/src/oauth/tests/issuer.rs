@@ -100,9 +100,14 @@ impl Issuer {
         })
     }
 
-    pub(super) async fn resource_server(&self, more: &[&str]) -> ResourceServer {
+    /// A server that has no keys yet.
+    pub(super) fn new_server(&self, more: &[&str]) -> ResourceServer {
         let own = ["--auth-issuer", &self.url, "--auth-resource", RESOURCE];
-        let server = build(&[&own, more].concat()).unwrap().unwrap();
+        build(&[&own, more].concat()).unwrap().unwrap()
+    }
+
+    pub(super) async fn resource_server(&self, more: &[&str]) -> ResourceServer {
+        let server = self.new_server(more);
         for issuer in &server.issuers {
             issuer.refresh().await;
         }
