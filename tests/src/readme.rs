@@ -274,10 +274,11 @@ async fn gateway_files_are_valid() {
             std::fs::write(&file, text).unwrap();
             let args = ["--config", file.to_str().unwrap()];
             // A file that is wrong keeps it from starting.
-            Server::with_args("mcp-gateway", &args, &[("MCP_TOKEN", "a-token")]).await;
+            let variables = [("MCP_TOKEN", "a-token"), ("HOOK", "a-path")];
+            Server::with_args("mcp-gateway", &args, &variables).await;
             files += 1;
         }
     }
-    assert_eq!(files, 4);
+    assert_eq!(files, 5);
     std::fs::remove_dir_all(&folder).unwrap();
 }

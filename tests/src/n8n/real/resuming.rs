@@ -61,13 +61,24 @@ async fn next_page_of_a_form_is_filled_in() {
             json!({"formFields": fields, "options": {}}),
         )
     };
-    let both = set("={{ $('First').item.json.colour + ' ' + $json.size }}");
+    let all =
+        "={{ $('First').item.json.colour + ' ' + $('Second').item.json.size + ' ' + $json.shape }}";
     let mut second = page("Second", "size");
     second["parameters"] = json!({"defineForm": "json",
         "jsonOutput": r#"[{"fieldType": "html"}, {"fieldLabel": "size", "fieldType": "number"}]"#});
+    let mut third = page("Third", "shape");
+    third["parameters"] = json!({"defineForm": "json",
+        "jsonOutput": "={{ JSON.stringify([{fieldType: 'html'}, {fieldLabel: 'shape'}]) }}"});
     let end = json!({"operation": "completion", "completionTitle": "Thanks", "options": {}});
     let end = base("End", "form", 1.0, end);
-    let nodes = vec![form(), page("First", "colour"), second, both, end];
+    let nodes = vec![
+        form(),
+        page("First", "colour"),
+        second,
+        third,
+        set(all),
+        end,
+    ];
     let (workflow, id) = waiting(&env, nodes).await;
     let fill =
         |parameters: Value| json!({"execution_id": id, "confirm": id, "parameters": parameters});
@@ -84,10 +95,14 @@ async fn next_page_of_a_form_is_filled_in() {
     assert_has!(filled, {"status": "waiting"});
     let filled = done(&env, tool, fill(json!({"size": 7}))).await;
     assert_has!(filled, {"status": "waiting"});
+    let named = fill(json!({"shape": "round"}));
+    assert_refused(&env, tool, named, "computes the fields of this form").await;
+    let filled = done(&env, tool, fill(json!({"field-1": "round"}))).await;
+    assert_has!(filled, {"status": "waiting"});
     // The last page ends the execution once it is shown.
     assert_refused(&env, tool, fill(json!({"size": 7})), "It has no fields").await;
     let filled = done(&env, tool, fill(json!({}))).await;
-    assert_has!(filled, {"status": "completed", "output": {"result": "red 7"}});
+    assert_has!(filled, {"status": "completed", "output": {"result": "red 7 round"}});
     env.delete(&workflow).await;
 }
 
