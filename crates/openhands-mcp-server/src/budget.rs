@@ -60,8 +60,8 @@ impl Budget {
 }
 
 impl Budget {
-    /// The limits for the next run of a task with these limits, with those that the caller raises;
-    /// `self` is the maximum.
+    /// The limits for the next run of a task with these limits, with those that the caller raises; lower
+    /// ones are ignored. `self` is the maximum.
     ///
     /// # Errors
     /// The caller asks for more than the maximum, or the task has used up a limit.
@@ -73,8 +73,9 @@ impl Budget {
     ) -> Result<TaskLimits, ToolError> {
         let asked = self.apply(raised)?;
         let steps = raised.iterations.map(|_| asked.iterations.into());
-        let (steps, cost) = (steps.or(old.steps), raised.cost.or(old.cost).or(self.cost));
-        let seconds = raised.seconds.or(old.seconds);
+        let steps = higher(old.steps, steps);
+        let cost = higher(old.cost, raised.cost).or(self.cost);
+        let seconds = higher(old.seconds, raised.seconds);
         let more = seconds
             .unwrap_or(0)
             .saturating_sub(old.seconds.unwrap_or(0));
@@ -99,6 +100,13 @@ impl Budget {
             "The task has used up its limit {name} ({limit}), and nothing was sent to it. Give it \
              more with {name} of resume_task, or run what is left as a new task in its workspace."
         )))
+    }
+}
+
+fn higher<T: PartialOrd>(old: Option<T>, raised: Option<T>) -> Option<T> {
+    match (old, raised) {
+        (Some(old), Some(raised)) if raised <= old => Some(old),
+        (old, raised) => raised.or(old),
     }
 }
 
@@ -159,6 +167,8 @@ mod tests {
         }
         let raised = max.continue_with(&old, &asked(5, 9, 0.9), &used(3, 0, 0.6));
         assert_eq!(raised.unwrap(), limits(5, 9, 0.9));
+        let lowered = max.continue_with(&old, &asked(1, 1, 0.1), &used(2, 1, 0.4));
+        assert_eq!(lowered.unwrap(), old);
         for more in [asked(101, 2, 0.5), asked(3, 61, 0.5), asked(3, 2, 1.5)] {
             assert!(max.apply(&more).is_err());
         }

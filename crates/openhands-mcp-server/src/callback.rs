@@ -52,8 +52,8 @@ struct Expected {
     next: Instant,
     /// Errors of the agent server since the last answer.
     errors: u32,
-    /// The result was taken, which is to be recorded.
-    is_sent: bool,
+    /// The number of the result that was taken, which is to be recorded.
+    sent: Option<u32>,
 }
 
 impl Expected {
@@ -61,7 +61,7 @@ impl Expected {
         Self {
             next: Instant::now() + interval(failed),
             errors: 0,
-            is_sent: false,
+            sent: None,
         }
     }
 }
@@ -178,16 +178,17 @@ impl Callbacks {
         }
     }
 
-    /// Remembers that the result was taken.
-    pub(crate) fn set_sent(&self, id: TaskId) {
+    /// Remembers that the result with this number was taken.
+    pub(crate) fn set_sent(&self, id: TaskId, number: u32) {
         if let Some(task) = self.map().get_mut(&id) {
-            task.is_sent = true;
+            task.sent = Some(number);
         }
     }
 
-    /// Returns true if the result was taken.
-    pub(crate) fn is_sent(&self, id: TaskId) -> bool {
-        self.map().get(&id).is_some_and(|task| task.is_sent)
+    /// Returns true if the result with this number was taken.
+    pub(crate) fn is_sent(&self, id: TaskId, number: u32) -> bool {
+        let map = self.map();
+        map.get(&id).is_some_and(|task| task.sent == Some(number))
     }
 
     /// Removes a task whose result was sent, or cannot be sent.
@@ -218,10 +219,12 @@ mod tests {
         let (broken, other) = (TaskId::from_key("a"), TaskId::from_key("b"));
         callbacks.expect(broken);
         callbacks.expect(other);
-        callbacks.set_sent(broken);
+        callbacks.set_sent(broken, 1);
         callbacks.postpone(broken);
         assert_eq!(callbacks.due(), [other]);
-        assert!(callbacks.is_sent(broken) && !callbacks.is_sent(other));
+        assert!(callbacks.is_sent(broken, 1) && !callbacks.is_sent(other, 1));
+        // The next result of the task is another one.
+        assert!(!callbacks.is_sent(broken, 2));
     }
 
     #[test]

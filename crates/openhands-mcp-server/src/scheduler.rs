@@ -4,6 +4,7 @@
 //! after a restart, or in another replica, a search finds the rest.
 
 mod queue;
+mod run;
 mod slots;
 mod starts;
 
@@ -14,6 +15,7 @@ use tokio::sync::OwnedMutexGuard;
 use upstream::time;
 
 use self::queue::Queue;
+pub(crate) use self::run::use_model;
 use self::slots::{LimitedRuns, Slots};
 use self::starts::Starts;
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
@@ -104,35 +106,6 @@ impl Scheduler {
         self.slots.give_back(id);
     }
 
-    /// Runs the agent if there is a slot, otherwise tags the task as waiting. Returns true if it runs.
-    pub(crate) async fn run_or_wait(
-        &self,
-        server: &AgentServer,
-        id: TaskId,
-        tags: &mut ConversationTags,
-    ) -> ApiResult<bool> {
-        if self.take_slot(id).await? {
-            // Tags first, because they cannot be set during a step.
-            tags.begin_run();
-            server.set_tags(id, tags.as_tags()).await?;
-            match server.run(id).await {
-                Ok(()) => return Ok(true),
-                Err(failure) if failure.is_full() => self.slots.give_back(id),
-                Err(failure) => {
-                    self.slots.give_back(id);
-                    tags.end_run();
-                    server.set_tags(id, tags.as_tags()).await?;
-                    return Err(failure);
-                }
-            }
-        }
-        if tags.waits_for() != Some(WaitsFor::Slot) {
-            tags.wait_for_slot();
-            server.set_tags(id, tags.as_tags()).await?;
-        }
-        Ok(false)
-    }
-
     /// Stops a task and tags it with the reason. If only the tag fails, that is no error.
     pub(crate) async fn stop(
         &self,
@@ -202,8 +175,10 @@ impl Scheduler {
                     };
                     // The list may be older than the lock.
                     let now = server.conversation(listed.id).await?;
-                    tags = ConversationTags::new(now.tags);
+                    tags = ConversationTags::new(now.tags.clone());
                     if now.execution_status == execution && is_orphaned(&tags, &now.updated_at) {
+                        // The time since then is none of the task's.
+                        tags = ConversationTags::from_task(&now);
                         tags.wait_for_slot();
                         server.set_tags(listed.id, tags.as_tags()).await?;
                         found.push(listed.id);
@@ -268,8 +243,7 @@ impl Scheduler {
             }
         }
         if let Some(model) = tags.model() {
-            // After the prompt: usage of a model that is set before is not counted by the agent server.
-            match server.use_model(id, model).await {
+            match use_model(&server, id, model, tags.has_run()).await {
                 Err(failure) if !failure.is_transient() => {
                     tracing::warn!(task = %id, ?failure, "cannot set the model");
                     tags.mark_stopped(StopReason::NoModel);
@@ -279,7 +253,9 @@ impl Scheduler {
                 set => set?,
             }
         }
-        Ok(match self.run_or_wait(&server, id, &mut tags).await? {
+        let before = conversation.execution_status;
+        let runs = self.run_or_wait(&server, id, &mut tags, before).await?;
+        Ok(match runs {
             true => StartAttempt::Done,
             false => StartAttempt::NoSlot,
         })
@@ -354,7 +330,7 @@ impl Scheduler {
 }
 
 async fn tag_stopped(server: &AgentServer, id: TaskId, reason: StopReason) -> ApiResult<()> {
-    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
     tags.mark_stopped(reason);
     server.set_tags(id, tags.as_tags()).await
 }

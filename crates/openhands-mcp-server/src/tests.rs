@@ -5,6 +5,7 @@ mod arguments;
 mod fake;
 mod faults;
 mod other_servers;
+mod resume;
 mod run_task;
 mod sandboxed;
 mod secrets;

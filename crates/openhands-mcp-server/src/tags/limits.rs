@@ -41,6 +41,11 @@ impl ConversationTags {
             && has_a_past.iter().all(|name| self.get(name).is_none())
     }
 
+    /// Returns true if a run of the task has ended.
+    pub(crate) fn has_run(&self) -> bool {
+        self.get(SECONDS_LEFT_TAG).is_some()
+    }
+
     /// The limit of steps over several runs; `None` before the second one.
     pub(crate) fn steps(&self) -> Option<u64> {
         self.get(STEPS_TAG)?.parse().ok()

@@ -58,9 +58,7 @@ pub(crate) async fn deliver_results(service: &OpenHands) {
         }
         for id in service.callbacks.due() {
             match deliver(service, id).await {
-                Ok(Progress::Ended) => service.callbacks.remove(id),
-                Ok(Progress::Failed(failed)) => service.callbacks.retry(id, failed),
-                Ok(Progress::NotYet) => {}
+                Ok(()) => {}
                 Err(failure) if failure.is_unknown_task() => {
                     // It may be about to be created.
                     if service.scheduler.starts.try_lock(id).is_some() {
@@ -108,42 +106,40 @@ fn is_open(tags: &ConversationTags) -> bool {
     tags.callback().is_some() && !delivery.is_done && delivery.failed < MAX_ATTEMPTS
 }
 
-enum Progress {
-    NotYet,
-    /// After so many attempts.
-    Failed(u32),
-    Ended,
-}
-
 /// Sends the result of a task, if it has ended.
-async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
+async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<()> {
     use TaskStatus::{Cancelled, Failed, Finished, Stuck};
+    let callbacks = &service.callbacks;
+    // The call that holds it may be about to start the next run, for which the URL has been set already.
+    let Some(lock) = service.scheduler.starts.try_lock(id) else {
+        return Ok(());
+    };
     let server = service.servers.for_task(id).await?;
     let task = TaskSnapshot::read(&server, id).await?;
     let tags = ConversationTags::new(task.conversation.tags.clone());
-    if !is_open(&tags) {
-        return Ok(Progress::Ended);
-    }
-    let number = tags.callback().map_or(1, |(_, number)| number);
-    if service.callbacks.is_sent(id) {
+    let Some((url, number)) = tags.callback().filter(|_| is_open(&tags)) else {
+        callbacks.remove(id);
+        return Ok(());
+    };
+    if callbacks.is_sent(id, number) {
+        drop(lock);
         return record(service, &server, id, number, &tags.delivery().done()).await;
     }
     if !matches!(task.status(), Finished | Failed | Stuck | Cancelled) {
-        return Ok(Progress::NotYet);
-    }
-    let mut report = Report::from_snapshot(&task);
-    report.add_results(&server, &task).await?;
-    let until = Instant::now() + CHECK_WAIT;
-    if !report.add_check(service, &server, &task, until).await? {
-        return Ok(Progress::NotYet);
+        return Ok(());
     }
     // A server whose operator does not allow the host leaves it to those that do.
-    let Some(url) = tags
-        .callback()
-        .and_then(|(url, _)| service.callbacks.check(url).ok())
-    else {
-        return Ok(Progress::Ended);
+    let Ok(url) = callbacks.check(url) else {
+        callbacks.remove(id);
+        return Ok(());
     };
+    let mut report = Report::from_snapshot(&task);
+    report.add_results(&server, &task).await?;
+    drop(lock);
+    let until = Instant::now() + CHECK_WAIT;
+    if !report.add_check(service, &server, &task, until).await? {
+        return Ok(());
+    }
     let key = match number {
         1 => id.to_string(),
         // Receivers ignore a key that they know.
@@ -152,7 +148,7 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<Progress> {
     let sent = send(service, url.as_str(), &key, &json!(report)).await;
     let delivery = match sent {
         Ok(()) => {
-            service.callbacks.set_sent(id);
+            callbacks.set_sent(id, number);
             tags.delivery().done()
         }
         Err(reason) => {
@@ -197,21 +193,20 @@ async fn record(
     id: TaskId,
     number: u32,
     delivery: &Delivery,
-) -> ApiResult<Progress> {
+) -> ApiResult<()> {
     let _lock = service.scheduler.starts.lock(id).await;
-    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
+    // No other tag is changed: the next run may have begun.
+    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
     if tags.callback().is_none_or(|(_, now)| now != number) {
         // The task went on with a URL for its next result.
-        return Ok(Progress::Failed(0));
+        service.callbacks.retry(id, 0);
+        return Ok(());
     }
     tags.set_delivery(delivery);
     server.set_tags(id, tags.as_tags()).await?;
-    Ok(match delivery {
-        Delivery {
-            is_done: false,
-            failed,
-            ..
-        } if *failed < MAX_ATTEMPTS => Progress::Failed(*failed),
-        _ => Progress::Ended,
-    })
+    match is_open(&tags) {
+        true => service.callbacks.retry(id, delivery.failed),
+        false => service.callbacks.remove(id),
+    }
+    Ok(())
 }

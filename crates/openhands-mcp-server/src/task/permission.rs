@@ -87,8 +87,8 @@ pub(crate) async fn send_answer(
     server.set_tags(id, tags.as_tags()).await?;
     let asked: Option<Event> = server.last_event(id, event_kind::ACTION).await?;
     server.respond(id, answer.accept, &answer.reason).await?;
-    drop(lock);
     wait_for_next_state(server, id, asked.as_ref()).await;
+    drop(lock);
     Ok(())
 }
 

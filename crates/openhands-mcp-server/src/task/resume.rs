@@ -1,19 +1,14 @@
 //! Resuming a task, with or without a message to its agent.
 
-use std::time::Duration;
-
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiFailure, Execution, TaskId};
+use openhands_api::{AgentServer, ApiFailure, ApiResult, Execution, TaskId};
 
 use super::sandbox;
 use crate::OpenHands;
 use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
 use crate::callback::CallbackUrl;
-use crate::tags::{ConversationTags, WaitsFor};
-
-/// Polls after a task was told to run, and their interval.
-const MAX_START_POLLS: u32 = 20;
-const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
+use crate::scheduler::use_model;
+use crate::tags::{ConversationTags, StopReason, WaitsFor};
 
 /// The arguments for a task that goes on.
 #[derive(Default)]
@@ -99,46 +94,92 @@ pub(crate) async fn resume(
         cost: tags.cost(),
     };
     let limits = service.max_budget.continue_with(&old, raised, &used)?;
+    let has_run = tags.has_run();
+    if let Some(model) = tags.model().filter(|_| !has_run) {
+        check_profile(server, model).await?;
+    }
+    let mut before = tags.clone();
     tags.continue_with(&limits);
     service.ended.record(id, None);
     if let Some(message) = message {
         server.prompt(id, message, false).await?;
-    }
-    if let Some(model) = tags.model() {
-        // After the prompt: otherwise the agent server does not count the usage of a copy.
-        server.use_model(id, model).await?;
+        // If it cannot run with the message, resume_task runs it.
+        if before.waits_for().is_none() {
+            before.set_stop_reason(Some(StopReason::Cancelled));
+        }
     }
     if let Some(url) = callback {
         tags.renew_callback(url.as_str());
     }
-    let was_waiting = tags.waits_for() == Some(WaitsFor::Slot);
-    let runs = scheduler.run_or_wait(server, id, &mut tags).await;
-    let runs = runs.map_err(explain_conflict)?;
-    if !runs && was_waiting {
-        // Otherwise it has written them.
-        server.set_tags(id, tags.as_tags()).await?;
+    let started = start(service, server, id, &mut tags, (execution, has_run)).await;
+    if let Err(failure) = &started
+        && let Err(error) = server.set_tags(id, before.as_tags()).await
+    {
+        tracing::warn!(task = %id, ?failure, ?error, "cannot take back the tags of the run");
+    }
+    let runs = started.map_err(|failure| {
+        let error = explain_conflict(failure);
+        match message {
+            Some(_) => explain_taken(error),
+            None => error,
+        }
+    })?;
+    if callback.is_some() {
+        // Before the lock is released, and instead of an entry for the last result.
+        service.callbacks.retry(id, 0);
     }
     drop(lock);
-    if callback.is_some() {
-        service.callbacks.expect(id);
-    }
-    if runs {
-        wait_for_start(server, id, execution).await;
-    } else {
+    if !runs {
         scheduler.enqueue(id);
     }
     Ok(())
 }
 
-/// Waits briefly until a task that was told to run has left the state `before`.
-async fn wait_for_start(server: &AgentServer, id: TaskId, before: Execution) {
-    for _ in 0..MAX_START_POLLS {
-        let now = server.conversation(id).await;
-        if now.is_ok_and(|task| task.execution_status != before) {
-            return;
-        }
-        tokio::time::sleep(START_POLL_INTERVAL).await;
+/// Runs the task with these tags, or tags it as waiting. Returns true if it runs.
+async fn start(
+    service: &OpenHands,
+    server: &AgentServer,
+    id: TaskId,
+    tags: &mut ConversationTags,
+    (execution, has_run): (Execution, bool),
+) -> ApiResult<bool> {
+    if let Some(model) = tags.model() {
+        use_model(server, id, model, has_run).await?;
     }
+    let was_waiting = tags.waits_for() == Some(WaitsFor::Slot);
+    let scheduler = &service.scheduler;
+    let runs = scheduler.run_or_wait(server, id, tags, execution).await?;
+    if !runs && was_waiting {
+        // Otherwise it has written them.
+        server.set_tags(id, tags.as_tags()).await?;
+    }
+    Ok(runs)
+}
+
+/// # Errors
+/// The profile of the model is gone.
+async fn check_profile(server: &AgentServer, model: &str) -> Result<(), ToolError> {
+    if server
+        .models()
+        .await?
+        .iter()
+        .any(|known| known.name == model)
+    {
+        return Ok(());
+    }
+    Err(ToolError::conflict(format!(
+        "OpenHands has no profile of the model {model} any longer, and nothing was sent to the task. \
+         The operator has to add it again; or run the task with another model."
+    )))
+}
+
+/// Says that the message must not be sent again.
+fn explain_taken(error: ToolError) -> ToolError {
+    let message = format!(
+        "{} The agent has the message: do not send it again, start it with resume_task.",
+        error.message()
+    );
+    ToolError::new(error.kind(), message).caused_by(error)
 }
 
 /// Explains a conflict: the agent server refuses to run a task because it runs already, although its

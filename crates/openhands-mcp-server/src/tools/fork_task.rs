@@ -40,18 +40,32 @@ impl Tool for ForkTask {
             tags.set_model(model.as_deref());
         }
         server.fork(self.task_id, copy, tags.as_tags()).await?;
-        if was_set {
-            server.unset_model(copy).await?;
+        if was_set && let Err(failure) = server.unset_model(copy).await {
+            // The next message would not set its model.
+            return Err(match server.delete(copy).await {
+                Ok(()) => failure.into(),
+                Err(_) => with_copy(failure.into(), copy, "It cannot be used: delete_task it."),
+            });
         }
         if let Some(message) = &self.message {
             let with = Continuation {
                 message: Some(message),
                 ..Continuation::default()
             };
-            resume(service, copy, &with).await?;
+            let resumed = resume(service, copy, &with).await;
+            resumed.map_err(|error| with_copy(error, copy, ""))?;
         }
         let mut wait = TaskWait::new(service, copy, WaitFor::none(), call);
         let seen = wait.observe().await;
         Ok(wait.report(seen).await)
     }
+}
+
+/// Names the copy in the error of a call that has left it.
+fn with_copy(error: ToolError, copy: TaskId, next: &str) -> ToolError {
+    let message = format!(
+        "{} The copy exists: task_id {copy}. {next}",
+        error.message()
+    );
+    ToolError::new(error.kind(), message.trim_end()).caused_by(error)
 }

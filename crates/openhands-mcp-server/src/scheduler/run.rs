@@ -1,0 +1,79 @@
+//! The start of a run: the model, the tags, and the wait until the agent server runs it.
+
+use std::time::Duration;
+
+use openhands_api::{AgentServer, ApiResult, Execution, TaskId};
+use tokio::time::sleep;
+
+use super::Scheduler;
+use crate::tags::{ConversationTags, WaitsFor};
+
+/// Polls after a task was told to run, and their interval.
+const MAX_START_POLLS: u32 = 20;
+const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+impl Scheduler {
+    /// Runs the agent if there is a slot, otherwise tags the task as waiting. Returns true if it runs.
+    ///
+    /// The caller holds the lock of the task. Its state has then left `before`, so that those that wait for
+    /// the lock do not take the end of its last run for the end of this one.
+    pub(crate) async fn run_or_wait(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+        tags: &mut ConversationTags,
+        before: Execution,
+    ) -> ApiResult<bool> {
+        if self.take_slot(id).await? {
+            // Tags first, because they cannot be set during a step.
+            tags.begin_run();
+            server.set_tags(id, tags.as_tags()).await?;
+            match server.run(id).await {
+                Ok(()) => {
+                    wait_for_start(server, id, before).await;
+                    return Ok(true);
+                }
+                Err(failure) if failure.is_full() => self.slots.give_back(id),
+                Err(failure) => {
+                    self.slots.give_back(id);
+                    tags.end_run();
+                    server.set_tags(id, tags.as_tags()).await?;
+                    return Err(failure);
+                }
+            }
+        }
+        if tags.waits_for() != Some(WaitsFor::Slot) {
+            tags.wait_for_slot();
+            server.set_tags(id, tags.as_tags()).await?;
+        }
+        Ok(false)
+    }
+}
+
+/// Switches a prompted task to its model; the agent server does not count the usage of one that is set before
+/// the prompt. A task that has run has its model, so it goes on if the profile of the model is gone.
+pub(crate) async fn use_model(
+    server: &AgentServer,
+    id: TaskId,
+    model: &str,
+    has_run: bool,
+) -> ApiResult<()> {
+    match server.use_model(id, model).await {
+        Err(failure) if has_run && !failure.is_transient() => {
+            tracing::warn!(task = %id, ?failure, "cannot set the model again");
+            Ok(())
+        }
+        set => set,
+    }
+}
+
+/// Waits briefly until a task that was told to run has left the state `before`.
+async fn wait_for_start(server: &AgentServer, id: TaskId, before: Execution) {
+    for _ in 0..MAX_START_POLLS {
+        let now = server.conversation(id).await;
+        if now.is_ok_and(|task| task.execution_status != before) {
+            return;
+        }
+        sleep(START_POLL_INTERVAL).await;
+    }
+}
