@@ -78,11 +78,11 @@ impl Output {
         }
     }
 
-    /// Sends what TLS has encrypted; without TLS there is nothing to flush.
-    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+    /// Sends what TLS has encrypted; `None` without TLS, where nothing waits to be flushed.
+    pub(super) fn poll_flush(&mut self, cx: &mut Context<'_>) -> Option<Poll<io::Result<()>>> {
         match self {
-            Self::Plain(_) => Poll::Ready(Ok(())),
-            Self::Tls(stream) => Pin::new(stream).poll_flush(cx),
+            Self::Plain(_) => None,
+            Self::Tls(stream) => Some(Pin::new(stream).poll_flush(cx)),
         }
     }
 

@@ -70,8 +70,10 @@ impl WriteBuffer {
                 written => self.sent += written,
             }
         }
-        let flushed = self.stream.poll_flush(cx);
-        ready!(self.watch(cx, flushed))?;
+        // Without TLS this is no progress, and the timeout of a large write that waits goes on.
+        if let Some(flushed) = self.stream.poll_flush(cx) {
+            ready!(self.watch(cx, flushed))?;
+        }
         self.sent = 0;
         self.buffered.clear();
         if self.buffered.capacity() > MAX_IDLE_CAPACITY {
