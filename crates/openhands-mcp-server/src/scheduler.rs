@@ -177,7 +177,7 @@ impl Scheduler {
                     let now = server.conversation(listed.id).await?;
                     tags = ConversationTags::new(now.tags.clone());
                     if now.execution_status == execution && is_orphaned(&tags, &now.updated_at) {
-                        // The time since then is none of the task's.
+                        // It has not run since then.
                         tags = ConversationTags::from_task(&now);
                         tags.wait_for_slot();
                         server.set_tags(listed.id, tags.as_tags()).await?;
