@@ -65,6 +65,21 @@ impl Entries {
         Ok(entries)
     }
 
+    /// Entries of one kind, with rising revisions.
+    #[cfg(test)]
+    pub(crate) fn of(kind: EntryKind, values: impl IntoIterator<Item = (String, String)>) -> Self {
+        let rows = values.into_iter().zip(1..);
+        let rows = rows.map(|((key, value), revision)| database::EntryRow {
+            kind,
+            key,
+            value: Some(value.into()),
+            revision,
+        });
+        let mut entries = Self::default();
+        entries.add(rows.collect());
+        entries
+    }
+
     fn add(&mut self, rows: Vec<database::EntryRow>) {
         for row in rows {
             let key = (row.kind, row.key);

@@ -215,6 +215,22 @@ mod tests {
     }
 
     #[test]
+    fn gateway_lives_while_its_entry_changes_whatever_its_clock_says() {
+        let entries =
+            |seen: &str| Entries::of(EntryKind::Gateway, [("g".to_owned(), seen.to_owned())]);
+        let seen = SeenGateways::default();
+        assert!(!seen.is_alive("g"));
+        seen.update(&entries("5"));
+        assert!(seen.is_alive("g"));
+        let long_ago = Instant::now().checked_sub(2 * GATEWAY_TIMEOUT).unwrap();
+        seen.0.lock().get_mut("g").unwrap().1 = long_ago;
+        seen.update(&entries("5"));
+        assert!(!seen.is_alive("g"));
+        seen.update(&entries("8"));
+        assert!(seen.is_alive("g"));
+    }
+
+    #[test]
     fn call_of_a_gateway_that_is_gone_has_no_other_end() {
         let waiting = approval(ApprovalStatus::Waiting);
         assert_eq!(waiting.status_at(1, true), ApprovalStatus::Waiting);

@@ -112,3 +112,36 @@ fn remove(kind: EntryKind, key: &str, entry: &Entry) -> EntryChange {
         value: None,
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn stored(id: usize, status: &str, created: i64) -> (String, String) {
+        let value = serde_json::json!({
+            "id": id.to_string(), "gateway": "g", "tool": "b__x", "backend": "b", "principal": null,
+            "arguments": "{}", "hash": "", "created": created, "expires": created, "status": status,
+            "decided_by": null, "decided_at": null,
+        });
+        (id.to_string(), value.to_string())
+    }
+
+    #[test]
+    fn newest_ended_approvals_of_the_last_week_are_kept() {
+        let now = 2 * MAX_AGE;
+        let ended = (0..MAX_ENDED + 5).map(|id| stored(id, "used", now));
+        let open = (9_000..9_050).map(|id| stored(id, "waiting", now));
+        let entries = Entries::of(EntryKind::Approval, ended.chain(open));
+        let removed: Vec<&str> = removable(&entries, now).iter().map(|(id, _)| *id).collect();
+        assert_eq!(removed, ["0", "1", "2", "3", "4"]);
+
+        let ended = [
+            stored(1, "refused", 0),
+            stored(2, "waiting", 0),
+            stored(3, "gone", now),
+        ];
+        let entries = Entries::of(EntryKind::Approval, ended);
+        let removed: Vec<&str> = removable(&entries, now).iter().map(|(id, _)| *id).collect();
+        assert_eq!(removed, ["1"]);
+    }
+}
