@@ -8,12 +8,11 @@
 //! The suite appends the URL of its server, and gives credentials in `MCP_CONFORMANCE_CONTEXT`. Its login page
 //! asks nothing: a request to it takes the place of the browser.
 
-use std::io;
 use std::process::ExitCode;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
-use mcp_client::oauth::{GrantType, OAuth, OAuthConfig, TokenStore};
+use mcp_client::oauth::{GrantType, OAuth, OAuthConfig};
 use mcp_client::tls::{self, TlsFiles};
 use mcp_client::{Client, ClientInfo, Endpoint, Error};
 use serde_json::{Value, json};
@@ -54,7 +53,7 @@ async fn exercise(url: &str) -> Result<(), Error> {
         redirect_port: 0,
         how_to_login: "log in".to_owned(),
     };
-    let oauth = Arc::new(OAuth::new(config, Arc::new(Memory::default()))?);
+    let oauth = Arc::new(OAuth::new(config, None)?);
     let client = Client::http(oauth.endpoint())?;
     let logins = Logins {
         oauth,
@@ -115,23 +114,4 @@ fn open(page: &str) {
             Err(error) => eprintln!("{error}"),
         }
     });
-}
-
-/// Keeps tokens in memory.
-#[derive(Default)]
-struct Memory(Mutex<Option<Vec<u8>>>);
-
-impl TokenStore for Memory {
-    fn load(&self) -> io::Result<Option<Vec<u8>>> {
-        Ok(self
-            .0
-            .lock()
-            .unwrap_or_else(PoisonError::into_inner)
-            .clone())
-    }
-
-    fn save(&self, tokens: &[u8]) -> io::Result<()> {
-        *self.0.lock().unwrap_or_else(PoisonError::into_inner) = Some(tokens.to_vec());
-        Ok(())
-    }
 }

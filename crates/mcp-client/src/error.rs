@@ -6,6 +6,7 @@ use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
+use url::Url;
 
 use crate::unreachable;
 
@@ -114,6 +115,14 @@ impl RpcError {
 }
 
 impl Error {
+    /// The error of an authorization server that does not work at the moment.
+    pub(crate) fn unavailable(server: &Url, problem: &str) -> Self {
+        Self::Unreachable {
+            peer: server.origin().ascii_serialization().into(),
+            source: problem.into(),
+        }
+    }
+
     pub(crate) fn protocol(peer: &Arc<str>, fault: impl Into<String>) -> Self {
         Self::Protocol {
             peer: peer.clone(),

@@ -8,13 +8,16 @@
 mod challenge;
 mod discovery;
 mod grant;
+mod kept;
 mod login;
 mod metadata_url;
 mod redirect;
 mod token;
 
+use std::any::Any;
 use std::io;
 use std::sync::{Arc, Mutex};
+use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
@@ -23,7 +26,7 @@ use url::Url;
 
 use self::challenge::Challenge;
 use self::metadata_url::AllowedUrls;
-use self::token::Tokens;
+use self::token::{TokenError, Tokens};
 use crate::authorization::Authorization;
 use crate::http::{Content, fetch};
 use crate::sync::lock;
@@ -77,16 +80,28 @@ pub trait TokenStore: Send + Sync {
     /// # Errors
     /// If it cannot be written.
     fn save(&self, tokens: &[u8]) -> io::Result<()>;
+
+    /// Locks it against other processes until the returned value is dropped; `None` if another one has the lock.
+    ///
+    /// # Errors
+    /// If it cannot be locked.
+    fn try_lock(&self) -> io::Result<Option<Box<dyn Any + Send>>> {
+        Ok(Some(Box::new(())))
+    }
 }
 
 /// The tokens of one server. Has no `Debug`.
 pub struct OAuth {
     config: OAuthConfig,
     server_url: Url,
-    store: Arc<dyn TokenStore>,
+    store: Option<Arc<dyn TokenStore>>,
     allowed: AllowedUrls,
     /// The token in use.
     current: Mutex<Option<Tokens>>,
+    /// The spent token that the store still holds, since its successor could not be saved.
+    spent: Mutex<Option<String>>,
+    /// The last failed renewal.
+    failed: Mutex<Option<(Instant, TokenError)>>,
     /// Held while a token is asked for: one request for all that need it.
     renewing: AsyncMutex<()>,
     /// The last refusal of the server.
@@ -94,11 +109,11 @@ pub struct OAuth {
 }
 
 impl OAuth {
-    /// The tokens of a server, of which `store` keeps those of a login.
+    /// The tokens of a server, of which `store` keeps those of a login; without it they are kept in memory.
     ///
     /// # Errors
     /// [`Error::Invalid`] if the address of the server is no URL.
-    pub fn new(config: OAuthConfig, store: Arc<dyn TokenStore>) -> Result<Self, Error> {
+    pub fn new(config: OAuthConfig, store: Option<Arc<dyn TokenStore>>) -> Result<Self, Error> {
         let url = config.server.address();
         let invalid = |_| Error::Invalid("the URL of the MCP server is not a URL".to_owned());
         let server_url: Url = url.parse().map_err(invalid)?;
@@ -109,6 +124,8 @@ impl OAuth {
             store,
             allowed,
             current: Mutex::default(),
+            spent: Mutex::default(),
+            failed: Mutex::default(),
             renewing: AsyncMutex::default(),
             challenge: Mutex::default(),
         })
@@ -139,7 +156,11 @@ impl OAuth {
         if url.origin() != self.server_url.origin() {
             endpoint = endpoint.tls_files(self.config.tls.clone());
         }
-        fetch(endpoint, content, authorization).await
+        let answer = fetch(endpoint, content, authorization).await;
+        answer.map_err(|error| match error {
+            Error::Invalid(_) | Error::Unreachable { .. } => error,
+            error => Error::unavailable(url, &error.to_string()),
+        })
     }
 
     /// The refusal that a login starts from.
@@ -147,36 +168,13 @@ impl OAuth {
         lock(&self.challenge).clone()
     }
 
-    fn keep(&self, tokens: Tokens) {
-        *lock(&self.current) = Some(tokens);
-    }
-
-    fn kept(&self) -> Option<Tokens> {
-        lock(&self.current).clone()
-    }
-
-    /// Reads the store. Tokens of another server are ignored: the URL has changed since the login.
-    fn load(&self) -> Option<Tokens> {
-        let stored = match self.store.load() {
-            Ok(stored) => stored?,
-            Err(error) => {
-                tracing::warn!(peer = %self.config.server.peer(), %error, "the tokens cannot be read");
-                return None;
-            }
-        };
-        let tokens: Tokens = serde_json::from_slice(&stored).ok()?;
-        (tokens.server == self.server_url.as_str()).then_some(tokens)
-    }
-
-    fn save(&self, tokens: &Tokens) -> Result<(), Error> {
-        let text = serde_json::to_vec(tokens).map_err(|error| self.problem(error.to_string()))?;
-        let failed = |error| self.problem(format!("the tokens cannot be saved: {error}"));
-        self.store.save(&text).map_err(failed)
-    }
-
     /// An endpoint of the server with these tokens.
     pub fn endpoint(self: &Arc<Self>) -> Endpoint {
-        let endpoint = self.config.server.clone();
+        self.authorize(self.config.server.clone())
+    }
+
+    /// Adds these tokens to an endpoint of the server.
+    pub fn authorize(self: &Arc<Self>, endpoint: Endpoint) -> Endpoint {
         endpoint.authorization(Arc::new(Arc::clone(self)) as Arc<dyn Authorization>)
     }
 }

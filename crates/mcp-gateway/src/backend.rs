@@ -32,6 +32,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::config;
 use crate::config::{BackendKey, PinMode};
+use crate::credentials::SharedOAuth;
 use crate::events::EventLog;
 use crate::pins::{self, ListedTool, Pins};
 
@@ -72,6 +73,8 @@ pub(crate) struct Backend {
     permits: Arc<Semaphore>,
     /// The callers' own processes or sessions.
     instances: Instances,
+    /// Its OAuth tokens.
+    tokens: SharedOAuth,
     /// Number of requests to it.
     requests: AtomicU64,
     /// Notified by a request that comes while it is stopped after `idle_timeout`.
@@ -104,6 +107,7 @@ impl Backend {
             pins_revision: AtomicI64::new(0),
             breaker: Arc::default(),
             instances: Instances::default(),
+            tokens: SharedOAuth::default(),
             requests: AtomicU64::new(0),
             wake: Notify::new(),
             restart: Notify::new(),

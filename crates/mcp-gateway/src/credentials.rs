@@ -1,32 +1,63 @@
 //! The tokens of the gateway for its backends: by OAuth, and sealed where they are kept.
 
+use std::any::Any;
+use std::fs::{OpenOptions, TryLockError};
 use std::io::{self, Write as _};
 use std::path::PathBuf;
 use std::sync::Arc;
 
-use mcp_client::oauth::{OAuth, OAuthConfig, TokenStore};
+use mcp_client::oauth::{GrantType, OAuth, OAuthConfig, TokenStore};
 use mcp_client::{Endpoint, Error};
 use mcp_serve::Key;
+use parking_lot::Mutex;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::config::OAuthSettings;
 
-/// Makes the source of tokens for a backend.
-///
-/// # Errors
-/// If the secret cannot be read, or there is no place for the tokens.
-pub(crate) fn oauth(settings: &OAuthSettings, server: Endpoint) -> Result<Arc<OAuth>, Error> {
-    let secret = settings.client_secret.as_ref().map(|secret| {
-        let unreadable = |error| Error::Invalid(format!("client_secret cannot be read: {error}"));
-        secret.read().map_err(unreadable)
-    });
+/// The source of tokens of one backend, which all its connections share: a token is renewed once for all of them.
+#[derive(Default)]
+pub(crate) struct SharedOAuth(Mutex<Option<(Option<String>, Arc<OAuth>)>>);
+
+impl SharedOAuth {
+    /// Returns the source of tokens: the same one until the client's secret changes.
+    ///
+    /// # Errors
+    /// If the secret cannot be read, or there is no place for the tokens.
+    pub(crate) fn get(
+        &self,
+        settings: &OAuthSettings,
+        server: &Endpoint,
+    ) -> Result<Arc<OAuth>, Error> {
+        let secret = settings.client_secret.as_ref().map(|secret| {
+            let unreadable =
+                |error| Error::Invalid(format!("client_secret cannot be read: {error}"));
+            secret.read().map_err(unreadable)
+        });
+        let secret = secret.transpose()?;
+        let mut shared = self.0.lock();
+        if let Some((before, oauth)) = &*shared
+            && *before == secret
+        {
+            return Ok(Arc::clone(oauth));
+        }
+        let oauth = oauth(settings, server.clone(), secret.clone())?;
+        *shared = Some((secret, Arc::clone(&oauth)));
+        Ok(oauth)
+    }
+}
+
+fn oauth(
+    settings: &OAuthSettings,
+    server: Endpoint,
+    client_secret: Option<String>,
+) -> Result<Arc<OAuth>, Error> {
     let backend = &settings.backend;
     let config = OAuthConfig {
         server,
         grant: settings.grant,
         client_id: settings.client_id.clone(),
-        client_secret: secret.transpose()?,
+        client_secret,
         client_metadata: settings.client_metadata.clone(),
         scope: settings.scope.clone(),
         issuer: settings.issuer.clone(),
@@ -34,8 +65,15 @@ pub(crate) fn oauth(settings: &OAuthSettings, server: Endpoint) -> Result<Arc<OA
         redirect_port: settings.redirect_port,
         how_to_login: format!("run `mcp-gateway login {backend}`"),
     };
-    let store = TokenFile::new(backend).map_err(|error| Error::Invalid(error.to_string()))?;
-    OAuth::new(config, Arc::new(store)).map(Arc::new)
+    // A client with credentials of its own asks for a new token after a restart.
+    let store: Option<Arc<dyn TokenStore>> = match settings.grant {
+        GrantType::ClientCredentials => None,
+        GrantType::Login => {
+            let unusable = |error| Error::Invalid(format!("no place for its tokens: {error:#}"));
+            Some(Arc::new(TokenFile::new(backend).map_err(unusable)?))
+        }
+    };
+    OAuth::new(config, store).map(Arc::new)
 }
 
 /// The file with the tokens of one backend, which only this user can read, sealed with a key that is derived
@@ -52,7 +90,7 @@ impl TokenFile {
             anyhow::anyhow!("there is no folder for its tokens: set HOME or XDG_STATE_HOME")
         })?;
         let secret = std::env::var("MCP_SESSION_KEY").ok();
-        let key = Key::load("mcp-gateway", secret.as_deref())?;
+        let key = Key::lasting("mcp-gateway", secret.as_deref())?;
         Ok(Self {
             path: folder.join("mcp-gateway/oauth").join(backend),
             key: key.derive("tokens of backends"),
@@ -100,15 +138,35 @@ impl TokenStore for TokenFile {
         self.cipher()?
             .seal_in_place_append_tag(unique, self.name(), &mut sealed)
             .map_err(|_| failed("cannot seal"))?;
-        // A process that is killed leaves the old file.
-        let name = format!("{}.new", std::process::id());
+        // A process that is killed leaves the old file. The name is random, so that no two writers share it.
+        let mut name: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
+        name.push_str(".new");
         let new = self.path.with_extension(name);
-        let _ = std::fs::remove_file(&new);
         let mut file = mcp_serve::create_private(&new)?;
-        file.write_all(&nonce)?;
-        file.write_all(&sealed)?;
-        file.sync_all()?;
-        std::fs::rename(&new, &self.path)
+        let written = file
+            .write_all(&nonce)
+            .and_then(|()| file.write_all(&sealed))
+            .and_then(|()| file.sync_all())
+            .and_then(|()| std::fs::rename(&new, &self.path));
+        if written.is_err() {
+            let _ = std::fs::remove_file(&new);
+        }
+        written
+    }
+
+    fn try_lock(&self) -> io::Result<Option<Box<dyn Any + Send>>> {
+        if let Some(folder) = self.path.parent() {
+            std::fs::create_dir_all(folder)?;
+        }
+        let mut options = OpenOptions::new();
+        // Never replaced, other than the file with the tokens: a lock is on the file, not on its name.
+        let options = options.create(true).write(true).truncate(false);
+        let file = options.open(self.path.with_extension("lock"))?;
+        match file.try_lock() {
+            Ok(()) => Ok(Some(Box::new(file))),
+            Err(TryLockError::WouldBlock) => Ok(None),
+            Err(TryLockError::Error(error)) => Err(error),
+        }
     }
 }
 
@@ -120,7 +178,10 @@ fn failed(text: &str) -> io::Error {
 mod tests {
     use std::os::unix::fs::PermissionsExt as _;
 
+    use mcp_client::tls::TlsFiles;
+
     use super::*;
+    use crate::config::Secret;
 
     #[test]
     fn tokens_are_sealed_for_one_key_and_one_backend() {
@@ -146,6 +207,51 @@ mod tests {
             std::fs::write(&one.path, &sealed[..cut]).unwrap();
             assert!(one.load().is_err(), "{cut}");
         }
+        // A folder in the place of the file: it cannot be replaced, and nothing is left behind.
+        std::fs::remove_file(&other.path).unwrap();
+        std::fs::create_dir_all(other.path.join("x")).unwrap();
+        assert!(other.save(b"s3cret").is_err());
+        let left = std::fs::read_dir(folder.join("oauth")).unwrap().count();
+        assert_eq!(left, 2);
         std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn tokens_of_one_backend_are_locked_by_one_at_a_time() {
+        let name = format!("mcp-gateway-lock-{}", std::process::id());
+        let folder = std::env::temp_dir().join(name);
+        let file = |name: &str| TokenFile {
+            path: folder.join(name),
+            key: [1; 32],
+        };
+        let held = file("one").try_lock().unwrap();
+        assert!(held.is_some());
+        assert!(file("one").try_lock().unwrap().is_none());
+        assert!(file("other").try_lock().unwrap().is_some());
+        drop(held);
+        assert!(file("one").try_lock().unwrap().is_some());
+        std::fs::remove_dir_all(folder).unwrap();
+    }
+
+    #[test]
+    fn connections_share_one_source_until_the_secret_changes() {
+        let mut settings = OAuthSettings {
+            backend: "x".to_owned(),
+            grant: GrantType::ClientCredentials,
+            client_id: Some("me".to_owned()),
+            client_secret: Some(Secret::Text("one".to_owned())),
+            client_metadata: None,
+            scope: None,
+            issuer: None,
+            tls: TlsFiles::default(),
+            redirect_port: 0,
+        };
+        let (shared, server) = (SharedOAuth::default(), Endpoint::new("http://x/").unwrap());
+        let first = shared.get(&settings, &server).unwrap();
+        let same = shared.get(&settings, &server).unwrap();
+        assert!(Arc::ptr_eq(&first, &same));
+        settings.client_secret = Some(Secret::Text("two".to_owned()));
+        let other = shared.get(&settings, &server).unwrap();
+        assert!(!Arc::ptr_eq(&first, &other));
     }
 }

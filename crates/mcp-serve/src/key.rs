@@ -19,17 +19,24 @@ impl Key {
     /// # Errors
     /// If there is no randomness.
     pub fn load(server: &str, secret: Option<&str>) -> anyhow::Result<Self> {
-        if let Some(secret) = secret.map(str::trim).filter(|secret| !secret.is_empty()) {
-            return Ok(Self(hmac_sha256::Hash::hash(secret.as_bytes())));
-        }
-        let Some(folder) = state_folder() else {
-            return Self::random();
-        };
-        let path = folder.join(server).join("session.key");
-        load_or_create(&path).or_else(|error| {
+        Self::lasting(server, secret).or_else(|error| {
             tracing::debug!(%error, "cannot store the session key: sessions end with this process");
             Self::random()
         })
+    }
+
+    /// Like [`Key::load`], but never returns a key that ends with this process: for what is kept.
+    ///
+    /// # Errors
+    /// If no file can hold it.
+    pub fn lasting(server: &str, secret: Option<&str>) -> anyhow::Result<Self> {
+        if let Some(secret) = secret.map(str::trim).filter(|secret| !secret.is_empty()) {
+            return Ok(Self(hmac_sha256::Hash::hash(secret.as_bytes())));
+        }
+        let folder = state_folder();
+        let folder = folder.context("no folder for a key: set HOME or XDG_STATE_HOME")?;
+        let path = folder.join(server).join("session.key");
+        load_or_create(&path).with_context(|| path.display().to_string())
     }
 
     /// Returns a key that only this process knows.

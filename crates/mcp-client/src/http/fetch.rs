@@ -1,5 +1,6 @@
 //! One request outside of the protocol of MCP: for metadata and tokens.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::Bytes;
@@ -55,12 +56,19 @@ pub(crate) async fn fetch(
         let status = response.status();
         Ok((status, client.read(response.into_body(), MAX_BODY).await?))
     };
-    let timeout = || Error::Timeout {
-        peer: client.peer().clone(),
+    in_time(client.peer(), answered).await
+}
+
+async fn in_time<T>(
+    peer: &Arc<str>,
+    answered: impl Future<Output = Result<T, Error>>,
+) -> Result<T, Error> {
+    let timeout = |_| Error::Timeout {
+        peer: peer.clone(),
         after: TIMEOUT,
     };
     let answered = tokio::time::timeout(TIMEOUT, answered).await;
-    answered.map_err(|_| timeout())?
+    answered.map_err(timeout)?
 }
 
 /// Posts a message without a token, and returns what the server says about the token that it wants.
@@ -73,7 +81,7 @@ pub(crate) async fn challenges(endpoint: Endpoint, message: String) -> Result<Re
     let accept = HeaderValue::from_static("application/json, text/event-stream");
     headers.insert(header::ACCEPT, accept);
     *request.body_mut() = Full::from(message);
-    let response = client.send_once(request).await?;
+    let response = in_time(client.peer(), client.send_once(request)).await?;
     Ok(refusal(&response, None, false).unwrap_or(Refusal {
         status: response.status(),
         challenges: Vec::new(),

@@ -1,5 +1,8 @@
 //! Reads `WWW-Authenticate` (RFC 9110, 11.6.1).
 
+/// Limit of the scopes of one challenge, in bytes; longer ones are ignored.
+const MAX_SCOPE: usize = 1024;
+
 /// A server's words about the token that it wants.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(super) struct Challenge {
@@ -31,6 +34,7 @@ impl Challenge {
             field.get_or_insert(text);
             rest = after.trim_start().trim_start_matches(',').trim_start();
         }
+        challenge.scope.take_if(|scope| scope.len() > MAX_SCOPE);
         challenge
     }
 }
@@ -87,5 +91,7 @@ mod tests {
         ] {
             assert_eq!(read(values), expected, "{values:?}");
         }
+        let long = format!("Bearer scope=\"{}\"", "s".repeat(MAX_SCOPE + 1));
+        assert_eq!(read(&[&long]), ["", "", ""]);
     }
 }

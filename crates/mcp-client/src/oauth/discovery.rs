@@ -1,5 +1,6 @@
 //! Finds the authorization server of a server: RFC 9728, then RFC 8414 or OpenID Connect Discovery.
 
+use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use url::Url;
@@ -50,10 +51,9 @@ pub(super) struct Discovered {
 impl OAuth {
     /// Finds the authorization server that `challenge` leads to.
     pub(super) async fn discover(&self, challenge: &Challenge) -> Result<Discovered, Error> {
-        let own = self.server_url.as_str();
         let (resource, issuer, supported) = match self.resource(challenge).await? {
-            Some(found) => {
-                if !is_part_of(own, &found.resource) {
+            Some((place, found)) => {
+                if !is_of(&self.server_url, &found.resource, &place) {
                     return Err(self.problem("its metadata is of another resource than its URL"));
                 }
                 let issuers = &found.authorization_servers;
@@ -73,7 +73,10 @@ impl OAuth {
             None => {
                 let issuer = self.config.issuer.clone();
                 let origin = || self.server_url.origin().ascii_serialization();
-                (own.to_owned(), issuer.unwrap_or_else(origin), Vec::new())
+                let mut own = self.server_url.clone();
+                own.set_query(None);
+                own.set_fragment(None);
+                (own.into(), issuer.unwrap_or_else(origin), Vec::new())
             }
         };
         let server = self.authorization_server(&issuer).await?;
@@ -86,20 +89,21 @@ impl OAuth {
         })
     }
 
-    async fn resource(&self, challenge: &Challenge) -> Result<Option<Resource>, Error> {
+    /// The metadata of the server, and their address.
+    async fn resource(&self, challenge: &Challenge) -> Result<Option<(Url, Resource)>, Error> {
         if let Some(address) = &challenge.resource_metadata {
             let url = self.allowed(address)?;
-            let found = self.document(url).await?;
+            let (_, found) = self.document(&url).await?;
             let missing = || self.problem("there is no metadata at the address that it names");
-            return found.ok_or_else(missing).map(Some);
+            return found.map(|found| Some((url, found))).ok_or_else(missing);
         }
         let name = "oauth-protected-resource";
         for url in [
             well_known(&self.server_url, name),
             root(&self.server_url, name),
         ] {
-            if let Some(found) = self.document(url).await? {
-                return Ok(Some(found));
+            if let (_, Some(found)) = self.document(&url).await? {
+                return Ok(Some((url, found)));
             }
         }
         Ok(None)
@@ -117,8 +121,11 @@ impl OAuth {
             inside.set_path(&format!("{path}/.well-known/openid-configuration"));
             addresses.push(inside);
         }
+        let mut failed = None;
         for address in addresses {
-            let Some(found) = self.document::<AuthorizationServer>(address).await? else {
+            let (status, found) = self.document::<AuthorizationServer>(&address).await?;
+            let Some(found) = found else {
+                failed = failed.or(Some(status).filter(StatusCode::is_server_error));
                 continue;
             };
             if found.issuer != issuer {
@@ -127,28 +134,37 @@ impl OAuth {
             }
             return Ok(found);
         }
-        Err(self.problem("its authorization server has no metadata (RFC 8414)"))
+        Err(match failed {
+            Some(status) => Error::unavailable(&url, &format!("HTTP {}", status.as_u16())),
+            None => self.problem("its authorization server has no metadata (RFC 8414)"),
+        })
     }
 
     /// Reads a document; `None` if there is none.
-    async fn document<T: DeserializeOwned>(&self, url: Url) -> Result<Option<T>, Error> {
-        let (status, body) = self.fetch(&url, Content::None, None).await?;
-        if !status.is_success() {
-            return Ok(None);
-        }
-        Ok(serde_json::from_slice(&body).ok())
+    async fn document<T: DeserializeOwned>(
+        &self,
+        url: &Url,
+    ) -> Result<(StatusCode, Option<T>), Error> {
+        let (status, body) = self.fetch(url, Content::None, None).await?;
+        let found = status.is_success().then(|| serde_json::from_slice(&body));
+        Ok((status, found.and_then(Result::ok)))
     }
 }
 
-/// Returns true if `url` is in the resource: the same origin, and a path below that of the resource.
-fn is_part_of(url: &str, resource: &str) -> bool {
-    let (Ok(url), Ok(resource)) = (url.parse::<Url>(), resource.parse::<Url>()) else {
+/// Returns true if metadata at `place` that name this resource are of the server at `url`: they name its URL, or
+/// one above it and are at the well-known place of that. Else one of several servers on a host could name the
+/// whole host, and get tokens for its neighbours.
+fn is_of(url: &Url, resource: &str, place: &Url) -> bool {
+    let Ok(resource) = resource.parse::<Url>() else {
         return false;
     };
     let path = resource.path().trim_end_matches('/');
-    let rest = url.path().strip_prefix(path);
-    url.origin() == resource.origin()
-        && rest.is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+    let own = url.path().trim_end_matches('/');
+    let is_above = own
+        .strip_prefix(path)
+        .is_some_and(|rest| rest.starts_with('/'));
+    let is_at_home = *place == well_known(&resource, "oauth-protected-resource");
+    url.origin() == resource.origin() && (own == path || is_above && is_at_home)
 }
 
 /// Puts `/.well-known/NAME` before the path of a URL.
@@ -172,20 +188,31 @@ mod tests {
     use super::*;
 
     #[test]
-    fn resource_is_the_server_or_above_it() {
-        for (resource, is_part) in [
-            ("https://a.example/x/mcp", true),
-            ("https://a.example/x", true),
-            ("https://a.example", true),
-            ("https://a.example/", true),
-            ("https://a.example/x/mc", false),
-            ("https://a.example/x/mcp/y", false),
-            ("https://b.example/x/mcp", false),
-            ("http://a.example/x/mcp", false),
-            ("x", false),
+    fn resource_is_the_server_or_one_above_it_that_says_so_itself() {
+        let url: Url = "https://a.example/x/mcp?key=1".parse().unwrap();
+        let anywhere = "https://b.example/metadata";
+        let root = "https://a.example/.well-known/oauth-protected-resource";
+        let above = "https://a.example/.well-known/oauth-protected-resource/x";
+        let own = "https://a.example/.well-known/oauth-protected-resource/x/mcp";
+        for (resource, place, expected) in [
+            ("https://a.example/x/mcp", anywhere, true),
+            ("https://a.example/x/mcp/", own, true),
+            ("https://a.example/x", anywhere, false),
+            ("https://a.example/x", own, false),
+            ("https://a.example/x", root, false),
+            ("https://a.example/x", above, true),
+            ("https://a.example", above, false),
+            ("https://a.example", own, false),
+            ("https://a.example", root, true),
+            ("https://a.example/", root, true),
+            ("https://a.example/x/mc", anywhere, false),
+            ("https://a.example/x/mcp/y", anywhere, false),
+            ("https://b.example/x/mcp", own, false),
+            ("http://a.example/x/mcp", own, false),
+            ("x", own, false),
         ] {
-            let found = is_part_of("https://a.example/x/mcp", resource);
-            assert_eq!(found, is_part, "{resource}");
+            let found = is_of(&url, resource, &place.parse().unwrap());
+            assert_eq!(found, expected, "{resource} {place}");
         }
     }
 

@@ -18,87 +18,116 @@ impl OAuth {
         self.problem(format!("{why}: {}", self.config.how_to_login))
     }
 
-    /// The token for the next request.
-    async fn usable(&self) -> Result<Option<Tokens>, Error> {
-        let is_fresh = |tokens: &Tokens| !tokens.is_due();
-        if let Some(tokens) = self.kept().filter(is_fresh) {
-            return Ok(Some(tokens));
-        }
-        let _renewing = self.renewing.lock().await;
-        if let Some(tokens) = self.kept().filter(is_fresh) {
-            return Ok(Some(tokens));
-        }
-        match self.config.grant {
-            // The server refuses the request, and says where tokens are.
-            GrantType::ClientCredentials => Ok(None),
-            GrantType::Login => {
-                let Some(tokens) = self.load().or_else(|| self.kept()) else {
-                    return Ok(None);
-                };
-                let tokens = match tokens.is_due() && tokens.refresh.is_some() {
-                    true => self.renewed(tokens).await?,
-                    false => tokens,
-                };
-                self.keep(tokens.clone());
-                Ok(Some(tokens))
+    /// The error of a renewal.
+    fn ended(&self, error: TokenError) -> Error {
+        match (error, self.config.grant) {
+            (TokenError::Failed(error), _) => error,
+            (TokenError::Refused(code), GrantType::Login) => {
+                self.login_needed(&format!("its login has ended ({code})"))
             }
+            (TokenError::Refused(code), GrantType::ClientCredentials) => self.problem(format!(
+                "its authorization server has refused the client ({code})"
+            )),
         }
     }
 
-    /// Renews the token of a login; keeps it while it is valid and the authorization server does not answer.
-    async fn renewed(&self, mut tokens: Tokens) -> Result<Tokens, Error> {
-        match self.refresh(&mut tokens).await {
-            Ok(()) => {
-                self.save(&tokens)?;
-                Ok(tokens)
+    fn fresh(&self) -> Option<Tokens> {
+        self.kept().filter(|tokens| !tokens.is_due())
+    }
+
+    /// The token for the next request. One that is due is used until its end if it cannot be renewed.
+    async fn usable(self: &Arc<Self>) -> Result<Option<Tokens>, Error> {
+        if let Some(tokens) = self.fresh() {
+            return Ok(Some(tokens));
+        }
+        let _alone = self.alone().await;
+        if let Some(tokens) = self.fresh() {
+            return Ok(Some(tokens));
+        }
+        // Without a token the server refuses the request, and says where tokens are.
+        let Some(tokens) = self.latest() else {
+            return Ok(None);
+        };
+        self.keep(tokens.clone());
+        let is_login = self.config.grant == GrantType::Login;
+        if !tokens.is_due() || is_login && tokens.refresh.is_none() {
+            return Ok(Some(tokens));
+        }
+        match self.renewed(tokens.clone()).await {
+            Ok(tokens) => Ok(Some(tokens)),
+            Err(_) if !tokens.is_expired() => Ok(Some(tokens)),
+            Err(TokenError::Refused(_)) if !is_login => {
+                self.forget();
+                Ok(None)
             }
-            Err(TokenError::Failed(error)) => match tokens.is_expired() {
-                true => Err(error),
-                false => Ok(tokens),
-            },
-            Err(TokenError::Refused(code)) => {
-                // Another process may have renewed it, which ends the refresh token of this one.
-                match self.load() {
-                    Some(other) if other.access != tokens.access && !other.is_due() => Ok(other),
-                    _ => Err(self.login_needed(&format!("its login has ended ({code})"))),
-                }
-            }
+            Err(error) => Err(self.ended(error)),
         }
     }
 
-    async fn handle(&self, refusal: Refusal) -> Result<(), Error> {
+    /// Renews a token and keeps it, but not soon after a failure.
+    async fn renewed(self: &Arc<Self>, mut tokens: Tokens) -> Result<Tokens, TokenError> {
+        if let Some(error) = self.failed_lately() {
+            return Err(error);
+        }
+        let spent = tokens.access.clone();
+        let Err(error) = self.refresh(&mut tokens).await else {
+            self.keep_successor(&tokens, spent);
+            return Ok(tokens);
+        };
+        // A process that does not lock the store may have renewed it, which ends this refresh token.
+        let is_other = |other: &Tokens| other.access != spent && !other.is_due();
+        if matches!(error, TokenError::Refused(_))
+            && let Some(other) = self.latest().filter(is_other)
+        {
+            self.keep(other.clone());
+            return Ok(other);
+        }
+        Err(self.failed(error))
+    }
+
+    async fn handle(self: &Arc<Self>, refusal: Refusal) -> Result<(), Error> {
         let challenge = Challenge::read(&refusal.challenges);
         *lock(&self.challenge) = Some(challenge.clone());
         let lacks_scope = refusal.status == StatusCode::FORBIDDEN;
+        let is_login = self.config.grant == GrantType::Login;
         if refusal.is_repeated && !lacks_scope {
-            return Err(self.login_needed("it has refused a new token"));
+            let why = "it has refused a new token";
+            if is_login {
+                return Err(self.login_needed(why));
+            }
+            let error = self.failed(TokenError::Failed(self.problem(why)));
+            return Err(self.ended(error));
         }
-        let _renewing = self.renewing.lock().await;
-        let is_new = |tokens: &Tokens| refusal.used.is_some() && tokens.header() != refusal.used;
-        if !refusal.is_repeated && self.kept().as_ref().is_some_and(is_new) {
+        let _alone = self.alone().await;
+        let is_other = |tokens: &Tokens| tokens.header() != refusal.used;
+        if !refusal.is_repeated && self.fresh().as_ref().is_some_and(is_other) {
             return Ok(());
         }
-        match self.config.grant {
-            GrantType::ClientCredentials if !refusal.is_repeated => {
-                let before = self.kept().filter(|_| lacks_scope);
-                let scope = before.and_then(|tokens| tokens.scope);
-                self.take_credentials(&challenge, scope).await
-            }
-            GrantType::ClientCredentials => {
-                let scope = challenge.scope.unwrap_or_default();
-                Err(self.problem(format!("its token lacks the scope {scope:?}")))
-            }
-            GrantType::Login => self.relogin(&challenge, &refusal, lacks_scope).await,
+        if is_login {
+            return self.relogin(&challenge, &refusal, lacks_scope).await;
         }
+        let before = self.kept().filter(|_| lacks_scope);
+        let before = before.map(|tokens| tokens.scope);
+        let has_asked =
+            |scope: &Option<String>| union(scope.clone(), challenge.scope.as_deref()) == *scope;
+        if refusal.is_repeated || before.as_ref().is_some_and(has_asked) {
+            let scope = challenge.scope.unwrap_or_default();
+            return Err(self.problem(format!("its token lacks the scope {scope:?}")));
+        }
+        let taken = match self.failed_lately() {
+            Some(error) => Err(error),
+            None => self.take_credentials(&challenge, before.flatten()).await,
+        };
+        taken.map_err(|error| self.ended(error))
     }
 
     async fn relogin(
-        &self,
+        self: &Arc<Self>,
         challenge: &Challenge,
         refusal: &Refusal,
         lacks_scope: bool,
     ) -> Result<(), Error> {
-        let Some(mut tokens) = self.load() else {
+        let Some(mut tokens) = self.latest() else {
             return Err(self.login_needed("it needs a login"));
         };
         if !refusal.is_repeated && tokens.header() != refusal.used {
@@ -107,8 +136,14 @@ impl OAuth {
         }
         if lacks_scope {
             let scope = challenge.scope.clone().unwrap_or_default();
-            tokens.wanted_scope = union(tokens.wanted_scope.take(), Some(&scope));
-            self.save(&tokens)?;
+            let wanted = union(tokens.wanted_scope.clone(), Some(&scope));
+            if wanted != tokens.wanted_scope {
+                tokens.wanted_scope = wanted;
+                self.keep(tokens.clone());
+                if let Err(error) = self.save(&tokens) {
+                    self.warn("the scope cannot be saved for the next login", &error);
+                }
+            }
             let why = format!("it needs the scope {scope:?}, which the login does not have");
             return Err(self.login_needed(&why));
         }
@@ -116,11 +151,11 @@ impl OAuth {
             return Err(self.login_needed("its login has ended"));
         }
         let used = tokens.access.clone();
-        let tokens = self.renewed(tokens).await?;
-        if tokens.access == used {
+        let renewed = self.renewed(tokens).await;
+        let renewed = renewed.map_err(|error| self.ended(error))?;
+        if renewed.access == used {
             return Err(self.login_needed("it has refused its token"));
         }
-        self.keep(tokens);
         Ok(())
     }
 
@@ -129,10 +164,11 @@ impl OAuth {
         &self,
         challenge: &Challenge,
         before: Option<String>,
-    ) -> Result<(), Error> {
-        let found = self.discover(challenge).await?;
+    ) -> Result<(), TokenError> {
+        let failed = |error| self.failed(TokenError::Failed(error));
+        let found = self.discover(challenge).await.map_err(failed)?;
         let Some(id) = self.config.client_id.clone() else {
-            return Err(self.problem("it needs `client_id`"));
+            return Err(TokenError::Failed(self.problem("it needs `client_id`")));
         };
         let secret = self.config.client_secret.clone();
         let client = RegisteredClient::new(id, secret, &found.server);
@@ -143,13 +179,8 @@ impl OAuth {
             parameters.push(("scope", scope));
         }
         let asked = self.request_token(&found, client, scope.clone(), &parameters);
-        let tokens = asked.await.map_err(|error| match error {
-            TokenError::Failed(error) => error,
-            TokenError::Refused(code) => {
-                let text = format!("its authorization server has refused the client ({code})");
-                self.problem(text)
-            }
-        })?;
+        let tokens = asked.await.map_err(|error| self.failed(error))?;
+        *lock(&self.failed) = None;
         self.keep(tokens);
         Ok(())
     }
@@ -159,11 +190,21 @@ impl OAuth {
 /// successor is lost, would end the login.
 impl Authorization for Arc<OAuth> {
     fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
-        if let Some(tokens) = self.kept().filter(|tokens| !tokens.is_due()) {
-            return std::future::ready(Ok(tokens.header())).boxed();
+        let kept = self.kept().filter(|tokens| !tokens.is_expired());
+        let is_due = kept.as_ref().is_none_or(Tokens::is_due);
+        if kept.is_some() && !is_due {
+            return std::future::ready(Ok(kept.and_then(|tokens| tokens.header()))).boxed();
         }
         let oauth = Arc::clone(self);
-        let tokens = tokio::spawn(async move { oauth.usable().await });
+        let renew = async move { oauth.usable().await };
+        // No request waits for the renewal of a token that is still valid.
+        if let Some(tokens) = kept {
+            if self.renewing.try_lock().is_ok() && self.failed_lately().is_none() {
+                tokio::spawn(renew);
+            }
+            return std::future::ready(Ok(tokens.header())).boxed();
+        }
+        let tokens = tokio::spawn(renew);
         async move {
             let tokens = tokens
                 .await

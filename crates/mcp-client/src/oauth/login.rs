@@ -81,9 +81,7 @@ impl OAuth {
                 "its authorization server has refused the login ({code})"
             )),
         })?;
-        self.save(&tokens)?;
-        self.keep(tokens);
-        Ok(())
+        self.keep_login(tokens).await
     }
 
     /// Asks the server without a token, for the address of its metadata.
@@ -120,7 +118,7 @@ impl OAuth {
     fn login_scope(&self, found: &Discovered, challenge: &Challenge) -> Option<String> {
         let wanted = self.config.scope.clone().or_else(|| found.scope.clone());
         let before = self
-            .load()
+            .latest()
             .filter(|tokens| tokens.issuer == found.server.issuer);
         let mut scope = wanted;
         if let Some(before) = before {

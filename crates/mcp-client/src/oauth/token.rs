@@ -1,21 +1,22 @@
 //! Tokens, and the requests for them.
 
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::{SystemTime, UNIX_EPOCH};
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use http::HeaderValue;
 use serde::{Deserialize, Serialize};
-use url::Url;
 use url::form_urlencoded::{self, Serializer};
 
-use super::OAuth;
 use super::discovery::{AuthorizationServer, Discovered};
+use super::{GrantType, OAuth};
 use crate::Error;
 use crate::http::Content;
 
-/// A token is renewed so long before its end.
-const RENEW_BEFORE: Duration = Duration::from_secs(60);
+/// A token is renewed so long before its end, but not before half of its life.
+const RENEW_BEFORE: u64 = 60;
+/// Limit of all scopes that are asked for, in bytes: a server could name new ones with every refusal.
+const MAX_SCOPES: usize = 2048;
 
 /// A client as an authorization server knows it. Has no `Debug`.
 #[derive(Clone, Serialize, Deserialize)]
@@ -39,6 +40,8 @@ pub(super) struct Tokens {
     pub(super) refresh: Option<String>,
     /// Seconds since 1970; `None` if it is not known.
     pub(super) expires_at: Option<u64>,
+    /// The time to renew it; `None` if its end is not known.
+    pub(super) renew_at: Option<u64>,
     /// The scopes that were asked for.
     pub(super) scope: Option<String>,
     /// The scopes that a request has needed in addition.
@@ -66,6 +69,26 @@ pub(super) enum TokenError {
     Failed(Error),
 }
 
+impl TokenError {
+    /// The same once more, for those that come soon after.
+    pub(super) fn again(&self) -> Self {
+        match self {
+            Self::Refused(code) => Self::Refused(code.clone()),
+            Self::Failed(Error::Unreachable { peer, source }) => Self::Failed(Error::Unreachable {
+                peer: peer.clone(),
+                source: source.to_string().into(),
+            }),
+            Self::Failed(Error::Unauthorized { peer, problem }) => {
+                Self::Failed(Error::Unauthorized {
+                    peer: peer.clone(),
+                    problem: problem.clone(),
+                })
+            }
+            Self::Failed(error) => Self::Failed(Error::Invalid(error.to_string())),
+        }
+    }
+}
+
 impl Tokens {
     /// The body of a request for tokens, and its header `Authorization`.
     fn form(&self, parameters: &[(&str, &str)]) -> (String, Option<HeaderValue>) {
@@ -83,8 +106,16 @@ impl Tokens {
     }
 
     pub(super) fn is_due(&self) -> bool {
-        let due = now() + RENEW_BEFORE.as_secs();
-        self.expires_at.is_some_and(|end| end <= due)
+        self.renew_at.is_some_and(|time| time <= now())
+    }
+
+    fn set_lifetime(&mut self, seconds: Option<u64>) {
+        // Zero means unknown: such a token could never be used.
+        let seconds = seconds.filter(|&seconds| seconds > 0);
+        let end = seconds.map(|seconds| now().saturating_add(seconds));
+        let before = seconds.map(|seconds| RENEW_BEFORE.min(seconds / 2));
+        self.expires_at = end;
+        self.renew_at = end.zip(before).map(|(end, before)| end - before);
     }
 
     pub(super) fn is_expired(&self) -> bool {
@@ -152,6 +183,7 @@ impl OAuth {
             access: String::new(),
             refresh: None,
             expires_at: None,
+            renew_at: None,
             scope,
             wanted_scope: None,
         };
@@ -159,8 +191,14 @@ impl OAuth {
         Ok(tokens)
     }
 
-    /// Replaces a token by means of its refresh token, which may change too.
+    /// Replaces a token by means of its refresh token, which may change too, or by the client's credentials.
     pub(super) async fn refresh(&self, tokens: &mut Tokens) -> Result<(), TokenError> {
+        if self.config.grant == GrantType::ClientCredentials {
+            let scope = tokens.scope.clone();
+            let mut parameters = vec![("grant_type", "client_credentials")];
+            parameters.extend(scope.as_deref().map(|scope| ("scope", scope)));
+            return self.ask(tokens, &parameters).await;
+        }
         let Some(refresh) = tokens.refresh.clone() else {
             return Err(TokenError::Refused("no refresh token".to_owned()));
         };
@@ -187,7 +225,7 @@ impl OAuth {
                 "its authorization server answered with HTTP {}",
                 status.as_u16()
             );
-            return Err(TokenError::Failed(self.unavailable(&url, text)));
+            return Err(TokenError::Failed(Error::unavailable(&url, &text)));
         }
         if !status.is_success() {
             let refused: ErrorResponse = serde_json::from_slice(&body).unwrap_or_default();
@@ -202,18 +240,8 @@ impl OAuth {
         }
         tokens.access = response.access_token;
         tokens.refresh = response.refresh_token.or_else(|| tokens.refresh.take());
-        let lifetime = response.expires_in;
-        tokens.expires_at = lifetime.map(|seconds| now().saturating_add(seconds));
+        tokens.set_lifetime(response.expires_in);
         Ok(())
-    }
-
-    /// The error of an authorization server that does not work at the moment.
-    fn unavailable(&self, url: &Url, text: String) -> Error {
-        let host = url.origin().ascii_serialization();
-        Error::Unreachable {
-            peer: host.into(),
-            source: text.into(),
-        }
     }
 }
 
@@ -228,22 +256,73 @@ pub(super) fn code(error: &str, status: u16) -> String {
     }
 }
 
-/// Adds the scopes of `more` that are not there.
+/// Adds the scopes of `more` that are not there, as long as they are not too many.
 pub(super) fn union(scope: Option<String>, more: Option<&str>) -> Option<String> {
-    let mut all: Vec<&str> = scope
-        .as_deref()
-        .unwrap_or_default()
-        .split_whitespace()
-        .collect();
+    let scope = scope.as_deref().unwrap_or_default();
+    let mut all: Vec<&str> = scope.split_whitespace().collect();
+    let mut length = scope.len();
     for name in more.unwrap_or_default().split_whitespace() {
-        if !all.contains(&name) {
+        if !all.contains(&name) && length + name.len() < MAX_SCOPES {
+            length += name.len() + 1;
             all.push(name);
         }
     }
     (!all.is_empty()).then(|| all.join(" "))
 }
 
-fn now() -> u64 {
+pub(super) fn now() -> u64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH);
     since.unwrap_or_default().as_secs()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn token_is_renewed_a_minute_before_its_end_or_at_half_of_its_life() {
+        let client = RegisteredClient {
+            id: "c".to_owned(),
+            secret: None,
+            method: "none".to_owned(),
+        };
+        let text = String::new;
+        let mut tokens = Tokens {
+            server: text(),
+            resource: text(),
+            issuer: text(),
+            token_endpoint: text(),
+            client,
+            access: text(),
+            refresh: None,
+            expires_at: None,
+            renew_at: None,
+            scope: None,
+            wanted_scope: None,
+        };
+        for (lifetime, before) in [(3600, 60), (120, 60), (60, 30), (10, 5), (1, 0)] {
+            tokens.set_lifetime(Some(lifetime));
+            let (end, renew) = (tokens.expires_at.unwrap(), tokens.renew_at.unwrap());
+            assert_eq!(end - renew, before, "{lifetime}");
+            assert!(!tokens.is_due() && !tokens.is_expired(), "{lifetime}");
+        }
+        tokens.renew_at = Some(now());
+        assert!(tokens.is_due() && !tokens.is_expired());
+        for unknown in [None, Some(0)] {
+            tokens.set_lifetime(unknown);
+            assert!(!tokens.is_due() && !tokens.is_expired());
+        }
+    }
+
+    #[test]
+    fn scopes_are_united_up_to_a_limit() {
+        let a = Some("a".to_owned());
+        assert_eq!(union(a, Some("b a")).unwrap(), "a b");
+        assert_eq!(union(None, None), None);
+        let mut all = None;
+        for number in 0..10_000 {
+            all = union(all, Some(&format!("scope-{number}")));
+        }
+        assert!(all.unwrap().len() <= MAX_SCOPES);
+    }
 }

@@ -16,6 +16,7 @@ mod eras;
 mod http;
 mod http_faults;
 mod http_idle;
+mod oauth;
 mod proxy;
 mod recorder;
 mod server;

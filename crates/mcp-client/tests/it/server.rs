@@ -23,6 +23,7 @@ pub(crate) type Reply = Response<UnsyncBoxBody<Bytes, Infallible>>;
 /// A request that the server received.
 pub(crate) struct Received {
     pub(crate) method: Method,
+    pub(crate) path: String,
     pub(crate) headers: HeaderMap,
     pub(crate) body: String,
 }
@@ -72,6 +73,7 @@ impl Server {
                         let body = body.collect().await.unwrap().to_bytes();
                         let received = Received {
                             method: head.method,
+                            path: head.uri.path().to_owned(),
                             headers: head.headers,
                             body: String::from_utf8(body.to_vec()).unwrap(),
                         };

@@ -8,7 +8,7 @@ use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handle
 use serde_json::json;
 
 use crate::config::{BackendConfig, Child, Remote, RemoteTransport, Secret, Target};
-use crate::credentials;
+use crate::credentials::SharedOAuth;
 
 /// Starts or connects to the backend and negotiates the protocol, within `start_timeout`.
 ///
@@ -16,12 +16,13 @@ use crate::credentials;
 /// The reason in plain words, without secrets.
 pub(super) async fn connect(
     config: &BackendConfig,
+    tokens: &SharedOAuth,
     handler: Arc<dyn Handler>,
 ) -> Result<Client, String> {
-    match negotiate(config, Arc::clone(&handler), era(config)).await {
+    match negotiate(config, tokens, Arc::clone(&handler), era(config)).await {
         // Some servers of the legacy era exit at an unknown first request.
         Err(Error::Closed { .. }) if config.is_child() && config.era == EraChoice::Newest => {
-            negotiate(config, handler, EraChoice::Legacy).await
+            negotiate(config, tokens, handler, EraChoice::Legacy).await
         }
         // A server that refuses POSTs may be one of 2024-11-05 (2025-11-25, "Backwards Compatibility").
         Err(
@@ -30,7 +31,7 @@ pub(super) async fn connect(
                 ..
             },
         ) if config.detects_transport() => {
-            let connected = connect_sse(config, handler).await;
+            let connected = connect_sse(config, tokens, handler).await;
             connected.map_err(|_| error)
         }
         connected => connected,
@@ -40,6 +41,7 @@ pub(super) async fn connect(
 
 async fn negotiate(
     config: &BackendConfig,
+    tokens: &SharedOAuth,
     handler: Arc<dyn Handler>,
     era: EraChoice,
 ) -> Result<Client, Error> {
@@ -56,10 +58,10 @@ async fn negotiate(
         .handler(handler);
     let client = match &config.target {
         Target::Http(remote) if remote.transport == RemoteTransport::Sse => {
-            builder.sse(endpoint(remote)?)?
+            builder.sse(endpoint(remote, tokens)?)?
         }
         Target::Child(child) => builder.stdio(command(child)?)?,
-        Target::Http(remote) => builder.http(endpoint(remote)?)?,
+        Target::Http(remote) => builder.http(endpoint(remote, tokens)?)?,
     };
     if let Err(error) = Box::pin(client.connect(&info)).await {
         client.close().await;
@@ -69,12 +71,16 @@ async fn negotiate(
 }
 
 /// Connects over HTTP+SSE.
-async fn connect_sse(config: &BackendConfig, handler: Arc<dyn Handler>) -> Result<Client, Error> {
+async fn connect_sse(
+    config: &BackendConfig,
+    tokens: &SharedOAuth,
+    handler: Arc<dyn Handler>,
+) -> Result<Client, Error> {
     let mut config = config.clone();
     if let Target::Http(remote) = &mut config.target {
         remote.transport = RemoteTransport::Sse;
     }
-    negotiate(&config, handler, era(&config)).await
+    negotiate(&config, tokens, handler, era(&config)).await
 }
 
 /// The revisions to negotiate: a server that speaks HTTP+SSE has none of the modern era.
@@ -107,19 +113,25 @@ fn command(child: &Child) -> Result<Command, Error> {
     Ok(command.reaper("/proc/self/exe"))
 }
 
-fn endpoint(remote: &Remote) -> Result<Endpoint, Error> {
+fn endpoint(remote: &Remote, tokens: &SharedOAuth) -> Result<Endpoint, Error> {
+    let mut endpoint = bare_endpoint(remote)?;
+    if let Some(settings) = &remote.oauth {
+        return Ok(tokens.get(settings, &endpoint)?.authorize(endpoint));
+    }
+    if let Some(token) = &remote.token {
+        endpoint = endpoint.bearer(&read("token", token)?)?;
+    }
+    Ok(endpoint)
+}
+
+/// The server without a token.
+fn bare_endpoint(remote: &Remote) -> Result<Endpoint, Error> {
     let mut endpoint = Endpoint::new(&remote.url)?.proxy(remote.proxy.clone());
     if remote.tls != TlsFiles::default() {
         endpoint = endpoint.tls_files(remote.tls.clone());
     }
     for (name, value) in &remote.headers {
         endpoint = endpoint.header(name, &read(name, value)?)?;
-    }
-    if let Some(settings) = &remote.oauth {
-        return Ok(credentials::oauth(settings, endpoint)?.endpoint());
-    }
-    if let Some(token) = &remote.token {
-        endpoint = endpoint.bearer(&read("token", token)?)?;
     }
     Ok(endpoint)
 }
@@ -129,11 +141,8 @@ pub(crate) fn oauth(remote: &Remote) -> Result<Option<Arc<OAuth>>, Error> {
     let Some(settings) = &remote.oauth else {
         return Ok(None);
     };
-    let bare = Remote {
-        oauth: None,
-        ..remote.clone()
-    };
-    credentials::oauth(settings, endpoint(&bare)?).map(Some)
+    let server = bare_endpoint(remote)?;
+    SharedOAuth::default().get(settings, &server).map(Some)
 }
 
 fn read(name: &str, secret: &Secret) -> Result<String, Error> {

@@ -264,7 +264,8 @@ impl Backend {
         caller: &CallerId,
         instance: &Arc<Instance>,
     ) -> String {
-        let client = match connect::connect(&self.config, self.notifications()).await {
+        let client = match connect::connect(&self.config, &self.tokens, self.notifications()).await
+        {
             Ok(client) => client,
             Err(reason) => {
                 let reason = redacted(&reason).into_owned();

@@ -95,7 +95,8 @@ impl Backend {
             status.state = BackendState::Starting;
             status.next_try = None;
         });
-        let client = match connect::connect(&self.config, self.notifications()).await {
+        let client = match connect::connect(&self.config, &self.tokens, self.notifications()).await
+        {
             Ok(client) => client,
             Err(reason) => return ExitReason::Failed(reason),
         };
