@@ -182,7 +182,7 @@ impl ResourceServer {
 }
 
 /// Makes room for a token: if there are too many, by dropping the one that ends first: its streams end, and its
-/// next request is verified anew.
+/// next request is verified again.
 fn make_room(verified: &mut HashMap<Digest, Verified>) {
     if verified.len() < MAX_REMEMBERED {
         return;

@@ -23,7 +23,7 @@ const MAX_FILE_BYTES: u64 = 1 << 20;
 pub struct Tls {
     files: Files,
     config: RwLock<Arc<ServerConfig>>,
-    /// What the first configuration was made of.
+    /// The contents of the first configuration.
     first: Contents,
 }
 

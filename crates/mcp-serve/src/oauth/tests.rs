@@ -120,7 +120,7 @@ async fn wrong_tokens_are_refused() {
         ("sub", json!("")),
         ("sub", json!(7)),
         ("sub", json!("a\nb")),
-        // Its name would be the group of somebody else.
+        // Its name would be a group of its issuer.
         ("sub", json!("group:ops")),
         ("sub", json!("x".repeat(256))),
         ("sub", Value::Null),

@@ -233,13 +233,13 @@ fn host_of_the_oauth_resource_is_allowed() {
         "--auth-issuer",
         "https://issuer.test",
         "--auth-resource",
-        "https://MCP.example:8443/mcp",
+        "https://Agents.example:8443/mcp",
     ]);
     let oauth = command.unwrap().common.tokens().unwrap().oauth;
     let guard = Guard::new(Tokens::default(), &[]).with_oauth(oauth);
     for (host, is_allowed) in [
-        ("mcp.example:8443", true),
-        ("mcp.example", true),
+        ("agents.example:8443", true),
+        ("agents.example", true),
         ("issuer.test", false),
     ] {
         let headers = headers(&[("host", host)]);
