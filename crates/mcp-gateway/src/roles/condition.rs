@@ -1,12 +1,15 @@
 //! Conditions of roles on the arguments of a call, in CEL (`when`).
 //!
 //! * [`check`]: what a condition may be, checked when the file is read.
+//! * [`names`]: the arguments that it names; [`patterns`]: those of `matches`.
 //! * [`cost`]: an upper limit for the work of a condition.
 //! * [`arguments`]: the arguments of a call as CEL has them.
 
 pub(crate) mod arguments;
 mod check;
 mod cost;
+mod names;
+mod patterns;
 
 use std::collections::{BTreeSet, HashMap};
 use std::panic::{AssertUnwindSafe, catch_unwind};
@@ -16,8 +19,9 @@ use cel::{Context, Env, ExecutionError, Program, Value};
 use mcp_core::server::Principal;
 
 use self::arguments::Arguments;
+use self::patterns::Patterns;
 
-/// The standard functions and macros.
+/// The standard functions and macros, but `matches`.
 static ENV: LazyLock<Arc<Env>> = LazyLock::new(|| Arc::new(Env::stdlib()));
 
 /// Limit for the work of one condition; about 50 ms. A usual condition takes some thousand.
@@ -28,6 +32,7 @@ const MAX_COST: u64 = 100_000_000;
 pub(crate) struct Condition {
     source: String,
     program: Arc<Program>,
+    patterns: Arc<Patterns>,
     /// The members of the arguments that it names.
     names: BTreeSet<String>,
     /// The role that declares it.
@@ -51,10 +56,12 @@ impl Condition {
     /// # Errors
     /// Why it cannot be used.
     pub(crate) fn parse(source: String, role: Arc<str>, line: usize) -> Result<Self, String> {
-        let (program, names) = check::parsed(&source)?;
+        let (program, patterns) = check::parsed(&source)?;
+        let names = names::names_in(program.expression());
         Ok(Self {
             source,
             program: Arc::new(program),
+            patterns: Arc::new(patterns),
             names,
             role,
             line,
@@ -73,10 +80,15 @@ impl Condition {
     pub(crate) fn holds(&self, call: &JudgedCall<'_>) -> Result<bool, String> {
         let arguments = call.arguments;
         arguments.check_names(&self.names)?;
-        if cost::estimated(&self.program, arguments) > MAX_COST {
+        if cost::estimated(&self.program, &self.patterns, arguments) > MAX_COST {
             return Err("the arguments are too large for it".to_owned());
         }
         let mut context = Context::with_env(Arc::clone(&ENV));
+        if !self.patterns.is_empty() {
+            let matches = patterns::function(Arc::clone(&self.patterns));
+            let added = context.add_function("matches", matches);
+            added.map_err(|_| "its evaluation failed".to_owned())?;
+        }
         context.add_variable_from_value("tool", call.tool);
         context.add_variable_from_value("args", arguments.value());
         context.add_variable_from_value("principal", principal(call.principal));

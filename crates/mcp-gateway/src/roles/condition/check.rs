@@ -1,12 +1,12 @@
 //! Parses a condition, and checks what can be checked without a call.
 
-use std::collections::BTreeSet;
 use std::thread;
 
-use cel::common::ast::{EntryExpr, Expr, LiteralValue};
+use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 use cel::{IdedExpr, Program};
 
 use super::ENV;
+use super::patterns::{Pattern, Patterns};
 use crate::config::suggestion;
 
 /// Limit for the text of a condition, in bytes.
@@ -42,8 +42,8 @@ const FUNCTIONS: [&str; 17] = [
     "value",
 ];
 
-/// Returns the program of a condition, and the members that it names.
-pub(super) fn parsed(source: &str) -> Result<(Program, BTreeSet<String>), String> {
+/// Returns the program of a condition, and its patterns.
+pub(super) fn parsed(source: &str) -> Result<(Program, Patterns), String> {
     if source.trim().is_empty() {
         return Err("must not be empty".to_owned());
     }
@@ -56,7 +56,7 @@ pub(super) fn parsed(source: &str) -> Result<(Program, BTreeSet<String>), String
         ..Walk::default()
     };
     walk.visit(program.expression(), 0)?;
-    Ok((program, walk.names))
+    Ok((program, walk.patterns))
 }
 
 /// On a thread of its own: a parser that panics or needs much stack must not end the gateway.
@@ -79,12 +79,12 @@ fn compile(source: &str) -> Result<Program, String> {
     })
 }
 
-/// The names in an expression.
+/// Checks the parts of an expression.
 #[derive(Default)]
 struct Walk {
     /// The variables that are known here.
     variables: Vec<String>,
-    names: BTreeSet<String>,
+    patterns: Patterns,
 }
 
 impl Walk {
@@ -95,17 +95,9 @@ impl Walk {
         let depth = depth + 1;
         match &expression.expr {
             Expr::Unspecified => Err("is not complete".to_owned()),
-            Expr::Literal(LiteralValue::String(text)) => {
-                // It may be the name of a member: `args["x"]`, `"x" in args`.
-                self.names.insert(text.inner().to_owned());
-                Ok(())
-            }
             Expr::Literal(_) => Ok(()),
             Expr::Ident(name) => self.variable(name),
-            Expr::Select(select) => {
-                self.names.insert(select.field.clone());
-                self.visit(&select.operand, depth)
-            }
+            Expr::Select(select) => self.visit(&select.operand, depth),
             Expr::Call(call) => {
                 let name = call.func_name.as_str();
                 if name.starts_with(|first: char| first.is_ascii_alphabetic())
@@ -113,6 +105,9 @@ impl Walk {
                 {
                     let nearest = suggestion(name, FUNCTIONS.iter().copied());
                     return Err(format!("has an unknown function {name:?}{nearest}"));
+                }
+                if name == "matches" {
+                    self.pattern(call)?;
                 }
                 let parts = call.target.as_deref().into_iter().chain(&call.args);
                 parts
@@ -145,6 +140,20 @@ impl Walk {
                 Ok(())
             }
         }
+    }
+
+    /// Compiles the pattern of `matches`: only the operator writes patterns, never a caller.
+    fn pattern(&mut self, call: &CallExpr) -> Result<(), String> {
+        let Some(Expr::Literal(LiteralValue::String(text))) = call.args.last().map(|it| &it.expr)
+        else {
+            return Err("must have the pattern of `matches` as a text in quotes".to_owned());
+        };
+        let text = text.inner();
+        if !self.patterns.contains_key(text) {
+            let pattern = Pattern::compile(text)?;
+            self.patterns.insert(text.to_owned(), pattern);
+        }
+        Ok(())
     }
 
     fn variable(&self, name: &str) -> Result<(), String> {

@@ -7,6 +7,7 @@ use cel::common::ast::{EntryExpr, Expr, LiteralValue};
 use cel::{IdedExpr, Program};
 
 use super::arguments::Arguments;
+use super::patterns::Patterns;
 
 /// The cost of a part without its values.
 const PART: u64 = 100;
@@ -45,7 +46,7 @@ impl Work {
 }
 
 /// An upper limit for the cost of a program with these arguments.
-pub(super) fn estimated(program: &Program, arguments: &Arguments) -> u64 {
+pub(super) fn estimated(program: &Program, patterns: &Patterns, arguments: &Arguments) -> u64 {
     let arguments = Work {
         cost: PART,
         bytes: arguments.bytes(),
@@ -53,6 +54,7 @@ pub(super) fn estimated(program: &Program, arguments: &Arguments) -> u64 {
     };
     let mut estimate = Estimate {
         arguments,
+        patterns,
         loops: Vec::new(),
     };
     estimate.work(program.expression()).cost
@@ -60,6 +62,7 @@ pub(super) fn estimated(program: &Program, arguments: &Arguments) -> u64 {
 
 struct Estimate<'a> {
     arguments: Work,
+    patterns: &'a Patterns,
     /// The variables of the loops around this part.
     loops: Vec<(&'a str, Work)>,
 }
@@ -81,7 +84,15 @@ impl<'a> Estimate<'a> {
             Expr::Select(select) => self.work(&select.operand).using(),
             Expr::Call(call) => {
                 let parts = call.target.as_deref().into_iter().chain(&call.args);
-                self.all(parts).using()
+                let all = self.all(parts).using();
+                let steps = match (call.func_name.as_str(), call.args.last().map(|it| &it.expr)) {
+                    ("matches", Some(Expr::Literal(LiteralValue::String(text)))) => {
+                        self.patterns.get(text.inner()).map_or(0, |it| it.steps)
+                    }
+                    _ => 0,
+                };
+                let cost = all.cost.saturating_add(all.bytes.saturating_mul(steps));
+                Work { cost, ..all }
             }
             Expr::List(list) => {
                 let all = self.all(list.elements.iter());

@@ -177,6 +177,15 @@ fn faults_of_conditions_are_found_when_they_are_read() {
         ),
         ("args.list.all(x, y == 1)", r#"unknown variable "y""#),
         ("Message{a: 1} == 1", "must not make messages"),
+        (
+            r#"args.x.matches("web-(")"#,
+            r#"has an invalid pattern "web-(": unclosed group"#,
+        ),
+        ("args.x.matches(args.pattern)", "as a text in quotes"),
+        (r#"matches(args.x, "a" + "b")"#, "as a text in quotes"),
+        ("args.x.matches()", "as a text in quotes"),
+        (r#"args.x.matches("(\\w{99}){99}")"#, "size limit"),
+        (r#"args.x.matches("a{5000}")"#, "repetitions are too large"),
         (&deep, ""),
         (&sum, "nested deeper than 64"),
         (&long, "must not be longer than 2048"),
@@ -191,6 +200,63 @@ fn faults_of_conditions_are_found_when_they_are_read() {
             }
         }
     }
+}
+
+/// Matching a large text with a large pattern is counted before it is done.
+#[test]
+fn work_of_patterns_is_counted() {
+    let text = format!(r#"{{"x":"{}"}}"#, "ab".repeat(100_000));
+    let large = r#"args.x.matches("(a|b)*a(a|b){300}c")"#;
+    assert_eq!(judged(large, r#"{"x":"abab"}"#), Ok(false));
+    assert!(judged(large, &text).unwrap_err().contains("too large"));
+    assert_eq!(judged(r#"matches(args.x, "^[ab]+$")"#, &text), Ok(true));
+    let error = judged(large, r#"{"x":5}"#).unwrap_err();
+    assert!(error.contains("of another type"), "{error}");
+}
+
+#[test]
+fn only_what_is_read_from_the_arguments_is_a_name() {
+    for (source, expected) in [
+        (RULE, "container"),
+        (
+            r#"args.type == "Container" && principal.name in ["Image"]"#,
+            "type",
+        ),
+        (r#"args["a"].b == "c" && args.?d == args[?"e"]"#, "a b d e"),
+        (
+            r#""a" in args && !("b" in args.c) && args.d in ["e"]"#,
+            "a b c d",
+        ),
+        (r#"has(args.a.b) && tool == "x""#, "a b"),
+        (
+            r#"args.list.all(it, it.name != "x" && it["b"] != 1)"#,
+            "b list name",
+        ),
+        (
+            r#"args.env.exists(k, k == "PATH" || k in ["a"])"#,
+            "PATH a env",
+        ),
+        (
+            r#"principal.claims.exists(c, c == "x" && c != args.y)"#,
+            "y",
+        ),
+        (r#"[args.a, args.b].all(it, it.c == 1)"#, "a b c"),
+        (r#"(has(args.a) ? args.a : args.b).c == "d""#, "a b c"),
+        (
+            r#"args.a.filter(x, x.b).map(x, x.c)[0].d == "e""#,
+            "a b c d",
+        ),
+        (r#"["a", "b"].all(k, args[k] == "c")"#, "a b c"),
+        (r#"args.all(k, k.startsWith("a"))"#, "a"),
+        (r#"args["con" + "tainer"] == 1"#, "con tainer"),
+    ] {
+        let condition = condition(source);
+        let names: Vec<&str> = condition.names().iter().map(String::as_str).collect();
+        assert_eq!(names.join(" "), expected, "{source}");
+    }
+    // A compared text is not the name of an argument.
+    let call = r#"{"type":"Name","name":"x"}"#;
+    assert_eq!(judged(r#"args.type == "Name""#, call), Ok(true));
 }
 
 #[test]
