@@ -7,7 +7,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_core::server::{Access, AccessItem, OriginalRequest, Principal};
+use mcp_core::server::{Access, AccessItem, OriginalRequest, PreviousRounds, Principal};
 use mcp_core::tool::{
     Call, Effect, ToolDefinition, ToolError, ToolErrorKind, without_tool_call_id,
 };
@@ -75,7 +75,9 @@ impl Admission {
                 return refused(denial, not_with_these_arguments(role, tool));
             }
         }
-        if let Some(limit) = &role.limit {
+        if let Some(limit) = &role.limit
+            && !self.is_later_round(call)
+        {
             let name = principal.map(|principal| &principal.name);
             let taken = self
                 .counts
@@ -90,6 +92,13 @@ impl Admission {
                 .set_permission(self.permission(principal, tool));
         }
         Ok(())
+    }
+
+    /// True for a later round of a call that was counted (2026-07-28).
+    fn is_later_round(&self, call: &Call) -> bool {
+        let rounds = call.extension::<PreviousRounds>();
+        let state = rounds.and_then(|rounds| rounds.state.as_deref());
+        state.is_some_and(|state| self.counts.is_first_use(state, Instant::now()))
     }
 
     /// The rule that allows a tool.

@@ -50,11 +50,13 @@ pub struct PreviousRounds {
     pub answers: Map<String, Value>,
     /// The memo of the last round for this one; `null` at first.
     pub memo: Value,
+    /// The random id of the `requestState` of the last round, which was valid. A client can send it again.
+    pub state: Option<String>,
 }
 
 impl PreviousRounds {
     /// True in the first round.
     pub(super) fn is_empty(&self) -> bool {
-        self.answers.is_empty() && self.memo.is_null()
+        self.answers.is_empty() && self.memo.is_null() && self.state.is_none()
     }
 }

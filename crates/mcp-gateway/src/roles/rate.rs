@@ -10,6 +10,12 @@ use parking_lot::Mutex;
 /// Limit for the number of callers that are counted apart, about 1 MiB. The others share one count.
 const MAX_CALLERS: usize = 10_000;
 
+/// Limit for the number of later rounds that are remembered. Beyond it, they count as calls.
+const MAX_ROUNDS: usize = 10_000;
+
+/// Longer than a `requestState` is valid.
+const ROUND_AGE: Duration = Duration::from_secs(2 * 3_600);
+
 /// Calls in a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Rate {
@@ -43,6 +49,8 @@ type RoleAndCaller = (Arc<str>, Option<Arc<str>>);
 pub(crate) struct CallCounts {
     /// The time at which all calls so far would be over if they came at the rate of the limit.
     busy_until: Mutex<HashMap<RoleAndCaller, Instant>>,
+    /// The ids of the `requestState` of later rounds, which were not counted, until they have expired.
+    rounds: Mutex<HashMap<String, Instant>>,
 }
 
 impl Rate {
@@ -118,6 +126,20 @@ impl CallCounts {
         }
         *until = now + busy + rate.interval();
         Ok(())
+    }
+
+    /// True for the first request with the `requestState` that has this id. It continues a call; another one with
+    /// the same state would be a call of its own.
+    pub(crate) fn is_first_use(&self, id: &str, now: Instant) -> bool {
+        let mut rounds = self.rounds.lock();
+        if rounds.len() >= MAX_ROUNDS {
+            rounds.retain(|_, expiry| *expiry > now);
+        }
+        let is_new = rounds.len() < MAX_ROUNDS && !rounds.contains_key(id);
+        if is_new {
+            rounds.insert(id.to_owned(), now + ROUND_AGE);
+        }
+        is_new
     }
 }
 
@@ -207,5 +229,18 @@ mod tests {
             .collect();
         assert_eq!(more, [true, false, false]);
         assert!(counts.busy_until.lock().len() <= MAX_CALLERS + 1);
+    }
+
+    #[test]
+    fn each_state_continues_a_call_once_and_takes_bounded_memory() {
+        let counts = CallCounts::default();
+        let now = Instant::now();
+        assert!(counts.is_first_use("a", now));
+        assert!(!counts.is_first_use("a", now + Duration::from_secs(3_600)));
+        for n in 1..MAX_ROUNDS {
+            assert!(counts.is_first_use(&n.to_string(), now));
+        }
+        assert!(!counts.is_first_use("b", now));
+        assert!(counts.is_first_use("b", now + ROUND_AGE));
     }
 }

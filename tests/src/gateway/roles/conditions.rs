@@ -146,6 +146,49 @@ async fn call_tool_is_judged_by_the_tool_that_it_calls() {
     }
 }
 
+/// The rounds of a call (2026-07-28) are one call for the limit. A state that is sent again, or is not the gateway's,
+/// continues none.
+#[tokio::test]
+async fn answer_of_the_user_belongs_to_its_call() {
+    let role = "[roles.asked]\nallow = [\"b__greet\"]\nconfirm = [\"b__greet\"]\nlimit = \"3/h\"\n";
+    let roles = Roles::start_with("", role, &[("guest", "asked")]).await;
+    let bearer = bearer("guest");
+    let headers = [
+        ("authorization", bearer.as_str()),
+        ("mcp-protocol-version", "2026-07-28"),
+        ("mcp-method", "tools/call"),
+        ("mcp-name", "b__greet"),
+    ];
+    let call = async |more: Value| {
+        let mut params = json!({
+            "name": "b__greet",
+            "arguments": {"name": "Ada"},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}},
+            },
+        });
+        let members = more.as_object().unwrap().clone();
+        params.as_object_mut().unwrap().extend(members);
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+        roles.0.post_with(&headers, body.to_string()).await
+    };
+    let asked = call(json!({})).await.json()["result"].clone();
+    let asked_for = asked["inputRequests"].as_object().unwrap();
+    let yes = json!({"action": "accept", "content": {"confirm": true}});
+    let answers = json!({asked_for.keys().next().unwrap(): yes});
+    let answer = json!({"inputResponses": answers, "requestState": asked["requestState"]});
+    assert_contains(&call(answer.clone()).await.body, "Hello, Ada!");
+    // These count.
+    let without_state = json!({"inputResponses": answers});
+    for more in [&answer, &without_state] {
+        assert_lacks(&call(more.clone()).await.body, "Try again in");
+    }
+    for more in [&answer, &without_state, &json!({})] {
+        assert_contains(&call(more.clone()).await.body, "Try again in");
+    }
+}
+
 /// The calls of a role are counted for each caller, however they come. A refusal says when to try again, and the event
 /// names the line.
 #[tokio::test]

@@ -33,6 +33,9 @@ struct RequestState {
     request: Option<String>,
     /// The client of the request, if it is known.
     principal: Option<String>,
+    /// Random.
+    #[serde(default)]
+    id: Option<String>,
     answers: Map<String, Value>,
     #[serde(default, skip_serializing_if = "Value::is_null")]
     memo: Value,
@@ -78,6 +81,7 @@ impl Server {
             expires: (self.clock.unix_time() + ANSWER_TIMEOUT).as_secs(),
             request: identity(method, context.params),
             principal: principal(context.caller),
+            id: (self.settings.random)().map(|random| format!("{random:032x}")),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
             memo: questions.memo,
         };
@@ -99,6 +103,7 @@ impl Server {
         (is_same && !has_expired).then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
+            state: state.id,
         })
     }
 }
