@@ -55,7 +55,7 @@ pub fn without_code(note: &str) -> String {
         .join("\n")
 }
 
-/// How parameters are given to a form whose fields are not known before the run.
+/// Description of the parameters of a form whose fields are not known before the run.
 pub const COMPUTED_FIELDS: &str = "An expression computes the fields of this form: pass them as \
     `field-0`, `field-1` and so on, in their order.";
 
