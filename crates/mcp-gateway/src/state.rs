@@ -67,7 +67,10 @@ impl Entries {
 
     /// Entries of one kind, with rising revisions.
     #[cfg(test)]
-    pub(crate) fn of(kind: EntryKind, values: impl IntoIterator<Item = (String, String)>) -> Self {
+    pub(crate) fn with_kind(
+        kind: EntryKind,
+        values: impl IntoIterator<Item = (String, String)>,
+    ) -> Self {
         let rows = values.into_iter().zip(1..);
         let rows = rows.map(|((key, value), revision)| database::EntryRow {
             kind,

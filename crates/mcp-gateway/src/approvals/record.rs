@@ -216,8 +216,9 @@ mod tests {
 
     #[test]
     fn gateway_lives_while_its_entry_changes_whatever_its_clock_says() {
-        let entries =
-            |seen: &str| Entries::of(EntryKind::Gateway, [("g".to_owned(), seen.to_owned())]);
+        let entries = |seen: &str| {
+            Entries::with_kind(EntryKind::Gateway, [("g".to_owned(), seen.to_owned())])
+        };
         let seen = SeenGateways::default();
         assert!(!seen.is_alive("g"));
         seen.update(&entries("5"));

@@ -131,7 +131,7 @@ mod tests {
         let now = 2 * MAX_AGE;
         let ended = (0..MAX_ENDED + 5).map(|id| stored(id, "used", now));
         let open = (9_000..9_050).map(|id| stored(id, "waiting", now));
-        let entries = Entries::of(EntryKind::Approval, ended.chain(open));
+        let entries = Entries::with_kind(EntryKind::Approval, ended.chain(open));
         let removed: Vec<&str> = removable(&entries, now).iter().map(|(id, _)| *id).collect();
         assert_eq!(removed, ["0", "1", "2", "3", "4"]);
 
@@ -140,7 +140,7 @@ mod tests {
             stored(2, "waiting", 0),
             stored(3, "gone", now),
         ];
-        let entries = Entries::of(EntryKind::Approval, ended);
+        let entries = Entries::with_kind(EntryKind::Approval, ended);
         let removed: Vec<&str> = removable(&entries, now).iter().map(|(id, _)| *id).collect();
         assert_eq!(removed, ["1"]);
     }

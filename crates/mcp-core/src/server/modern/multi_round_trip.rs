@@ -127,25 +127,31 @@ fn identity(method: &str, params: &Params<'_>) -> Option<String> {
 mod tests {
     use super::*;
 
-    fn of(params: &str) -> Option<String> {
+    fn identity_of(params: &str) -> Option<String> {
         let params: Params<'_> = serde_json::from_str(params).unwrap();
         identity("tools/call", &params)
     }
 
     #[test]
     fn request_is_told_by_its_arguments_and_none_if_they_cannot_be_read() {
-        let one = of(r#"{"name":"x","arguments":{"a":{"b":1,"c":2},"d":3}}"#);
+        let one = identity_of(r#"{"name":"x","arguments":{"a":{"b":1,"c":2},"d":3}}"#);
         assert!(one.is_some());
         assert_eq!(
             one,
-            of(r#"{"arguments": {"d":3, "a":{"c":2,"b":1}}, "name":"x"}"#)
+            identity_of(r#"{"arguments": {"d":3, "a":{"c":2,"b":1}}, "name":"x"}"#)
         );
         assert_ne!(
             one,
-            of(r#"{"name":"x","arguments":{"a":{"b":1,"c":3},"d":3}}"#)
+            identity_of(r#"{"name":"x","arguments":{"a":{"b":1,"c":3},"d":3}}"#)
         );
-        assert_eq!(of(r#"{"name":"x"}"#), of(r#"{"name":"x","arguments":{}}"#));
-        assert_eq!(of(r#"{"name":"x","arguments":{"a":1e999}}"#), None);
-        assert_eq!(of(r#"{"name":"x","arguments":{"a":"\ud800"}}"#), None);
+        assert_eq!(
+            identity_of(r#"{"name":"x"}"#),
+            of(r#"{"name":"x","arguments":{}}"#)
+        );
+        assert_eq!(identity_of(r#"{"name":"x","arguments":{"a":1e999}}"#), None);
+        assert_eq!(
+            identity_of(r#"{"name":"x","arguments":{"a":"\ud800"}}"#),
+            None
+        );
     }
 }
