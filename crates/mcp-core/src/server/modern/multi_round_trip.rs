@@ -146,7 +146,7 @@ mod tests {
         );
         assert_eq!(
             identity_of(r#"{"name":"x"}"#),
-            of(r#"{"name":"x","arguments":{}}"#)
+            identity_of(r#"{"name":"x","arguments":{}}"#)
         );
         assert_eq!(identity_of(r#"{"name":"x","arguments":{"a":1e999}}"#), None);
         assert_eq!(
