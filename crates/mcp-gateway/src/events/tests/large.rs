@@ -56,6 +56,7 @@ fn million_events_stay_fast() {
             assert!(!found.is_empty(), "{query:?}");
         }
         times.sort_unstable();
-        assert!(times[98] < Duration::from_millis(100), "{:?}", times[98]);
+        // The median: a query that reads all rows takes longer each time, a busy machine only sometimes.
+        assert!(times[50] < Duration::from_millis(100), "{:?}", times[50]);
     }
 }
