@@ -203,7 +203,7 @@ impl Scheduler {
         };
         let server = self.servers.for_task(id).await?;
         let conversation = server.conversation(id).await?;
-        let mut tags = ConversationTags::new(conversation.tags);
+        let mut tags = ConversationTags::new(conversation.tags.clone());
         let Some(waits_for) = tags.waits_for() else {
             return Ok(StartAttempt::Done);
         };
@@ -252,6 +252,10 @@ impl Scheduler {
                 }
                 set => set?,
             }
+        }
+        // Another server of ours may have cancelled or started it since then; the next tick looks again.
+        if server.conversation(id).await?.tags != conversation.tags {
+            return Ok(StartAttempt::NotReady);
         }
         let before = conversation.execution_status;
         let runs = self.run_or_wait(&server, id, &mut tags, before).await?;

@@ -39,7 +39,8 @@ async fn each_call_is_recorded_once() {
     let found: Vec<&Value> = ends.iter().map(|end| &end["outcome"]).collect();
     assert_eq!(found, wanted);
     let backend = gateway.backend("b").await;
-    assert!(backend["errors"].as_u64().unwrap() >= 5, "{backend}");
+    // All but the one that worked and the one that was not allowed, which never reached the backend.
+    assert!(backend["errors"].as_u64().unwrap() >= 4, "{backend}");
     assert!(backend["p50_ms"].is_number() && backend["p99_ms"].is_number());
     // An event has the types of the arguments, not their values.
     assert_lacks(&ends[0], "Ada");
