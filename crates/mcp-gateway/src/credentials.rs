@@ -14,6 +14,7 @@ use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundK
 use ring::rand::{SecureRandom as _, SystemRandom};
 
 use crate::config::OAuthSettings;
+use crate::hexadecimal::hexadecimal;
 
 /// The source of tokens of one backend, which all its connections share: a token is renewed once for all of them.
 #[derive(Default)]
@@ -139,9 +140,7 @@ impl TokenStore for TokenFile {
             .seal_in_place_append_tag(unique, self.name(), &mut sealed)
             .map_err(|_| failed("cannot seal"))?;
         // A process that is killed leaves the old file. The name is random, so that no two writers share it.
-        let mut name: String = nonce.iter().map(|byte| format!("{byte:02x}")).collect();
-        name.push_str(".new");
-        let new = self.path.with_extension(name);
+        let new = self.path.with_extension(hexadecimal(&nonce) + ".new");
         let mut file = mcp_serve::create_private(&new)?;
         let written = file
             .write_all(&nonce)

@@ -26,6 +26,7 @@ mod config;
 mod credentials;
 mod events;
 mod gateway;
+mod hexadecimal;
 mod instructions;
 mod metrics;
 mod names;

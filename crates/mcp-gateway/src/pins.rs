@@ -22,6 +22,7 @@ use tokio::sync::watch;
 use upstream::time::Timestamp;
 
 use crate::config::{FirstSight, PinMode, PinPolicy};
+use crate::hexadecimal::hexadecimal;
 use crate::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 
 pub(crate) use self::diff::{diff, printable};
@@ -89,11 +90,7 @@ pub(crate) fn hash(definition: &RawValue) -> String {
 /// Returns the key of the pin of a tool. The name may be long, and have any characters.
 fn key(backend: &str, tool: &str) -> String {
     let name = Hash::hash(tool.as_bytes());
-    let digits: String = name[..16]
-        .iter()
-        .map(|byte| format!("{byte:02x}"))
-        .collect();
-    format!("{backend}/{digits}")
+    format!("{backend}/{}", hexadecimal(&name[..16]))
 }
 
 /// Reads the pins of a backend, or of all backends for an empty `backend`, with their keys and entries.

@@ -9,7 +9,7 @@ use tokio::task::JoinHandle;
 
 use super::env::{Folder, Gateway, stdio_fixture};
 use crate::harness::{
-    FakeService, Response, assert_contains, assert_lacks, binary, eventually, wait_until,
+    FakeService, Response, assert_contains, assert_lacks, eventually, wait_until,
 };
 
 /// A gateway where calls of `echo` wait for an operator.
@@ -35,17 +35,8 @@ impl Operated {
     /// Runs `mcp-gateway approvals`. Returns its exit code and its output.
     async fn command(&self, args: &[&str]) -> (i32, String) {
         let folder = &self.0.folder;
-        let run = tokio::process::Command::new(binary("mcp-gateway"))
-            .arg("approvals")
-            .args(args)
-            .args(["--config", &folder.path("gateway.toml")])
-            .args(["--events", &folder.path("events.db")])
-            .env_clear()
-            .env("USER", "olga")
-            .output();
-        let output = run.await.unwrap();
-        let text = String::from_utf8(output.stdout).unwrap();
-        (output.status.code().unwrap(), text)
+        let args = [&["approvals"], args].concat();
+        folder.command(&folder.path("events.db"), &args).await
     }
 
     /// Calls `echo` in the background, in the unversioned era.

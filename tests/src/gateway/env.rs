@@ -24,6 +24,20 @@ impl Folder {
         Self(path)
     }
 
+    /// Runs a command of `mcp-gateway` on the file in this folder and on a store. Returns its exit code and its
+    /// output.
+    pub(super) async fn command(&self, store: &str, args: &[&str]) -> (i32, String) {
+        let run = tokio::process::Command::new(binary("mcp-gateway"))
+            .args(args)
+            .args(["--config", &self.path("gateway.toml"), "--events", store])
+            .env_clear()
+            .env("USER", "olga")
+            .output();
+        let output = run.await.unwrap();
+        let text = String::from_utf8(output.stdout).unwrap();
+        (output.status.code().unwrap(), text)
+    }
+
     pub(super) fn path(&self, name: &str) -> String {
         self.0.join(name).to_str().unwrap().to_owned()
     }

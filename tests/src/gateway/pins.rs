@@ -3,7 +3,7 @@
 use serde_json::json;
 
 use super::env::{Folder, Gateway, failure, misbehaving, tools_json};
-use crate::harness::{assert_contains, assert_lacks, binary, eventually, wait_until};
+use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 
 /// The stores of a gateway: a file, and PostgreSQL if there is one for tests.
 fn stores(folder: &Folder) -> Vec<String> {
@@ -12,19 +12,6 @@ fn stores(folder: &Folder) -> Vec<String> {
     let mut stores = vec![folder.path("events.db")];
     stores.extend(postgres);
     stores
-}
-
-/// Runs a command on the gateway's file and store. Returns its exit code and its output.
-async fn command(folder: &Folder, store: &str, args: &[&str]) -> (i32, String) {
-    let run = tokio::process::Command::new(binary("mcp-gateway"))
-        .args(args)
-        .args(["--config", &folder.path("gateway.toml"), "--events", store])
-        .env_clear()
-        .env("USER", "olga")
-        .output();
-    let output = run.await.unwrap();
-    let text = String::from_utf8(output.stdout).unwrap();
-    (output.status.code().unwrap(), text)
 }
 
 /// Waits until a tool of `b` is listed, or is not.
@@ -56,7 +43,7 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         let gateway = Gateway::start(folder, &config, &args).await;
         until_listed(&gateway, &work, true).await;
         let approved = async |folder: &Folder| {
-            let (_, pins) = command(folder, &store, &["pins", "list", &key]).await;
+            let (_, pins) = folder.command(&store, &["pins", "list", &key]).await;
             pins.lines()
                 .filter(|line| line.starts_with("approved "))
                 .count()
@@ -87,7 +74,10 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
         let status = gateway.status().await["not_offered"].to_string();
         assert_contains(&status, "is held back");
 
-        let (code, diff) = command(&gateway.folder, &store, &["pins", "diff", &key]).await;
+        let (code, diff) = gateway
+            .folder
+            .command(&store, &["pins", "diff", &key])
+            .await;
         assert_eq!(code, 1, "{diff}");
         assert_contains(
             &diff,
@@ -105,11 +95,11 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
             ("nobody", hash),
         ] {
             let args = ["pins", "approve", name, "--hash", hash];
-            let (code, text) = command(&gateway.folder, &store, &args).await;
+            let (code, text) = gateway.folder.command(&store, &args).await;
             assert_eq!(code, 1, "{text}");
         }
         let approve = ["pins", "approve", &work, "--hash", hash];
-        let (code, text) = command(&gateway.folder, &store, &approve).await;
+        let (code, text) = gateway.folder.command(&store, &approve).await;
         assert_eq!(code, 0, "{text}");
         until_listed(&gateway, &work, true).await;
         let decided = gateway.events_of("gateway.tool_decided").await;
@@ -125,9 +115,15 @@ async fn tool_that_changes_while_the_gateway_is_down_is_held_until_it_is_approve
             .own("gateway_restart", json!({"backend": key}))
             .await;
         until_listed(&gateway, &work, false).await;
-        let (code, _) = command(&gateway.folder, &store, &["pins", "refuse", &work]).await;
+        let (code, _) = gateway
+            .folder
+            .command(&store, &["pins", "refuse", &work])
+            .await;
         assert_eq!(code, 0);
-        let (_, list) = command(&gateway.folder, &store, &["pins", "list", &work]).await;
+        let (_, list) = gateway
+            .folder
+            .command(&store, &["pins", "list", &work])
+            .await;
         assert_contains(&list, "refused ");
     }
 }
@@ -148,7 +144,7 @@ async fn refused_definition_is_withdrawn_while_the_gateway_runs() {
     gateway.tool("b__work", json!({"change": true})).await;
     let refuse = ["pins", "refuse", "b__work"];
     eventually("the change", async || {
-        let (code, _) = command(&gateway.folder, &store, &refuse).await;
+        let (code, _) = gateway.folder.command(&store, &refuse).await;
         (code == 0).then_some(())
     })
     .await;
@@ -174,7 +170,7 @@ async fn new_tool_is_held_until_it_is_approved() {
     assert_lacks(&gateway.tool_names().await.join(" "), "b__");
     let approve = ["pins", "approve", "b"];
     eventually("both tools", async || {
-        let (code, text) = command(&gateway.folder, &store, &approve).await;
+        let (code, text) = gateway.folder.command(&store, &approve).await;
         (code == 0).then(|| assert_eq!(text.lines().count(), 2, "{text}"))
     })
     .await;
@@ -189,7 +185,7 @@ async fn pins_of_a_gateway_without_a_store_are_not_found() {
         "gateway.toml",
         "[backends.b]\nurl = \"http://127.0.0.1:1/mcp\"\n",
     );
-    let (code, text) = command(&folder, "memory", &["pins", "list"]).await;
+    let (code, text) = folder.command("memory", &["pins", "list"]).await;
     assert_eq!(code, 78, "{text}");
     assert_contains(&text, "are in memory");
 }

@@ -6,6 +6,7 @@ use serde_json::value::RawValue;
 use upstream::redact::Redactor;
 use upstream::text::clean;
 
+use crate::hexadecimal::hexadecimal;
 use crate::roles::Arguments;
 
 /// Limit for the characters that people see.
@@ -34,8 +35,7 @@ impl ShownArguments {
         let unreadable = |_| "the arguments cannot be read".to_owned();
         let mut value: Value = serde_json::from_str(json.get()).map_err(unreadable)?;
         value.sort_all_objects();
-        let digits = Hash::hash(format!("{tool}\n{value}").as_bytes());
-        let hash = digits.iter().map(|byte| format!("{byte:02x}")).collect();
+        let hash = hexadecimal(&Hash::hash(format!("{tool}\n{value}").as_bytes()));
         Redactor::new(true).json(&mut value);
         let text =
             shown(&value).ok_or("the arguments have too many or too long names to show them")?;

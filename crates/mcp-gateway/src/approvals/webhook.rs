@@ -11,6 +11,8 @@ use uuid::Uuid;
 
 use super::record::Approval;
 
+use crate::hexadecimal::hexadecimal;
+
 /// The path of the answer, before the id.
 pub(super) const ANSWER_PATH: &str = "/approvals/";
 
@@ -81,6 +83,5 @@ impl Webhook {
 
 /// Returns the SHA-256 hash of a token, in hexadecimal digits.
 pub(super) fn token_hash(token: &str) -> String {
-    let digits = Hash::hash(token.as_bytes());
-    digits.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&Hash::hash(token.as_bytes()))
 }

@@ -4,6 +4,8 @@ use hmac_sha256::Hash;
 use mcp_core::jsonrpc::{Members, is_too_deep, quoted};
 use serde_json::value::RawValue;
 
+use crate::hexadecimal::hexadecimal;
+
 /// Returns a definition without its name, with the members of its objects in the order of their names: some
 /// servers write them in another order in each process. Duplicates stay, since clients may read either.
 pub(super) fn canonical(definition: &RawValue) -> String {
@@ -20,8 +22,7 @@ pub(super) fn canonical(definition: &RawValue) -> String {
 
 /// Returns the SHA-256 hash of a canonical definition, in hexadecimal digits.
 pub(super) fn hash(canonical: &str) -> String {
-    let digits = Hash::hash(canonical.as_bytes());
-    digits.iter().map(|byte| format!("{byte:02x}")).collect()
+    hexadecimal(&Hash::hash(canonical.as_bytes()))
 }
 
 fn write(json: &str, out: &mut String) {
