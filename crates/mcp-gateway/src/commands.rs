@@ -8,28 +8,27 @@ mod explain;
 mod login;
 mod pins;
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
+
+use mcp_serve::Product;
 
 use crate::config::{Config, Options};
 use crate::events::{StoreError, StoreLocation};
 use crate::state::{self, StateDatabase};
 
-/// Runs a command with its arguments, of which the first is the name of the program.
-type Run = fn(Vec<OsString>) -> ExitCode;
-
 /// Exit code of an unusable configuration (`EX_CONFIG` of sysexits.h).
 const CONFIG_ERROR: u8 = 78;
 
-/// The name of each command, which is the program's first argument.
-const COMMANDS: &[(&str, Run)] = &[
-    ("approvals", approvals::run),
-    ("events", events::run),
-    ("explain", explain::run),
-    ("login", login::run),
-    ("pins", pins::run),
-];
+/// Adds the commands to the gateway.
+pub(crate) fn add<S, O>(product: Product<S, O>) -> Product<S, O> {
+    product
+        .command("approvals", approvals::run)
+        .command("events", events::run)
+        .command("explain", explain::run)
+        .command("login", login::run)
+        .command("pins", pins::run)
+}
 
 /// A command that cannot be done, and its exit code.
 struct Failure(u8, String);
@@ -75,13 +74,4 @@ fn user() -> String {
 /// Prints a line. A closed pipe changes nothing.
 fn print(line: &str) {
     let _ = writeln!(std::io::stdout(), "{line}");
-}
-
-/// Runs the command that the first argument after the name of the program names; `None` if it names none.
-pub fn run(args: impl IntoIterator<Item = OsString>) -> Option<ExitCode> {
-    let mut args: Vec<OsString> = args.into_iter().collect();
-    let name = args.get(1)?;
-    let (_, run) = COMMANDS.iter().find(|(command, _)| name == command)?;
-    args.remove(1);
-    Some(run(args))
 }

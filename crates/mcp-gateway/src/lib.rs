@@ -21,7 +21,7 @@ mod argument_types;
 mod audit;
 mod backend;
 mod catalog;
-pub mod commands;
+mod commands;
 mod config;
 mod credentials;
 mod events;

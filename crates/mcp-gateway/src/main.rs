@@ -5,9 +5,6 @@ use std::process::ExitCode;
 use mcp_client::reaper;
 
 fn main() -> ExitCode {
-    if let Some(code) = mcp_gateway::commands::run(std::env::args_os()) {
-        return code;
-    }
     // The gateway starts itself as the parent of a backend's process, to end that process when the
     // gateway is killed.
     let mut args = std::env::args_os().skip(1);

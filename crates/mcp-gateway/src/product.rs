@@ -5,6 +5,7 @@ use std::sync::Arc;
 use anyhow::Context as _;
 use mcp_serve::Product;
 
+use crate::commands;
 use crate::config::Options;
 use crate::events::EventLog;
 use crate::gateway::Gateway;
@@ -14,7 +15,7 @@ use crate::tools;
 
 /// Returns the gateway server: its name, port, options and tools.
 pub fn product() -> Product<Gateway, Options> {
-    Product::with_service(
+    let product = Product::with_service(
         "mcp-gateway",
         env!("CARGO_PKG_VERSION"),
         "Every MCP server behind one endpoint: namespaced, supervised and logged",
@@ -22,7 +23,8 @@ pub fn product() -> Product<Gateway, Options> {
     )
     .instructions(instructions::OWN)
     .port(3455)
-    .tools(|_| tools::own())
+    .tools(|_| tools::own());
+    commands::add(product)
 }
 
 fn connect(options: Options) -> anyhow::Result<Gateway> {

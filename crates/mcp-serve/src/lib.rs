@@ -3,6 +3,7 @@
 #![doc = include_str!("../README.md")]
 
 mod clock;
+mod commands;
 mod function;
 mod http;
 mod key;
@@ -17,8 +18,8 @@ mod secret;
 mod state;
 mod stdio;
 mod stop;
+mod subcommand;
 mod tls;
-mod token_command;
 mod token_file;
 mod tokens;
 mod tools;

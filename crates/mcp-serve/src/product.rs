@@ -1,8 +1,10 @@
 //! A server as a program: its name, its options, its service and its tools.
 
 use std::future::Future;
+use std::process::ExitCode;
 use std::sync::Arc;
 
+use clap::Parser;
 use futures_util::future::BoxFuture;
 use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
@@ -16,6 +18,7 @@ use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
 use crate::function;
+use crate::subcommand::Subcommand;
 
 /// An MCP server, to be run as a program ([`Product::run`]) or to be mounted in another one
 /// ([`Product::mount`]).
@@ -33,6 +36,7 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) prompts: PromptSet<S>,
     pub(crate) methods: MethodSet<S>,
     pub(crate) experimental: Map<String, Value>,
+    pub(crate) commands: Vec<Arc<Subcommand<Self>>>,
 }
 
 /// No options beside those of every server.
@@ -74,6 +78,7 @@ impl<S, O> Product<S, O> {
             prompts: PromptSet::new(),
             methods: MethodSet::new(),
             experimental: Map::new(),
+            commands: Vec::new(),
         }
     }
 
@@ -149,6 +154,19 @@ impl<S, O> Product<S, O> {
             experimental,
             ..self
         }
+    }
+
+    /// Adds a command of its own, which works without the server: `PROGRAM NAME …`. The documentation of `C` is
+    /// its help.
+    #[must_use]
+    pub fn command<C: Parser + 'static>(
+        mut self,
+        name: &'static str,
+        run: fn(C) -> ExitCode,
+    ) -> Self {
+        let command = Subcommand::new(name, move |command, _| run(command));
+        self.commands.push(Arc::new(command));
+        self
     }
 }
 

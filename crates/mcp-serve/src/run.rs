@@ -19,9 +19,7 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::tools::ProductTools;
-use crate::{
-    Command, Options, Product, Service, Tls, log, print, probe, stdio, stop, token_command,
-};
+use crate::{Command, Options, Product, Service, Tls, log, print, probe, stdio, stop};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -37,17 +35,21 @@ pub struct Running<S> {
     background: JoinSet<()>,
 }
 
-impl<S: Service, O: Args> Product<S, O> {
+impl<S: Service, O: Args + 'static> Product<S, O> {
     /// Runs the program: the `main` of every server.
     pub fn run(self) -> ExitCode {
-        let mut args = std::env::args_os().skip(1).peekable();
-        if args
-            .peek()
-            .is_some_and(|first| first == token_command::COMMAND)
-        {
-            return token_command::run(&self.identity.name, args);
+        let mut args: Vec<_> = std::env::args_os().collect();
+        let commands = self.subcommands();
+        let named = args.get(1).map(|first| {
+            let mut commands = commands.iter();
+            commands.find(|command| command.has_name(first))
+        });
+        if let Some(command) = named.flatten() {
+            args.remove(0);
+            let name = self.identity.name.clone();
+            return command.run(self, &name, args);
         }
-        let matches = self.command().get_matches();
+        let matches = self.command_line().get_matches_from(args);
         let command = match Command::<O>::from_arg_matches(&matches) {
             Ok(command) => command,
             Err(error) => error.exit(),
@@ -76,7 +78,7 @@ impl<S: Service, O: Args> Product<S, O> {
         self,
         args: impl IntoIterator<Item = A>,
     ) -> anyhow::Result<(HttpService, Running<S>)> {
-        let command = self.command().no_binary_name(true);
+        let command = self.options_command().no_binary_name(true);
         let command = Command::<O>::from_arg_matches(&command.try_get_matches_from(args)?)?;
         let (key, options) = (self.key(&command)?, command.common.clone());
         anyhow::ensure!(
@@ -128,8 +130,17 @@ impl<S: Service, O: Args> Product<S, O> {
         })
     }
 
-    /// The command line, for parsing and for `--help`.
-    fn command(&self) -> clap::Command {
+    /// The whole command line, for parsing and for `--help`.
+    pub(crate) fn command_line(&self) -> clap::Command {
+        self.options_command()
+            .subcommands(self.subcommands().iter().map(|command| command.clap()))
+            // A command is the first argument, and has options of its own.
+            .args_conflicts_with_subcommands(true)
+            .disable_help_subcommand(true)
+    }
+
+    /// The command line of the server alone.
+    fn options_command(&self) -> clap::Command {
         let (name, port) = (self.identity.name.clone(), self.port.to_string());
         let about = self.identity.description.trim_end_matches('.');
         Command::<O>::command()
@@ -139,8 +150,7 @@ impl<S: Service, O: Args> Product<S, O> {
             .long_about(format!(
                 "{about}\n\nAn MCP server. It serves HTTP (POST /mcp on 127.0.0.1:{port}), or \
                  with --stdio the client that started it. Every option can also be set by the \
-                 environment variable named with it; the command line overrides it.\n\n\
-                 `token --help` lists the commands that add, list and revoke the tokens of clients."
+                 environment variable named with it; the command line overrides it."
             ))
             // Not `mut_arg`, which puts its argument last.
             .mut_args(|arg| match arg.get_id().as_str() {
@@ -165,7 +175,7 @@ impl<S: Service, O: Args> Product<S, O> {
     fn serve(mut self, command: Command<O>) -> anyhow::Result<()> {
         let options = command.common.clone();
         if options.print_options {
-            return print::options(self.command());
+            return print::options(self.options_command());
         }
         if options.print_toolsets {
             return print::toolsets(&self.product_tools(&command.product).groups());

@@ -1,6 +1,5 @@
 //! `mcp-gateway approvals`: the calls that wait for an operator.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -18,11 +17,11 @@ const MIN_ID_DIGITS: usize = 6;
 /// Attempts to store a decision.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Shows, approves and refuses the calls that wait for an operator. Exit code: 0 done, 1 nothing found or not
-/// done, 78 unusable configuration.
+/// Shows, approves and refuses the calls that wait for an operator.
+///
+/// Exit code: 0 done, 1 nothing found or not done, 78 unusable configuration.
 #[derive(Parser)]
-#[command(name = "mcp-gateway approvals")]
-struct ApprovalsCommand {
+pub(super) struct ApprovalsCommand {
     #[command(subcommand)]
     action: Action,
 }
@@ -53,9 +52,9 @@ struct Chosen {
     options: Options,
 }
 
-/// Runs the command with its arguments, the program's name first.
-pub(super) fn run(args: Vec<OsString>) -> ExitCode {
-    let done = match ApprovalsCommand::parse_from(args).action {
+/// Runs the command.
+pub(super) fn run(command: ApprovalsCommand) -> ExitCode {
+    let done = match command.action {
         Action::List { all, options } => list(all, options),
         Action::Show(chosen) => show(chosen),
         Action::Approve(chosen) => decide(chosen, ApprovalStatus::Approved),

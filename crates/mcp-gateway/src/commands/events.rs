@@ -1,7 +1,6 @@
 //! `mcp-gateway events`: prints, follows and exports the event log of a gateway, which may be running.
 
 use std::collections::{HashSet, VecDeque};
-use std::ffi::OsString;
 use std::io::{self, BufWriter, Write as _};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -20,11 +19,11 @@ const PAGE: usize = 1_000;
 /// The time between two looks for new events.
 const INTERVAL: Duration = Duration::from_millis(300);
 
-/// Prints the events of a gateway, also of one that runs: the newest that match, or all with `--all`. Needs
-/// `events.store` to be a file or a PostgreSQL database.
+/// Prints the events of a gateway, also of one that runs: the newest that match, or all with `--all`.
+///
+/// Needs `events.store` to be a file or a PostgreSQL database.
 #[derive(Parser)]
-#[command(name = "mcp-gateway events")]
-struct Events {
+pub(super) struct Events {
     /// Waits for more events and prints them as they come.
     #[arg(long, short)]
     follow: bool,
@@ -62,9 +61,8 @@ struct Events {
     options: Options,
 }
 
-/// Runs the command with its arguments, the program's name first.
-pub(super) fn run(args: Vec<OsString>) -> ExitCode {
-    let events = Events::parse_from(args);
+/// Runs the command.
+pub(super) fn run(events: Events) -> ExitCode {
     let complain = |text: String| drop(writeln!(io::stderr(), "{text}"));
     let location = match events.options.clone().load() {
         Ok((config, _)) => config.events,

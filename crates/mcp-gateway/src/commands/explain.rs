@@ -1,6 +1,5 @@
 //! `mcp-gateway explain`: says which line of the configuration allows or denies an item to a principal.
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::ExitCode;
 
@@ -14,11 +13,11 @@ use crate::admission;
 use crate::config::Options;
 use crate::roles::Role;
 
-/// Says which line of the configuration allows or denies a tool, prompt or resource to a principal. Starts
-/// nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
+/// Says which line of the configuration allows or denies a tool, prompt or resource to a principal.
+///
+/// Starts nothing. Exit code: 0 allowed, 1 denied, 78 unusable configuration.
 #[derive(Parser)]
-#[command(name = "mcp-gateway explain")]
-struct Explain {
+pub(super) struct Explain {
     /// Name of the principal's token, `role:NAME` of the token file, or `sub:…`, `group:…` or `scope:…` of an
     /// OAuth token. Can be repeated; without it a client without a token.
     #[arg(long = "as", value_name = "PRINCIPAL")]
@@ -32,14 +31,14 @@ struct Explain {
     options: Options,
 }
 
-/// Runs the command with its arguments, the program's name first.
-pub(super) fn run(args: Vec<OsString>) -> ExitCode {
+/// Runs the command.
+pub(super) fn run(explain: Explain) -> ExitCode {
     let Explain {
         principal,
         item,
         args,
         options,
-    } = Explain::parse_from(args);
+    } = explain;
     let (line, code) = match options.load() {
         Err(error) => (error.to_string(), ExitCode::from(CONFIG_ERROR)),
         Ok((config, _)) => match config.roles {

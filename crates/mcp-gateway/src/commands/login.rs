@@ -1,6 +1,5 @@
 //! `mcp-gateway login`: lets a person log in to a backend, in a browser.
 
-use std::ffi::OsString;
 use std::io::Write as _;
 use std::process::{Command, ExitCode, Stdio};
 use std::time::Duration;
@@ -12,11 +11,12 @@ use super::CONFIG_ERROR;
 use crate::backend;
 use crate::config::{Config, Options, Target};
 
-/// Logs in to a backend with `grant = "login"`, in a browser on this machine. A gateway that runs uses the
-/// new tokens at its next try. Exit code: 0 logged in, 1 not, 78 unusable configuration.
+/// Logs in to a backend with `grant = "login"`, in a browser on this machine.
+///
+/// A gateway that runs uses the new tokens at its next try. Exit code: 0 logged in, 1 not, 78 unusable
+/// configuration.
 #[derive(Parser)]
-#[command(name = "mcp-gateway login")]
-struct Login {
+pub(super) struct Login {
     /// Name of the backend.
     // `backend` is the option `--backend`.
     name: String,
@@ -31,9 +31,8 @@ struct Login {
     options: Options,
 }
 
-/// Runs the command with its arguments, the program's name first.
-pub(super) fn run(args: Vec<OsString>) -> ExitCode {
-    let login = Login::parse_from(args);
+/// Runs the command.
+pub(super) fn run(login: Login) -> ExitCode {
     let mut stderr = std::io::stderr();
     let (config, backend) = match login.options.load() {
         Ok((config, _)) => (config, login.name),

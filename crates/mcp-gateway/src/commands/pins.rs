@@ -1,6 +1,5 @@
 //! `mcp-gateway pins`: lists the tools whose definition has changed, and approves or refuses them.
 
-use std::ffi::OsString;
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
@@ -18,11 +17,12 @@ const SHORT_HASH: usize = 12;
 /// Attempts to store a decision while the gateway writes at the same time.
 const MAX_ATTEMPTS: usize = 5;
 
-/// Shows, approves and refuses the definitions of the backends' tools. A running gateway follows within a
-/// second. Exit code: 0 done, 1 nothing found or not done (`diff`: there are changes), 78 unusable configuration.
+/// Shows, approves and refuses the definitions of the backends' tools.
+///
+/// A running gateway follows within a second. Exit code: 0 done, 1 nothing found or not done (`diff`: there are
+/// changes), 78 unusable configuration.
 #[derive(Parser)]
-#[command(name = "mcp-gateway pins")]
-struct PinsCommand {
+pub(super) struct PinsCommand {
     #[command(subcommand)]
     action: Action,
 }
@@ -58,9 +58,9 @@ struct Choice {
     options: Options,
 }
 
-/// Runs the command with its arguments, the program's name first.
-pub(super) fn run(args: Vec<OsString>) -> ExitCode {
-    let done = match PinsCommand::parse_from(args).action {
+/// Runs the command.
+pub(super) fn run(command: PinsCommand) -> ExitCode {
+    let done = match command.action {
         Action::List(selection) => list(selection),
         Action::Diff(selection) => show(selection),
         Action::Approve(choice) => decide(choice, true),

@@ -1,6 +1,5 @@
 //! `SERVER token add|list|revoke`: changes the token file, which running servers follow.
 
-use std::ffi::OsString;
 use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -8,18 +7,16 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
+use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
 
 use crate::token_file::TokenFile;
 
-/// The first argument of this command.
-pub(crate) const COMMAND: &str = "token";
-
-/// Adds, lists and revokes the bearer tokens of the clients of a server. Running servers follow the file
-/// within 2 s.
+/// Adds, lists and revokes the bearer tokens of the clients of a server.
+///
+/// Running servers follow the file within 2 s.
 #[derive(Parser)]
-struct Token {
+pub(super) struct Token {
     #[command(subcommand)]
     action: Action,
 }
@@ -61,16 +58,8 @@ struct Place {
     token_file: PathBuf,
 }
 
-/// Runs the command with its arguments, of which the first is [`COMMAND`].
-pub(crate) fn run(server: &str, args: impl Iterator<Item = OsString>) -> ExitCode {
-    let matches = Token::command()
-        .name(COMMAND)
-        .bin_name(format!("{server} {COMMAND}"))
-        .get_matches_from(args);
-    let token = match Token::from_arg_matches(&matches) {
-        Ok(token) => token,
-        Err(error) => error.exit(),
-    };
+/// Runs the command.
+pub(super) fn run(token: Token, server: &str) -> ExitCode {
     match act(token.action, Timestamp::now()) {
         Ok(text) => {
             // A closed pipe changes nothing.
