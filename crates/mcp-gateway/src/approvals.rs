@@ -19,6 +19,8 @@ mod webhook;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gateway_store::events::EventLog;
+use gateway_store::state::StateStore;
 use mcp_core::server::{OriginalRequest, PreviousRounds};
 use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
@@ -32,9 +34,7 @@ use self::record::SeenGateways;
 pub(crate) use self::record::{Approval, ApprovalStatus, now, read, store};
 use self::rounds::Rounds;
 use crate::config::ApprovalConfig;
-use crate::events::EventLog;
 use crate::roles::{Roles, Rule};
-use crate::state::StateStore;
 
 /// The member of the state between two rounds that names a call to which people have agreed.
 const AGREED: &str = "agreed";

@@ -6,12 +6,13 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gateway_store::events::{
+    Event, EventLog, EventStatus, FinishedRequest, Outcome, TraceId, kind,
+};
 use mcp_core::server::{Audit, AuditedRequest, RequestEnd};
 use parking_lot::Mutex;
 use serde_json::json;
 use upstream::redact::redacted;
-
-use crate::events::{Event, EventLog, EventStatus, FinishedRequest, Outcome, TraceId, kind};
 
 /// Refusals of one caller within this time are one event, so that a flood does not fill the log.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -103,7 +104,7 @@ impl Audit for RequestAudit {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::events::{Retention, StoreLocation};
+    use gateway_store::events::{Retention, StoreLocation};
 
     #[test]
     fn refusals_of_a_caller_are_one_event_in_ten_seconds() {

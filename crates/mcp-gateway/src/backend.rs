@@ -22,6 +22,7 @@ mod supervise;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use gateway_store::events::EventLog;
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
 use mcp_core::server::ChangeNotifier;
@@ -33,7 +34,6 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::config::{BackendKey, PinMode};
 use crate::credentials::SharedOAuth;
-use crate::events::EventLog;
 use crate::pins::{self, ListedTool, Pins};
 
 pub(crate) use self::caller::Caller;

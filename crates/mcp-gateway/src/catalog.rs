@@ -3,17 +3,17 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use gateway_store::events::{KnownArguments, StoreError};
+use gateway_store::search::ToolIndex;
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
-use crate::argument_types::KnownArguments;
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::{BackendKey, Filter};
 use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
 use crate::relay::tool::{RelayedTool, Withheld};
 use crate::relay::{Relay, prompt, resource};
 use crate::sanitise;
-use crate::search::ToolIndex;
 
 /// The backends' items under their published names, and the items that cannot be published.
 #[derive(Default)]
@@ -92,7 +92,7 @@ impl Catalog {
         query: &str,
         limit: u32,
         is_allowed: impl Fn(&ToolDefinition) -> bool,
-    ) -> rusqlite::Result<Vec<&ToolDefinition>> {
+    ) -> Result<Vec<&ToolDefinition>, StoreError> {
         let index = match self.index.get() {
             Some(index) => index,
             None => {

@@ -11,11 +11,11 @@ mod pins;
 use std::io::Write as _;
 use std::process::ExitCode;
 
+use gateway_store::events::{StoreError, StoreLocation};
+use gateway_store::state::{self, StateDatabase};
 use mcp_serve::Product;
 
 use crate::config::{Config, Options};
-use crate::events::{StoreError, StoreLocation};
-use crate::state::{self, StateDatabase};
 
 /// Exit code of an unusable configuration (`EX_CONFIG` of sysexits.h).
 const CONFIG_ERROR: u8 = 78;

@@ -27,11 +27,11 @@ mod suggestion;
 mod tool_override;
 
 use std::collections::BTreeMap;
-use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use crate::events;
+use gateway_store::events;
+
 use crate::roles::Roles;
 
 pub(crate) use self::approvals::ApprovalConfig;
@@ -78,25 +78,6 @@ impl Config {
         let backends = self.backends.iter();
         backends.filter_map(|(key, backend)| Some((key, backend.disabled.as_ref()?)))
     }
-}
-
-/// Parses the location of the event store: `memory`, the URL of a PostgreSQL database, or a file.
-fn parse_store(text: &str, folder: &Path) -> Result<events::StoreLocation, &'static str> {
-    match text.trim() {
-        "" => Err("must be a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
-        "memory" => Ok(events::StoreLocation::Memory),
-        #[cfg(feature = "postgres")]
-        address if is_postgres(address) => {
-            events::StoreLocation::postgres(address).ok_or("is not a valid URL of a database")
-        }
-        #[cfg(not(feature = "postgres"))]
-        address if is_postgres(address) => Err("this gateway was built without PostgreSQL"),
-        file => Ok(events::StoreLocation::File(folder.join(file))),
-    }
-}
-
-fn is_postgres(text: &str) -> bool {
-    text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
 
 impl Default for Config {

@@ -5,6 +5,8 @@ mod service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gateway_store::events::{Event, EventLog, EventStatus, kind};
+use gateway_store::state::StateStore;
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
@@ -17,11 +19,9 @@ use crate::approvals::{ApprovalRules, Approvals};
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
-use crate::events::{Event, EventLog, EventStatus, kind};
 use crate::pins::Pins;
 use crate::relay::Relay;
 use crate::roles::CallCounts;
-use crate::state::StateStore;
 use crate::viewer::Viewer;
 
 /// The service behind the gateway's server.

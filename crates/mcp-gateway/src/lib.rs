@@ -7,24 +7,21 @@
 //! * [`instructions`]: the instructions of the backends for the model.
 //! * [`roles`]: who may list and use what; [`admission`]: judges calls with their arguments.
 //! * [`names`]: the public names of the backends' tools.
-//! * [`argument_types`]: the types and sizes of arguments, without their values.
 //! * [`audit`]: records requests that are not relayed.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
 //! * [`approvals`]: calls that need a person.
 //! * [`pins`]: holds back tools whose definition has changed.
-//! * [`state`]: pinned tools and approvals, in the same database as the events.
-//! * [`events`]: the event log, in a local file or a shared database. It never delays a call.
+//!
+//! The events, and the entries of `pins` and `approvals`, are in `gateway_store`.
 
 mod admission;
 mod approvals;
-mod argument_types;
 mod audit;
 mod backend;
 mod catalog;
 mod commands;
 mod config;
 mod credentials;
-mod events;
 mod gateway;
 mod hexadecimal;
 mod instructions;
@@ -32,12 +29,9 @@ mod metrics;
 mod names;
 mod pins;
 mod product;
-mod random;
 mod relay;
 mod roles;
 mod sanitise;
-mod search;
-mod state;
 mod tools;
 mod viewer;
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
 
+use gateway_store::events::EventLog;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -13,7 +14,6 @@ use prometheus_client::metrics::gauge::ConstGauge;
 
 use crate::backend::Backend;
 use crate::config::BackendKey;
-use crate::events::EventLog;
 
 /// A metric of each backend: its name, its help text, and the function that reads it.
 type Metric = (&'static str, &'static str, fn(&Backend) -> u64);

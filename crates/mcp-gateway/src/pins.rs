@@ -15,6 +15,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::fmt;
 use std::sync::Arc;
 
+use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 use hmac_sha256::Hash;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
@@ -23,7 +24,6 @@ use upstream::time::Timestamp;
 
 use crate::config::{FirstSight, PinMode, PinPolicy};
 use crate::hexadecimal::hexadecimal;
-use crate::state::{Entries, Entry, EntryChange, EntryKind, Expected, StateStore};
 
 pub(crate) use self::diff::{diff, printable};
 pub(crate) use self::record::{Pin, PinDecision, PinStatus, PinnedDefinition};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
+use gateway_store::events::EventLog;
+use gateway_store::state::StateStore;
 use mcp_serve::Product;
 
 use crate::commands;
 use crate::config::Options;
-use crate::events::EventLog;
 use crate::gateway::Gateway;
 use crate::instructions;
-use crate::state::StateStore;
 use crate::tools;
 
 /// Returns the gateway server: its name, port, options and tools.

@@ -20,6 +20,7 @@ pub(crate) mod tool;
 
 use std::sync::Arc;
 
+use gateway_store::events::{EventLog, FinishedRequest};
 use mcp_core::jsonrpc::{Json, Members};
 use mcp_core::method::MethodFuture;
 use mcp_core::server::{ExistenceCheck, OriginalRequest};
@@ -33,7 +34,6 @@ use self::request::RelayedRequest;
 use self::suspended::SuspendedRequests;
 use crate::approvals::Approvals;
 use crate::backend::Backend;
-use crate::events::{EventLog, FinishedRequest};
 
 /// The state that all relayed items share.
 #[derive(Clone)]

@@ -1,6 +1,7 @@
 //! The code that every server needs for the service behind it.
 //!
 //! - [`http`]: a client with limits, timeouts, and texts for its failures
+//! - [`random`]: unpredictable numbers for ids and delays, without a system call for each
 //! - [`redact`]: hides secrets in texts, JSON, environments and command lines
 //! - [`text`]: removes control and invisible characters; truncates texts and lists to a budget
 //! - [`time`]: parses and formats timestamps and durations
@@ -10,6 +11,7 @@
 #[cfg(feature = "http")]
 pub mod http;
 pub mod poll;
+pub mod random;
 pub mod redact;
 pub mod resource;
 pub mod text;

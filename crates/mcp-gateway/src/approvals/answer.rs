@@ -2,6 +2,7 @@
 //! token of the webhook, or from a principal with the right `approve`.
 
 use futures_util::future::BoxFuture;
+use gateway_store::state::{EntryKind, Expected};
 use mcp_core::server::Principal;
 use mcp_serve::OwnPaths;
 use serde::Deserialize;
@@ -11,7 +12,6 @@ use super::Approvals;
 use super::record::{self, Approval, ApprovalStatus, now};
 use super::webhook::{ANSWER_PATH, token_hash};
 use crate::roles::Right;
-use crate::state::{EntryKind, Expected};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

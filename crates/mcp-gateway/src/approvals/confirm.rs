@@ -2,6 +2,7 @@
 
 use std::time::Duration;
 
+use gateway_store::events::{Event, EventStatus, kind};
 use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{Call, InputRequest, ToolError};
 use serde::{Deserialize, Serialize};
@@ -11,7 +12,6 @@ use uuid::Uuid;
 use super::arguments::ShownArguments;
 use super::park::{TIME_AFTER_DECISION, cancelled};
 use super::{Approvals, GuardedCall, now};
-use crate::events::{Event, EventStatus, kind};
 
 /// The member of the state between two rounds that has a [`Question`].
 const QUESTION: &str = "gateway.confirm";

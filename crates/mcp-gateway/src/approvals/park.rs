@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_store::events::{Event, EventStatus, kind};
+use gateway_store::state::{EntryKind, Expected};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -13,9 +15,7 @@ use super::arguments::ShownArguments;
 use super::record::{self, Approval, ApprovalStatus, now};
 use super::webhook::Webhook;
 use super::{Approvals, GuardedCall};
-use crate::events::{Event, EventStatus, kind};
 use crate::roles::Rule;
-use crate::state::{EntryKind, Expected};
 
 /// Limit for the calls that wait at this gateway.
 const MAX_PARKED_CALLS: usize = 100;

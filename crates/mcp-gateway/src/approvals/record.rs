@@ -4,11 +4,10 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected};
 use parking_lot::Mutex;
 use serde::{Deserialize, Serialize};
 use upstream::time::Timestamp;
-
-use crate::state::{Entries, Entry, EntryChange, EntryKind, Expected};
 
 /// A gateway whose entry has not changed for this time is gone.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(12);

@@ -2,9 +2,10 @@
 
 use std::time::Duration;
 
+use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected};
+
 use super::Approvals;
 use super::record::{self, Approval, ApprovalStatus, now};
-use crate::state::{Entries, Entry, EntryChange, EntryKind, Expected};
 
 /// Interval at which a gateway says that it still runs, while calls wait.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3);

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gateway_store::events::{Event, EventStatus, kind};
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
 use mcp_core::server::SubscribedUris;
@@ -14,14 +15,13 @@ use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::time::Instant;
+use upstream::random;
 use upstream::redact::redacted;
 
 use super::backoff::Backoff;
 use super::snapshot::Snapshot;
 use super::{Backend, BackendState, connect};
-use crate::events::{Event, EventStatus, kind};
 use crate::pins::ToolChange;
-use crate::random;
 
 /// Changes are collected for this time before the lists are read again.
 const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);

@@ -6,12 +6,14 @@ use std::process::ExitCode;
 use std::time::Duration;
 
 use clap::Parser;
+use gateway_store::events::{
+    EventStatus, OpenStore, Record, Store, StoreError, StoreFault, StoreLocation,
+};
 use serde_json::Value;
 use upstream::time::{Since, Timestamp};
 
 use super::CONFIG_ERROR;
 use crate::config::Options;
-use crate::events::{EventStatus, OpenStore, Record, Store, StoreError, StoreFault, StoreLocation};
 
 /// Events that are read at a time.
 const PAGE: usize = 1_000;

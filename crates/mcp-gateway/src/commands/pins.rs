@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
+use gateway_store::state::{Entries, Entry, Expected, StateDatabase};
 use serde_json::json;
 
 use super::{Failure, open_state, print, user};
 use crate::config::{Options, PinMode};
-use crate::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use crate::pins::{self, Pin, PinDecision, PinStatus, diff, printable};
-use crate::state::{Entries, Entry, Expected, StateDatabase};
 
 /// Digits of a hash that are shown in lists, and the fewest that choose a definition.
 const SHORT_HASH: usize = 12;
@@ -203,7 +203,7 @@ fn decision(pin: &Pin, approve: bool) -> Pin {
 /// The pins of a gateway.
 struct Store {
     location: StoreLocation,
-    retention: crate::events::Retention,
+    retention: gateway_store::events::Retention,
     database: Box<dyn StateDatabase>,
     /// Backends whose tools are not compared.
     off: Vec<String>,

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_store::events::StoreLocation;
 use mcp_client::EraChoice;
 use serde::Deserialize;
 use toml::Spanned;
@@ -303,7 +304,7 @@ impl EventsTable {
         if let Some(store) = &self.store {
             let store = environment.text(store);
             let store = store.map_err(|error| wrong("store", &error.to_string()))?;
-            let store = super::parse_store(&store, environment.folder);
+            let store = StoreLocation::parse(&store, environment.folder);
             config.events = store.map_err(|text| wrong("store", text))?;
         }
         let retention = &mut config.retention;

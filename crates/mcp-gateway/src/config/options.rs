@@ -2,8 +2,9 @@
 
 use std::path::{Path, PathBuf};
 
+use gateway_store::events::StoreLocation;
+
 use super::{Config, ConfigError, ConfigSource};
-use crate::events;
 
 /// Options of `mcp-gateway`.
 #[derive(Clone, clap::Args)]
@@ -62,7 +63,7 @@ impl Options {
         let events = self.events.filter(|text| !blank(text));
         if let Some(text) = &events {
             base.events =
-                super::parse_store(text, Path::new("")).map_err(|problem| ConfigError {
+                StoreLocation::parse(text, Path::new("")).map_err(|problem| ConfigError {
                     origin: "--events".to_owned(),
                     line: None,
                     field: String::new(),
@@ -74,8 +75,8 @@ impl Options {
 }
 
 /// `mcp-gateway/events.db` in the user's folder for state; in memory if there is none.
-fn default_store() -> events::StoreLocation {
-    mcp_serve::state_folder().map_or(events::StoreLocation::Memory, |state| {
-        events::StoreLocation::File(state.join("mcp-gateway/events.db"))
+fn default_store() -> StoreLocation {
+    mcp_serve::state_folder().map_or(StoreLocation::Memory, |state| {
+        StoreLocation::File(state.join("mcp-gateway/events.db"))
     })
 }

@@ -5,7 +5,7 @@ mod roles;
 mod tls;
 mod watched;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use mcp_client::EraChoice;
 

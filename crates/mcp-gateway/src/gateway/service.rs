@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_store::events::{EventStatus, kind};
 use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::{Effect, ToolError};
 use mcp_serve::{OwnPaths, Registry};
@@ -12,7 +13,6 @@ use super::Gateway;
 use crate::audit::RequestAudit;
 use crate::catalog::Catalog;
 use crate::config::{BackendKey, Config};
-use crate::events::{EventStatus, kind};
 use crate::instructions;
 use crate::metrics::GatewayMetrics;
 use crate::roles::Role;

@@ -2,8 +2,9 @@
 
 use std::time::Duration;
 
+use gateway_store::events::StoreLocation;
+
 use super::*;
-use crate::events::StoreLocation;
 
 const HOLD: PinPolicy = PinPolicy {
     mode: PinMode::Hold,

@@ -3,14 +3,13 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_store::events::TraceId;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, ClientCapabilities};
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
-
-use crate::events::TraceId;
 
 /// The backend's timeout is shorter than the client's, so that the error can name the backend.
 const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);

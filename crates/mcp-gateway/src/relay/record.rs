@@ -3,13 +3,13 @@
 use std::sync::Arc;
 use std::time::Instant;
 
+use gateway_store::events::{Event, EventLog, FinishedRequest, Outcome, TraceId};
 use mcp_core::jsonrpc::Members;
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
 use super::client_request::ClientRequest;
 use crate::backend::Backend;
-use crate::events::{Event, EventLog, FinishedRequest, Outcome, TraceId};
 use crate::sanitise;
 
 /// The event of one relayed request, which is recorded on drop, so that each request is recorded

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gateway_store::events::FinishedRequest;
+use gateway_store::events::{ArgumentTypes, KnownArguments};
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
@@ -14,9 +16,7 @@ use super::client_request::ClientRequest;
 use super::record::RequestRecord;
 use super::request::RelayedRequest;
 use crate::approvals::GuardedCall;
-use crate::argument_types::{ArgumentTypes, KnownArguments};
 use crate::backend::Backend;
-use crate::events::FinishedRequest;
 use crate::pins::HoldReason;
 
 /// One tool of one backend.

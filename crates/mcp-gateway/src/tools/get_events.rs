@@ -2,12 +2,12 @@
 
 use std::sync::Arc;
 
+use gateway_store::events::{EventStatus, Query, Record, TraceId};
 use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolErrorKind, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
-use upstream::time::Since;
+use upstream::time::{Since, Timestamp};
 
-use crate::events::{EventStatus, Query, Record, Timestamp, TraceId};
 use crate::gateway::Gateway;
 use crate::roles::Right;
 

@@ -1,7 +1,8 @@
 //! Delays that grow while nothing happens.
 
-use std::hash::{BuildHasher as _, RandomState};
 use std::time::Duration;
+
+use crate::random;
 
 /// The bounds and the growth of delays.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -55,7 +56,7 @@ impl Delays {
         let delay = self.last.map_or(first, |last| last.mul_f64(factor));
         let delay = delay.min(longest);
         self.last = Some(delay);
-        delay.mul_f64(1.0 - f64::from(random()) / f64::from(u16::MAX) / 10.0)
+        delay.mul_f64(1.0 - random::fraction() / 10.0)
     }
 
     /// Waits for the next delay.
@@ -72,12 +73,6 @@ impl Delays {
     pub(super) fn set_backoff(&mut self, backoff: Backoff) {
         self.backoff = backoff;
     }
-}
-
-/// A random number; each `RandomState` has random keys.
-fn random() -> u16 {
-    let [low, high, ..] = RandomState::new().hash_one(()).to_le_bytes();
-    u16::from_le_bytes([low, high])
 }
 
 #[cfg(test)]

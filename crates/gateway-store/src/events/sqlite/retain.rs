@@ -3,10 +3,10 @@
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, OptionalExtension as _};
-use upstream::time::before;
+use upstream::time::{Timestamp, before};
 
 use super::{Sqlite, trace_index};
-use crate::events::{Retention, StoreError, Timestamp};
+use crate::events::{Retention, StoreError};
 
 /// Limit for the rows of one removal: it takes about 20 ms, during which new events wait.
 const MAX_REMOVED_ROWS: u64 = 2_000;

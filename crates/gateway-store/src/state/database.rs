@@ -12,8 +12,8 @@ pub(super) const MAX_REMOVED_AGE: i64 = 10_000;
 
 /// The kind of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) enum EntryKind {
-    /// A tool of a backend; see [`crate::pins`].
+pub enum EntryKind {
+    /// The pinned definition of a tool.
     Pin,
     /// A call that waits, or has waited, for an operator.
     Approval,
@@ -40,24 +40,27 @@ impl EntryKind {
 
 /// A stored entry.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Entry {
+pub struct Entry {
     /// JSON.
-    pub(crate) value: Arc<str>,
+    pub value: Arc<str>,
     /// Grows with each change.
-    pub(crate) revision: i64,
+    pub revision: i64,
 }
 
 /// The entry that a change expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Expected {
+pub enum Expected {
+    /// Any entry, or none.
     Any,
+    /// No entry.
     Missing,
+    /// The entry with this revision.
     Revision(i64),
 }
 
 impl Expected {
     /// Expects the entry as it was read.
-    pub(crate) fn entry(entry: Option<&Entry>) -> Self {
+    pub fn entry(entry: Option<&Entry>) -> Self {
         entry.map_or(Self::Missing, |entry| Self::Revision(entry.revision))
     }
 
@@ -73,16 +76,19 @@ impl Expected {
 
 /// A change of one entry.
 #[derive(Clone, Debug)]
-pub(crate) struct EntryChange {
-    pub(crate) kind: EntryKind,
-    pub(crate) key: String,
-    pub(crate) expected: Expected,
+pub struct EntryChange {
+    /// The kind of the entry.
+    pub kind: EntryKind,
+    /// Its key, unique for its kind.
+    pub key: String,
+    /// What it must be before the change.
+    pub expected: Expected,
     /// The new value; `None` removes the entry.
-    pub(crate) value: Option<Arc<str>>,
+    pub value: Option<Arc<str>>,
 }
 
 /// A row of the table: an entry, or the mark of a removed one.
-pub(crate) struct EntryRow {
+pub struct EntryRow {
     pub(super) kind: EntryKind,
     pub(super) key: String,
     pub(super) value: Option<Arc<str>>,
@@ -91,13 +97,13 @@ pub(crate) struct EntryRow {
 
 /// The identity of a database, and the revision of its last change.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct StateClock {
+pub struct StateClock {
     pub(super) database: String,
     pub(super) revision: i64,
 }
 
 /// A database with the state. Its methods block, but not for more than a few seconds.
-pub(crate) trait StateDatabase {
+pub trait StateDatabase {
     /// # Errors
     /// When it cannot be read, or another database is in its place.
     fn clock(&mut self) -> Result<StateClock, StoreError>;

@@ -21,17 +21,17 @@ pub(super) const MAX_BATCH_EVENTS: usize = 1_000;
 
 /// The state of the log.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct LogHealth {
+pub struct LogHealth {
     /// The reason why events cannot be written now.
-    pub(crate) degraded: Option<String>,
+    pub degraded: Option<String>,
     /// The last time at which the store was replaced by a new one, and the reason.
-    pub(crate) replaced: Option<String>,
+    pub replaced: Option<String>,
     /// Events written since the start.
-    pub(crate) written: u64,
+    pub written: u64,
     /// Events lost since the start.
-    pub(crate) dropped: u64,
+    pub dropped: u64,
     /// Events that wait to be written.
-    pub(crate) waiting: usize,
+    pub waiting: usize,
 }
 
 #[derive(Default)]

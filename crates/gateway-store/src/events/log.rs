@@ -17,7 +17,7 @@ use super::writer::Writer;
 const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The event log. For a call, recording is one push into a queue.
-pub(crate) struct EventLog {
+pub struct EventLog {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
 }
@@ -27,7 +27,7 @@ impl EventLog {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn start(
+    pub fn start(
         location: impl OpenStore + 'static,
         retention: Retention,
     ) -> std::io::Result<Self> {
@@ -43,7 +43,7 @@ impl EventLog {
 
     /// Records an event. Never waits and never fails: with a full queue the event is dropped and
     /// counted.
-    pub(crate) fn record(&self, event: Event) {
+    pub fn record(&self, event: Event) {
         self.queue.push(event);
     }
 
@@ -52,7 +52,7 @@ impl EventLog {
     ///
     /// # Errors
     /// When the store cannot be read within 5 s.
-    pub(crate) async fn find(&self, query: Query) -> Result<Vec<Record>, StoreError> {
+    pub async fn find(&self, query: Query) -> Result<Vec<Record>, StoreError> {
         let (answer, answered) = oneshot::channel();
         if !self.queue.ask(PendingQuery { query, answer }) {
             return Err(StoreError::unavailable("the event log is busy"));
@@ -66,12 +66,13 @@ impl EventLog {
         }
     }
 
-    pub(crate) fn health(&self) -> LogHealth {
+    /// Returns the state of the log, for its operator.
+    pub fn health(&self) -> LogHealth {
         self.queue.health()
     }
 
     /// Tries once to write the queue, and stops the thread. Blocks for a few seconds at most.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         self.queue.close();
         let thread = self.thread.lock().take();
         if thread.is_some_and(|thread| thread.join().is_err()) {

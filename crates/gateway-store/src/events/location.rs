@@ -1,6 +1,6 @@
 //! The location of the event store.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 #[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres, PostgresConnection};
@@ -9,7 +9,7 @@ use super::store::{OpenStore, Store, StoreError};
 
 /// The location of the event store. Has no `Debug`: the URL of a database contains a password.
 #[derive(Clone, PartialEq, Eq)]
-pub(crate) enum StoreLocation {
+pub enum StoreLocation {
     /// SQLite in a file, which is created if it is missing.
     File(PathBuf),
     /// SQLite in memory.
@@ -17,14 +17,6 @@ pub(crate) enum StoreLocation {
     /// PostgreSQL, shared by several gateways; `postgres://USER:PASSWORD@HOST/DATABASE`.
     #[cfg(feature = "postgres")]
     Postgres(String),
-}
-
-#[cfg(feature = "postgres")]
-impl StoreLocation {
-    /// Returns the location of a PostgreSQL database, if `address` is valid.
-    pub(crate) fn postgres(address: &str) -> Option<Self> {
-        postgres::is_address(address).then(|| Self::Postgres(address.to_owned()))
-    }
 }
 
 /// An open database, in which the tables of the events are.
@@ -35,6 +27,25 @@ pub(crate) enum Database {
 }
 
 impl StoreLocation {
+    /// Parses `memory`, the URL of a PostgreSQL database, or a path below `folder`.
+    ///
+    /// # Errors
+    /// What the text must be.
+    pub fn parse(text: &str, folder: &Path) -> Result<Self, &'static str> {
+        match text.trim() {
+            "" => Err("must be a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
+            "memory" => Ok(Self::Memory),
+            #[cfg(feature = "postgres")]
+            url if is_postgres(url) => match postgres::is_address(url) {
+                true => Ok(Self::Postgres(url.to_owned())),
+                false => Err("is not a valid URL of a database"),
+            },
+            #[cfg(not(feature = "postgres"))]
+            url if is_postgres(url) => Err("this gateway was built without PostgreSQL"),
+            file => Ok(Self::File(folder.join(file))),
+        }
+    }
+
     /// Opens the database. One in memory is a new one each time.
     ///
     /// # Errors
@@ -47,6 +58,10 @@ impl StoreLocation {
             Self::Postgres(address) => Database::Postgres(PostgresConnection::open(address)?),
         })
     }
+}
+
+fn is_postgres(text: &str) -> bool {
+    text.starts_with("postgres://") || text.starts_with("postgresql://")
 }
 
 impl OpenStore for StoreLocation {

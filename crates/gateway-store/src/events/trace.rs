@@ -2,31 +2,30 @@
 
 use std::fmt;
 
+use upstream::random;
 use uuid::{Builder, Uuid};
-
-use crate::random;
 
 /// A trace id of W3C Trace Context: 128 bits, not all zero. Displayed as a UUID.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct TraceId(u128);
+pub struct TraceId(u128);
 
 impl TraceId {
     /// A random id, which is also a version 4 UUID.
-    pub(crate) fn random() -> Self {
+    pub fn random() -> Self {
         let random = (u128::from(random::number()) << 64) | u128::from(random::number());
         let id = Builder::from_random_bytes(random.to_be_bytes()).into_uuid();
         Self(id.as_u128())
     }
 
     /// Parses 32 hexadecimal digits or a UUID.
-    pub(crate) fn parse(text: &str) -> Option<Self> {
+    pub fn parse(text: &str) -> Option<Self> {
         let plain = matches!(text.len(), 32 | 36);
         let id = Uuid::try_parse(text).ok().filter(|_| plain)?.as_u128();
         (id != 0).then_some(Self(id))
     }
 
     /// Parses the trace id of a `traceparent`, `00-TRACE-SPAN-FLAGS`.
-    pub(crate) fn from_traceparent(traceparent: &str) -> Option<Self> {
+    pub fn from_traceparent(traceparent: &str) -> Option<Self> {
         let mut parts = traceparent.split('-');
         let (version, trace) = (parts.next()?, parts.next()?);
         let is_legal = version.len() == 2 && version != "ff" && trace.len() == 32;
@@ -34,7 +33,7 @@ impl TraceId {
     }
 
     /// Returns a `traceparent` with a new span, for a request to a backend.
-    pub(crate) fn traceparent(self) -> String {
+    pub fn traceparent(self) -> String {
         self.with_span(random::number())
     }
 

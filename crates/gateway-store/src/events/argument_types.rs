@@ -19,14 +19,15 @@ const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 
 /// The arguments that the schema of a tool knows.
 #[derive(Debug, Default)]
-pub(crate) struct KnownArguments {
+pub struct KnownArguments {
     names: BTreeSet<String>,
     /// Its description of other arguments, if it has one.
     takes_others: bool,
 }
 
 impl KnownArguments {
-    pub(crate) fn new(schema: &Value) -> Self {
+    /// Reads the input schema of a tool.
+    pub fn new(schema: &Value) -> Self {
         let properties = schema["properties"].as_object();
         let names = properties.into_iter().flat_map(Map::keys);
         let others = schema.get("additionalProperties").unwrap_or(&Value::Null);
@@ -39,7 +40,7 @@ impl KnownArguments {
     }
 
     /// Returns true if a call may have the argument `name`.
-    pub(crate) fn takes(&self, name: &str) -> bool {
+    pub fn takes(&self, name: &str) -> bool {
         self.takes_others || self.names.contains(name)
     }
 }
@@ -50,12 +51,12 @@ impl KnownArguments {
 /// Strings have their length in bytes, arrays and objects their number of items. Only the top object's
 /// field names are kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ArgumentTypes(String);
+pub struct ArgumentTypes(String);
 
 impl ArgumentTypes {
     /// The types of `value`, which need not be an object. Only fields that the schema names are named: any
     /// other name could be a value by mistake.
-    pub(crate) fn new(value: &RawValue, known: &KnownArguments) -> Self {
+    pub fn new(value: &RawValue, known: &KnownArguments) -> Self {
         let json = value.get();
         let mut types = String::with_capacity(128);
         if json.len() > MAX_ARGUMENT_BYTES {
@@ -68,7 +69,8 @@ impl ArgumentTypes {
         Self(types)
     }
 
-    pub(crate) fn json(&self) -> &str {
+    /// Returns the types as JSON.
+    pub fn json(&self) -> &str {
         &self.0
     }
 }

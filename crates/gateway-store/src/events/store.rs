@@ -1,5 +1,6 @@
 //! The interface of an event store.
 
+use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -11,7 +12,7 @@ use super::trace::TraceId;
 
 /// A store of events. Its methods block, but not for more than a few seconds; a thread of its own
 /// calls them. After a failure the store is closed and opened again.
-pub(crate) trait Store {
+pub trait Store {
     /// Checks that events which are stored now can be found after a restart.
     ///
     /// # Errors
@@ -61,20 +62,29 @@ pub(crate) trait Store {
 }
 
 /// Opens a store, also again after a failure.
-pub(crate) trait OpenStore: Send {
+pub trait OpenStore: Send {
+    /// Opens the store, and creates it if it is missing.
+    ///
+    /// # Errors
+    /// When it cannot be opened.
     fn open(&self) -> Result<Box<dyn Store>, StoreError>;
 
     /// Moves a damaged store away, so that the next [`OpenStore::open`] creates a new one.
+    ///
+    /// # Errors
+    /// When it cannot be moved.
     fn quarantine(&self) -> Result<(), StoreError>;
 }
 
 /// The limits of a store. Beyond any of them the oldest events are removed.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Retention {
-    pub(crate) age: Duration,
-    pub(crate) rows: u64,
+pub struct Retention {
+    /// The age of the oldest event.
+    pub age: Duration,
+    /// The number of events.
+    pub rows: u64,
     /// Bytes on disk.
-    pub(crate) bytes: u64,
+    pub bytes: u64,
 }
 
 impl Retention {
@@ -92,15 +102,16 @@ impl Retention {
 
 /// The error of a store.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct StoreError {
-    pub(crate) fault: StoreFault,
+pub struct StoreError {
+    /// Its kind.
+    pub fault: StoreFault,
     /// The cause, for the operator. Contains no secret.
-    pub(crate) reason: String,
+    pub reason: String,
 }
 
 /// The kind of an error, which decides what to do about it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum StoreFault {
+pub enum StoreFault {
     /// Try again later: full, locked, read-only, not reachable.
     Unavailable,
     /// The store is damaged: move it away and create a new one.
@@ -112,7 +123,8 @@ pub(crate) enum StoreFault {
 }
 
 impl StoreError {
-    pub(crate) fn unavailable(reason: impl Into<String>) -> Self {
+    /// An error after which the store is tried again later.
+    pub fn unavailable(reason: impl Into<String>) -> Self {
         Self {
             fault: StoreFault::Unavailable,
             reason: reason.into(),
@@ -120,22 +132,32 @@ impl StoreError {
     }
 }
 
+impl fmt::Display for StoreError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.reason)
+    }
+}
+
+impl std::error::Error for StoreError {}
+
 /// Limit for the events of one query.
-pub(crate) const MAX_QUERY_LIMIT: usize = 1_000;
+pub(super) const MAX_QUERY_LIMIT: usize = 1_000;
 
 /// A query. A filter that is `None` matches all events.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct Query {
-    pub(crate) trace_id: Option<TraceId>,
+pub struct Query {
+    /// The id of one request.
+    pub trace_id: Option<TraceId>,
     /// The exact type.
-    pub(crate) event_type: Option<String>,
-    pub(crate) status: Option<EventStatus>,
+    pub event_type: Option<String>,
+    /// The exact status.
+    pub status: Option<EventStatus>,
     /// Only requests of the token with this name.
-    pub(crate) principal: Option<Arc<str>>,
+    pub principal: Option<Arc<str>>,
     /// The earliest time.
-    pub(crate) since: Option<Timestamp>,
-    /// Number of events: the newest ones that match. Never more than [`MAX_QUERY_LIMIT`].
-    pub(crate) limit: usize,
+    pub since: Option<Timestamp>,
+    /// Number of events: the newest ones that match. Never more than 1,000.
+    pub limit: usize,
 }
 
 impl Default for Query {

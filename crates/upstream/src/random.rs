@@ -5,13 +5,13 @@ use std::sync::LazyLock;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// Returns an unpredictable number: a hash under keys that the operating system has chosen once.
-pub(crate) fn number() -> u64 {
+pub fn number() -> u64 {
     static KEYS: LazyLock<RandomState> = LazyLock::new(RandomState::new);
     static NEXT: AtomicU64 = AtomicU64::new(0);
     KEYS.hash_one(NEXT.fetch_add(1, Ordering::Relaxed))
 }
 
 /// Returns a number between 0 and 1.
-pub(crate) fn fraction() -> f64 {
+pub fn fraction() -> f64 {
     f64::from((number() >> 32) as u32) / f64::from(u32::MAX)
 }

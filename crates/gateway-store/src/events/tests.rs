@@ -13,10 +13,10 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
+use upstream::time::Timestamp;
 
 use super::store::{MAX_QUERY_LIMIT, OpenStore, Store, StoreFault};
 use super::*;
-use crate::argument_types::{ArgumentTypes, KnownArguments};
 
 impl Query {
     fn with_trace(mut self, trace_id: TraceId) -> Self {

@@ -7,6 +7,7 @@
 //! A failing store does not affect calls: events wait in a bounded queue, more events are counted and
 //! dropped, the log is reported as degraded, and writing is tried again with a backoff.
 
+mod argument_types;
 mod clock;
 mod event;
 mod location;
@@ -20,16 +21,18 @@ mod store;
 mod trace;
 mod writer;
 
-pub(crate) use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
-pub(crate) use self::location::{Database, StoreLocation};
-pub(crate) use self::log::EventLog;
+pub use self::argument_types::{ArgumentTypes, KnownArguments};
+pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
+pub(crate) use self::location::Database;
+pub use self::location::StoreLocation;
+pub use self::log::EventLog;
 #[cfg(feature = "postgres")]
 pub(crate) use self::postgres::PostgresConnection;
-pub(crate) use self::record::Record;
+pub use self::queue::LogHealth;
+pub use self::record::Record;
 pub(crate) use self::sqlite::SqliteDatabase;
-pub(crate) use self::store::{OpenStore, Query, Retention, Store, StoreError, StoreFault};
-pub(crate) use self::trace::TraceId;
-pub(crate) use upstream::time::Timestamp;
+pub use self::store::{OpenStore, Query, Retention, Store, StoreError, StoreFault};
+pub use self::trace::TraceId;
 
 #[cfg(test)]
 mod tests;

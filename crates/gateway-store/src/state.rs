@@ -22,7 +22,9 @@ use std::thread::JoinHandle;
 use parking_lot::Mutex;
 use tokio::sync::{oneshot, watch};
 
-pub(crate) use self::database::{Entry, EntryChange, EntryKind, Expected, StateDatabase};
+pub use self::database::{
+    Entry, EntryChange, EntryKind, EntryRow, Expected, StateClock, StateDatabase,
+};
 use self::worker::{Job, Worker};
 use crate::events::{Database, StoreError, StoreLocation};
 
@@ -31,23 +33,20 @@ const MAX_WAITING_JOBS: usize = 1_000;
 
 /// The entries at one time.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Entries {
+pub struct Entries {
     by_key: BTreeMap<(EntryKind, String), Entry>,
     /// True once they were read from the database.
-    pub(crate) are_read: bool,
+    pub are_read: bool,
 }
 
 impl Entries {
-    pub(crate) fn get(&self, kind: EntryKind, key: &str) -> Option<&Entry> {
+    /// Returns the entry with this kind and key.
+    pub fn get(&self, kind: EntryKind, key: &str) -> Option<&Entry> {
         self.by_key.get(&(kind, key.to_owned()))
     }
 
     /// The entries of one kind whose keys begin with `prefix`, in the order of their keys.
-    pub(crate) fn matching(
-        &self,
-        kind: EntryKind,
-        prefix: &str,
-    ) -> impl Iterator<Item = (&str, &Entry)> {
+    pub fn matching(&self, kind: EntryKind, prefix: &str) -> impl Iterator<Item = (&str, &Entry)> {
         let first = (kind, prefix.to_owned());
         let from = self.by_key.range(first..);
         from.take_while(move |((found, key), _)| *found == kind && key.starts_with(prefix))
@@ -58,19 +57,15 @@ impl Entries {
     ///
     /// # Errors
     /// When they cannot be read.
-    pub(crate) fn read(database: &mut dyn StateDatabase) -> Result<Self, StoreError> {
+    pub fn read(database: &mut dyn StateDatabase) -> Result<Self, StoreError> {
         let mut entries = Self::default();
         entries.add(database.changes(0)?);
         entries.are_read = true;
         Ok(entries)
     }
 
-    /// Entries of one kind, with rising revisions.
-    #[cfg(test)]
-    pub(crate) fn with_kind(
-        kind: EntryKind,
-        values: impl IntoIterator<Item = (String, String)>,
-    ) -> Self {
+    /// Entries of one kind, with rising revisions, for tests.
+    pub fn with_kind(kind: EntryKind, values: impl IntoIterator<Item = (String, String)>) -> Self {
         let rows = values.into_iter().zip(1..);
         let rows = rows.map(|((key, value), revision)| database::EntryRow {
             kind,
@@ -101,7 +96,7 @@ impl Entries {
 ///
 /// # Errors
 /// When it cannot be opened, or belongs to a newer gateway.
-pub(crate) fn open(location: &StoreLocation) -> Result<Box<dyn StateDatabase>, StoreError> {
+pub fn open(location: &StoreLocation) -> Result<Box<dyn StateDatabase>, StoreError> {
     Ok(match location.connect()? {
         Database::Sqlite(file) => Box::new(sqlite::SqliteState::new(file)?),
         #[cfg(feature = "postgres")]
@@ -110,7 +105,7 @@ pub(crate) fn open(location: &StoreLocation) -> Result<Box<dyn StateDatabase>, S
 }
 
 /// The state of a running gateway. Reading it never waits.
-pub(crate) struct StateStore {
+pub struct StateStore {
     jobs: SyncSender<Job>,
     entries: watch::Receiver<Arc<Entries>>,
     thread: Mutex<Option<JoinHandle<()>>>,
@@ -121,7 +116,7 @@ impl StateStore {
     ///
     /// # Errors
     /// When the thread cannot be started.
-    pub(crate) fn start(location: StoreLocation) -> std::io::Result<Self> {
+    pub fn start(location: StoreLocation) -> std::io::Result<Self> {
         let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
         let (sender, entries) = watch::channel(Arc::default());
         let run = move || Worker::new(location, waiting, sender).run();
@@ -136,12 +131,12 @@ impl StateStore {
     }
 
     /// The entries that were read last.
-    pub(crate) fn entries(&self) -> Arc<Entries> {
+    pub fn entries(&self) -> Arc<Entries> {
         Arc::clone(&self.entries.borrow())
     }
 
     /// A receiver that is notified of every change of the entries.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Entries>> {
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Entries>> {
         self.entries.clone()
     }
 
@@ -149,7 +144,7 @@ impl StateStore {
     ///
     /// # Errors
     /// When the database is not available.
-    pub(crate) async fn change(&self, changes: Vec<EntryChange>) -> Result<bool, StoreError> {
+    pub async fn change(&self, changes: Vec<EntryChange>) -> Result<bool, StoreError> {
         let (answer, answered) = oneshot::channel();
         self.send(Job::Change(changes, Some(answer)))?;
         let stopped = |_| StoreError::unavailable("the gateway is stopping");
@@ -157,7 +152,7 @@ impl StateStore {
     }
 
     /// The same, without waiting for the outcome: [`StateStore::subscribe`] shows it.
-    pub(crate) fn request_change(&self, changes: Vec<EntryChange>) {
+    pub fn request_change(&self, changes: Vec<EntryChange>) {
         if let Err(error) = self.send(Job::Change(changes, None)) {
             tracing::warn!(reason = error.reason, "a change of the state is not stored");
         }
@@ -169,7 +164,7 @@ impl StateStore {
     }
 
     /// Makes the changes that wait, and stops the thread. Blocks for a few seconds at most.
-    pub(crate) fn close(&self) {
+    pub fn close(&self) {
         // A full queue is emptied by the thread.
         let _ = self.jobs.send(Job::Close);
         let thread = self.thread.lock().take();

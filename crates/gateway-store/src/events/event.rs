@@ -9,65 +9,69 @@ use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use upstream::time::Timestamp;
 
+use super::argument_types::ArgumentTypes;
 use super::trace::TraceId;
-use crate::argument_types::ArgumentTypes;
 
 /// Limit for a text from outside, in characters.
 const MAX_TEXT_CHARS: usize = 256;
 
 /// The types of events; those up to `TOOL_CALL` are of seed 003.
-pub(crate) mod kind {
+pub mod kind {
     /// The gateway has started.
-    pub(crate) const STARTED: &str = "gateway.started";
+    pub const STARTED: &str = "gateway.started";
     /// The gateway is stopping.
-    pub(crate) const STOPPED: &str = "gateway.stopped";
+    pub const STOPPED: &str = "gateway.stopped";
     /// A backend was configured.
-    pub(crate) const BACKEND_REGISTERED: &str = "gateway.backend_registered";
+    pub const BACKEND_REGISTERED: &str = "gateway.backend_registered";
     /// A configured backend is not used.
-    pub(crate) const BACKEND_DISABLED: &str = "gateway.backend_disabled";
+    pub const BACKEND_DISABLED: &str = "gateway.backend_disabled";
     /// A backend is running.
-    pub(crate) const BACKEND_STARTED: &str = "gateway.backend_started";
+    pub const BACKEND_STARTED: &str = "gateway.backend_started";
     /// A backend has failed.
-    pub(crate) const BACKEND_FAILED: &str = "gateway.backend_failed";
+    pub const BACKEND_FAILED: &str = "gateway.backend_failed";
     /// A call of a backend's tool has ended.
-    pub(crate) const TOOL_CALL: &str = "gateway.tool_call";
+    pub const TOOL_CALL: &str = "gateway.tool_call";
     /// Any other request has ended: for a resource, a prompt or a tool of the gateway itself, or one that was
     /// refused.
-    pub(crate) const REQUEST: &str = "gateway.request";
+    pub const REQUEST: &str = "gateway.request";
     /// Requests were refused before they were read.
-    pub(crate) const REQUEST_REFUSED: &str = "gateway.request_refused";
+    pub const REQUEST_REFUSED: &str = "gateway.request_refused";
     /// A backend was stopped on purpose.
-    pub(crate) const BACKEND_STOPPED: &str = "gateway.backend_stopped";
+    pub const BACKEND_STOPPED: &str = "gateway.backend_stopped";
     /// The definition of a tool has changed, or is new and held back.
-    pub(crate) const TOOL_CHANGED: &str = "gateway.tool_changed";
+    pub const TOOL_CHANGED: &str = "gateway.tool_changed";
     /// A definition of a tool was approved or refused.
-    pub(crate) const TOOL_DECIDED: &str = "gateway.tool_decided";
+    pub const TOOL_DECIDED: &str = "gateway.tool_decided";
     /// The user of a client was asked about a call.
-    pub(crate) const CONFIRMATION: &str = "gateway.confirmation";
+    pub const CONFIRMATION: &str = "gateway.confirmation";
     /// A call waits for an operator, or has ended that wait.
-    pub(crate) const APPROVAL: &str = "gateway.approval";
+    pub const APPROVAL: &str = "gateway.approval";
     /// A changed configuration was applied, or has an error.
-    pub(crate) const CONFIG_CHANGED: &str = "gateway.config_changed";
+    pub const CONFIG_CHANGED: &str = "gateway.config_changed";
     /// The store was removed or replaced; its earlier events are not in this one.
-    pub(crate) const EVENTS_REPLACED: &str = "gateway.events_replaced";
+    pub const EVENTS_REPLACED: &str = "gateway.events_replaced";
     /// Events were lost.
-    pub(crate) const EVENTS_DROPPED: &str = "gateway.events_dropped";
+    pub const EVENTS_DROPPED: &str = "gateway.events_dropped";
 }
 
 /// The status of an event, by which `get_events` can filter.
-// The variants have no documentation, which would be a part of the tool's schema.
+#[expect(
+    missing_docs,
+    reason = "the documentation of a variant would be a part of the tool's schema"
+)]
 #[derive(
     Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema,
 )]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum EventStatus {
+pub enum EventStatus {
     Success,
     Failure,
     Pending,
 }
 
 impl EventStatus {
-    pub(crate) const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Pending];
+    /// All of them, in the order of their numbers.
+    pub const ALL: [Self; 3] = [Self::Success, Self::Failure, Self::Pending];
 
     /// The number in the column `status`.
     pub(super) fn number(self) -> i16 {
@@ -85,7 +89,7 @@ impl EventStatus {
 /// The end of a request. Each has exactly one.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(rename_all = "snake_case")]
-pub(crate) enum Outcome {
+pub enum Outcome {
     /// The backend answered with a result.
     Ok,
     /// The configuration denies the tool, or the role of the caller; the call was not forwarded.
@@ -101,37 +105,40 @@ pub(crate) enum Outcome {
 
 /// A request that has ended.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct FinishedRequest {
+pub struct FinishedRequest {
     /// Its method; `None` for a call of a backend's tool.
-    pub(crate) method: Option<Arc<str>>,
+    pub method: Option<Arc<str>>,
     /// The published name of the tool or prompt, or the URI of the resource.
-    pub(crate) item: Arc<str>,
-    pub(crate) outcome: Outcome,
+    pub item: Arc<str>,
+    /// How it has ended.
+    pub outcome: Outcome,
     /// The role and the rule that have denied it.
-    pub(crate) denial: Option<Arc<str>>,
+    pub denial: Option<Arc<str>>,
     /// The name of the client's token, if it has one.
-    pub(crate) principal: Option<Arc<str>>,
+    pub principal: Option<Arc<str>>,
     /// The role and the rule that have allowed it.
-    pub(crate) permission: Option<Arc<str>>,
+    pub permission: Option<Arc<str>>,
     /// The program of the client, and its address.
-    pub(crate) sender: Sender,
-    pub(crate) backend: Option<Arc<str>>,
+    pub sender: Sender,
+    /// The key of the backend that has answered, or would have.
+    pub backend: Option<Arc<str>>,
     /// From the request to its end.
-    pub(crate) duration: Duration,
+    pub duration: Duration,
     /// Bytes of the arguments.
-    pub(crate) request_bytes: usize,
+    pub request_bytes: usize,
     /// Bytes of the result.
-    pub(crate) response_bytes: usize,
+    pub response_bytes: usize,
     /// The result has characters that no screen shows.
-    pub(crate) has_hidden_characters: bool,
-    pub(crate) arguments: Option<ArgumentTypes>,
+    pub has_hidden_characters: bool,
+    /// The types of its arguments.
+    pub arguments: Option<ArgumentTypes>,
     /// The code of the JSON-RPC error, if it ended with one.
-    pub(crate) error_code: Option<i64>,
+    pub error_code: Option<i64>,
 }
 
 /// A new event. Contains no value of an argument and no secret.
 #[derive(Clone, Debug)]
-pub(crate) struct Event {
+pub struct Event {
     pub(super) timestamp: Timestamp,
     pub(super) trace_id: TraceId,
     pub(super) event_type: &'static str,
@@ -147,7 +154,7 @@ pub(super) enum EventDetails {
 
 impl Event {
     /// The event of a request that has just ended.
-    pub(crate) fn finished(trace_id: TraceId, mut request: FinishedRequest) -> Self {
+    pub fn finished(trace_id: TraceId, mut request: FinishedRequest) -> Self {
         // Cut here and not by the writer, to save memory in the queue.
         if request.item.len() > MAX_TEXT_CHARS {
             request.item = short(&request.item).into();
@@ -169,7 +176,7 @@ impl Event {
     }
 
     /// Any other event, with a new trace id. `facts` is a JSON object.
-    pub(crate) fn new(event_type: &'static str, status: EventStatus, facts: Value) -> Self {
+    pub fn new(event_type: &'static str, status: EventStatus, facts: Value) -> Self {
         Self {
             timestamp: Timestamp::now(),
             trace_id: TraceId::random(),

@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
-use upstream::time::before;
+use upstream::time::{Timestamp, before};
 
-use crate::events::{Record, Retention, StoreError, Timestamp};
+use crate::events::{Record, Retention, StoreError};
 
 /// Limit for the rows that one statement removes.
 const MAX_REMOVED_ROWS: i64 = 10_000;

@@ -107,5 +107,6 @@ fn missing_database_degrades_the_log() {
     let reason = degraded(&log);
     assert!(reason.starts_with("error connecting to server"), "{reason}");
     assert!(!reason.contains("s3cret"), "{reason}");
-    assert!(StoreLocation::postgres("postgres://host:port/").is_none());
+    let bad = StoreLocation::parse("postgres://host:port/", std::path::Path::new(""));
+    assert!(bad.is_err());
 }

@@ -7,6 +7,8 @@ use mcp_core::tool::ToolDefinition;
 use parking_lot::Mutex;
 use rusqlite::{Connection, params};
 
+use crate::events::StoreError;
+
 /// Stems English words, so that `containers` finds `container`.
 const TABLE: &str =
     "create virtual table tools using fts5(name, description, tokenize = 'porter unicode61')";
@@ -17,13 +19,11 @@ const SEARCH: &str =
     "select rowid from tools where tools match ?1 order by bm25(tools, 4.0, 1.0), rowid";
 
 /// An index of tools, in memory.
-pub(crate) struct ToolIndex(Mutex<Connection>);
+pub struct ToolIndex(Mutex<Connection>);
 
 impl ToolIndex {
     /// Indexes the names and descriptions of `tools`.
-    pub(crate) fn new<'a>(
-        tools: impl Iterator<Item = &'a ToolDefinition>,
-    ) -> rusqlite::Result<Self> {
+    pub fn new<'a>(tools: impl Iterator<Item = &'a ToolDefinition>) -> Result<Self, StoreError> {
         let mut connection = Connection::open_in_memory()?;
         let add = connection.transaction()?;
         add.execute_batch(TABLE)?;
@@ -40,7 +40,7 @@ impl ToolIndex {
 
     /// Returns the positions of the tools that have a word of `query`, or a word that starts with
     /// one; the best match first. A position counts the tools in the order of [`Self::new`].
-    pub(crate) fn search(&self, query: &str) -> rusqlite::Result<Vec<usize>> {
+    pub fn search(&self, query: &str) -> Result<Vec<usize>, StoreError> {
         let words = query.split(|letter: char| !letter.is_alphanumeric());
         let words: Vec<String> = words
             .filter(|word| !word.is_empty())

@@ -23,16 +23,19 @@ const MAX_METADATA_BYTES: usize = 16 * 1024;
 
 /// A stored event. Serializes to the format of seed 003.
 #[derive(Clone, Debug)]
-pub(crate) struct Record {
-    pub(crate) timestamp: Timestamp,
+pub struct Record {
+    /// The time at which it was recorded.
+    pub timestamp: Timestamp,
     /// The id of its request.
-    pub(crate) trace_id: TraceId,
+    pub trace_id: TraceId,
     /// One of [`kind`](super::kind).
-    pub(crate) event_type: Cow<'static, str>,
-    pub(crate) status: EventStatus,
-    pub(crate) source: Cow<'static, str>,
+    pub event_type: Cow<'static, str>,
+    /// Its status.
+    pub status: EventStatus,
+    /// The program that has recorded it.
+    pub source: Cow<'static, str>,
     /// Everything else, as the text of a JSON object.
-    pub(crate) metadata: String,
+    pub metadata: String,
 }
 
 impl Record {
@@ -57,7 +60,7 @@ impl Record {
 
     /// Leaves out the rules of the operator, and makes a request that a role denies look like one for an unknown item: the caller's own events must not tell
     /// it what is there.
-    pub(crate) fn hide_denial(&mut self) {
+    pub fn hide_denial(&mut self) {
         let metadata = serde_json::from_str::<Map<String, Value>>(&self.metadata);
         let Ok(mut metadata) = metadata else { return };
         let is_denied = metadata.remove("denial").is_some();

@@ -1,0 +1,11 @@
+//! The database of the gateway: a SQLite file, or PostgreSQL where several gateways serve one endpoint.
+//!
+//! * [`events`]: the event log. It never delays a call.
+//! * [`state`]: entries with a kind and a key that outlive the gateway, such as pinned tools and approvals.
+//! * [`search`]: an index of tools in memory, for full-text search.
+//!
+//! Knows no backends and no configuration: the gateway says where the database is, and what goes into it.
+
+pub mod events;
+pub mod search;
+pub mod state;
