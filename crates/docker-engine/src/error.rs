@@ -123,6 +123,12 @@ impl EngineError {
         matches!(self, Self::Refused { status: 404, message }
             if message.to_ascii_lowercase().contains("no such container"))
     }
+
+    /// Whether the engine reports that a removal of this container is under way already.
+    pub fn is_removal_under_way(&self) -> bool {
+        matches!(self, Self::Refused { status: 409, message }
+            if message.to_ascii_lowercase().contains("already in progress"))
+    }
 }
 
 const NO_ANSWER: &str =

@@ -3,13 +3,16 @@
 use std::sync::Arc;
 
 use docker_engine::{ContainerSummary, Engine};
+use futures_util::future::join_all;
 
 use super::super::prelude::*;
 use super::replacement::{EngineClock, Replacement, STEPS_TIMEOUT, is_kept, ran};
 use crate::policy::{KEPT, Policy, REPLACES};
 
-/// The delay between two attempts to reach an engine that is down.
+/// The delay between two attempts, also to reach an engine that is down.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
+/// The attempts to bring back an old container.
+const MAX_ATTEMPTS: u32 = 12;
 
 /// A replacement that was begun.
 struct Begun {
@@ -29,9 +32,10 @@ pub(crate) async fn recover(engine: Engine, policy: Arc<Policy>, redact: bool) {
             Err(_) => tokio::time::sleep(RETRY_INTERVAL).await,
         }
     };
-    for container in kept.iter().filter(|container| is_kept(container)) {
-        finish(&engine, &policy, redact, container).await;
-    }
+    // At the same time: one may wait minutes for its new container.
+    let kept = kept.iter().filter(|container| is_kept(container));
+    let all = kept.map(|container| finish(&engine, &policy, redact, container));
+    join_all(all).await;
 }
 
 async fn finish(engine: &Engine, policy: &Arc<Policy>, redact: bool, kept: &ContainerSummary) {
@@ -46,28 +50,35 @@ async fn finish(engine: &Engine, policy: &Arc<Policy>, redact: bool, kept: &Cont
         return;
     };
     tokio::time::sleep(left).await;
-    let is_left = engine.try_inspect(&old).await;
-    let is_left = is_left.is_ok_and(|old| old.display_name() == kept.display_name());
-    let Some(Begun { timeout, .. }) = begun(engine, &name, &old, ran).await.filter(|_| is_left)
-    else {
-        tracing::info!("a replacement of {name} was ended by another server");
-        return;
-    };
-    let replacement = Replacement {
-        engine: engine.clone(),
-        policy: Arc::clone(policy),
-        redact,
-        timeout,
-        name: name.clone(),
-        old,
-    };
-    match replacement.settle().await {
-        Ok(_) => tracing::info!("a replacement of {name} that had broken off is complete"),
-        Err(failure) => {
-            let rollback = failure.rollback.map(|error| error.message().to_owned());
-            let cause = Redactor::new(true).text(failure.cause.message());
-            tracing::warn!("{name} was not replaced: {cause}; {rollback:?}");
-        }
+    // Several servers may start at the same time. One that was killed in the middle leaves a rest.
+    for _ in 0..MAX_ATTEMPTS {
+        let is_left = engine.try_inspect(&old).await;
+        let is_left = is_left.is_ok_and(|old| old.display_name() == kept.display_name());
+        let Some(Begun { timeout, .. }) = begun(engine, &name, &old, ran).await.filter(|_| is_left)
+        else {
+            tracing::info!("a replacement of {name} was ended by another server");
+            return;
+        };
+        let replacement = Replacement {
+            engine: engine.clone(),
+            policy: Arc::clone(policy),
+            redact,
+            timeout,
+            name: name.clone(),
+            old: old.clone(),
+        };
+        let Err(failure) = replacement.settle().await else {
+            tracing::info!("a replacement of {name} that had broken off is complete");
+            return;
+        };
+        let cause = Redactor::new(true).text(failure.cause.message());
+        let Some(rollback) = failure.rollback else {
+            tracing::warn!("{name} was not replaced, the old container is back: {cause}");
+            return;
+        };
+        let rollback = Redactor::new(true).text(rollback.message());
+        tracing::warn!("{name} was not replaced: {cause}; the old one is not back: {rollback}");
+        tokio::time::sleep(RETRY_INTERVAL).await;
     }
 }
 

@@ -253,11 +253,22 @@ impl Replacement {
         })
     }
 
+    /// Removes a container. A removal that another server has begun is waited for.
     async fn remove(&self, id: &ContainerName) -> Result<()> {
-        let path = Path::container(id, "").query("force", true);
-        match self.engine.try_delete(path).await {
-            Err(failure) if !failure.is_no_such_container() => Err(self.explain("remove", failure)),
-            _ => Ok(()),
+        let began = tokio::time::Instant::now();
+        loop {
+            let path = Path::container(id, "").query("force", true);
+            match self.engine.try_delete(path).await {
+                Err(failure)
+                    if failure.is_removal_under_way() && began.elapsed() < STEPS_TIMEOUT =>
+                {
+                    tokio::time::sleep(POLL_INTERVAL).await;
+                }
+                Err(failure) if !failure.is_no_such_container() => {
+                    return Err(self.explain("remove", failure));
+                }
+                _ => return Ok(()),
+            }
         }
     }
 

@@ -1,5 +1,7 @@
 //! `recreate_container`, and the options of `create_container` that it takes, too.
 
+mod killed;
+
 use std::collections::BTreeSet;
 
 use bollard::query_parameters::RenameContainerOptionsBuilder;
@@ -285,98 +287,4 @@ async fn prune_leaves_the_old_container_of_a_replacement() {
         "{items:?}"
     );
     lab.remove(&kept).await;
-}
-
-/// A new container that gets unhealthy after some seconds.
-fn hopeless(web: &str) -> Value {
-    json!({"container": web, "confirm": web, "timeout_seconds": 8, "changes":
-        {"healthcheck": {"command": ["false"], "interval_seconds": 1, "retries": 4}}})
-}
-
-/// Killed between two steps of the way back: the next server goes the rest of it.
-#[tokio::test]
-async fn way_back_is_finished_after_a_kill() {
-    for mut lab in labs().await {
-        for (number, step) in ["start", "rename"].into_iter().enumerate() {
-            let name = format!("web{number}");
-            let options = json!({"StopTimeout": 0});
-            let web = lab.run(&name, &["sleep", "600"], options).await;
-            let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
-            // The engine does not hear of this step.
-            let held = match step {
-                "start" => format!("/containers/{id}/start"),
-                _ => format!("/containers/{id}/rename?name={web} "),
-            };
-            let proxy = Proxy::silent_about(&lab.host, &held).await;
-            let mut session = StdioSession::open(&proxy.host, &[]).await;
-            session.start("recreate_container", hopeless(&web)).await;
-            let accept = json!({"action": "accept", "content": {"confirm": true}});
-            session.reply(accept).await;
-            wait_until("the way back", async || {
-                let requests = proxy.requests();
-                requests
-                    .iter()
-                    .any(|line| line.contains(held.trim()) && !line.contains(".before-"))
-            })
-            .await;
-            // SIGKILL.
-            drop(session);
-            assert!(lab.docker.inspect_container(&web, None).await.is_err());
-            let kept = inspect(&lab, &id).await;
-            assert_eq!(kept["State"]["Running"], step == "rename", "{kept}");
-            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-            let next = Server::start(SERVER, &env).await;
-            wait_until("the old one is back", async || {
-                let now = lab.docker.inspect_container(&web, None).await;
-                let now = serde_json::to_value(now.ok()).unwrap();
-                now["Id"] == *id && now["State"]["Running"] == true
-            })
-            .await;
-            drop(next);
-            lab.remove(&web).await;
-        }
-        assert!(names(&lab).await.is_empty());
-    }
-}
-
-#[tokio::test]
-async fn replacement_ends_without_its_caller_and_without_its_server() {
-    let Some(mut lab) = lab().await else { return };
-    let web = lab
-        .run("web", &["sleep", "600"], json!({"StopTimeout": 0}))
-        .await;
-    let id = inspect(&lab, &web).await["Id"].clone();
-    let is_back = async |lab: &Lab| {
-        let now = lab.docker.inspect_container(&web, None).await;
-        let now = serde_json::to_value(now.ok()).unwrap();
-        now["Id"] == id && now["State"]["Running"] == true
-    };
-    for kill in [false, true] {
-        let mut session = StdioSession::open(&lab.host, &[]).await;
-        let call = session.start("recreate_container", hopeless(&web)).await;
-        let accept = json!({"action": "accept", "content": {"confirm": true}});
-        session.reply(accept).await;
-        wait_until("the new one runs", async || {
-            let now = lab.docker.inspect_container(&web, None).await;
-            let now = serde_json::to_value(now.ok()).unwrap();
-            now["Id"] != id && now["State"]["Running"] == true
-        })
-        .await;
-        if kill {
-            drop(session);
-            let env = [("DOCKER_HOST", &*lab.host), ("MCP_TOOLSETS", "all")];
-            let next = Server::start(SERVER, &env).await;
-            wait_until("the old one is back", async || is_back(&lab).await).await;
-            wait_until("it is told", async || {
-                // A server of another test may have been faster.
-                let log = next.log();
-                log.contains("was not replaced") || log.contains("another server")
-            })
-            .await;
-        } else {
-            session.cancel(call).await;
-            wait_until("the old one is back", async || is_back(&lab).await).await;
-        }
-        assert_eq!(names(&lab).await, std::slice::from_ref(&web));
-    }
 }
