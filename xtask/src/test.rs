@@ -1,6 +1,7 @@
 //! `cargo xtask test`: all checks and tests, also against the real services.
 
 mod real_services;
+mod repeat;
 
 use std::ffi::OsString;
 use std::fs;
@@ -24,6 +25,7 @@ use crate::services::postgres::Postgres;
 use crate::services::{Environment, n8n, openhands};
 
 use real_services::RealServices;
+use repeat::Repetition;
 
 const UNIT: &str = "test --workspace --exclude tests --no-fail-fast";
 
@@ -181,31 +183,25 @@ impl TestRun<'_> {
 
     /// Calls cargo, with one line about it; prints its output if it fails.
     fn stage(&mut self, name: &'static str, words: &str, env: Environment) -> anyhow::Result<bool> {
-        let log = self.layout.fresh_log(&format!("test-{name}"))?;
         let started = Instant::now();
-        let heartbeat = Heartbeat::start("test", name);
-        let cargo = Program::new("cargo")?
-            .words(words)
-            .envs([("CARGO_TERM_COLOR", "never")])
-            .envs(env)
-            .dir(&self.layout.root)
-            .log_to(&log)?;
-        let is_good = cargo.succeeds(&self.layout.shutdown, Some(heartbeat))?;
-        let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
-        let tests = words.starts_with("test ");
-        let mut counts = TestCounts::from_cargo(&output);
-        if tests {
-            // A filter that matches no test any more must not pass.
-            counts = counts.or_failed(is_good);
-        } else if !is_good {
-            counts.failed = 1;
-        }
+        let (is_good, mut counts, output) = self.cargo(name, words, &env)?;
         if counts.failed > 0 {
             let lines: Vec<_> = output.lines().collect();
             let first = lines.len().saturating_sub(MAX_SHOWN_LINES);
             print_line!("{}", lines[first..].join("\n"));
         }
-        let shown = match tests {
+        let repetition = Repetition::from_output(words, &output, counts.failed);
+        if let Some(Repetition { words, tests }) = repetition {
+            let again = format!("{name}-again");
+            let (_, repeated, _) = self.cargo(&again, &words, &env)?;
+            if repeated.failed == 0 && repeated.passed == counts.failed {
+                counts = TestCounts::new(counts.passed + counts.failed, 0, counts.skipped);
+                for test in tests {
+                    print_line!("repeated {test}: failed beside the others, passed alone");
+                }
+            }
+        }
+        let shown = match words.starts_with("test ") {
             true => format!(": {counts}"),
             false => String::new(),
         };
@@ -214,5 +210,32 @@ impl TestRun<'_> {
         print_line!("{verdict:<8} {name}{shown} ({seconds:.1} s)");
         self.add(name, Ok(counts))?;
         Ok(is_good)
+    }
+
+    /// Calls cargo. Returns whether it succeeded, its counts and its output.
+    fn cargo(
+        &self,
+        name: &str,
+        words: &str,
+        env: &Environment,
+    ) -> anyhow::Result<(bool, TestCounts, String)> {
+        let log = self.layout.fresh_log(&format!("test-{name}"))?;
+        let heartbeat = Heartbeat::start("test", name);
+        let cargo = Program::new("cargo")?
+            .words(words)
+            .envs([("CARGO_TERM_COLOR", "never")])
+            .envs(env.iter().map(|(key, value)| (key, value)))
+            .dir(&self.layout.root)
+            .log_to(&log)?;
+        let is_good = cargo.succeeds(&self.layout.shutdown, Some(heartbeat))?;
+        let output = String::from_utf8_lossy(&fs::read(&log)?).into_owned();
+        let mut counts = TestCounts::from_cargo(&output);
+        if words.starts_with("test ") {
+            // A filter that matches no test any more must not pass.
+            counts = counts.or_failed(is_good);
+        } else if !is_good {
+            counts.failed = 1;
+        }
+        Ok((is_good, counts, output))
     }
 }
