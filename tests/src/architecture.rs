@@ -9,7 +9,7 @@ use crate::committed::root;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 15] = [
+const ALLOWED_CRATES: [(&str, &str); 16] = [
     ("mcp-core", ""),
     ("mcp-serve", "mcp-core"),
     ("mcp-client", "mcp-core"),
@@ -34,12 +34,13 @@ const ALLOWED_CRATES: [(&str, &str); 15] = [
         "docker-mcp-server",
         "mcp-core mcp-serve upstream docker-engine",
     ),
+    ("gateway-access", "mcp-core"),
     // mcp-serve for files that only this user can read, mcp-client for TLS, upstream for timestamps.
     ("gateway-store", "mcp-core mcp-serve mcp-client upstream"),
     // upstream for redaction, truncation and timestamps.
     (
         "mcp-gateway",
-        "mcp-core mcp-serve mcp-client upstream gateway-store",
+        "mcp-core mcp-serve mcp-client upstream gateway-access gateway-store",
     ),
     // The servers are programs here, not libraries.
     ("tests", "mcp-core mcp-serve mcp-client"),
@@ -48,8 +49,9 @@ const ALLOWED_CRATES: [(&str, &str); 15] = [
 ];
 
 /// Third-party crates with few users. The tests may use all of them.
-const USERS: [(&str, &str); 10] = [
+const USERS: [(&str, &str); 11] = [
     ("bollard", "docker-engine"),
+    ("cel", "gateway-access"),
     ("hyper", "mcp-serve mcp-client docker-engine"),
     // Others use `upstream::time`.
     ("jiff", "upstream mcp-core mcp-serve"),

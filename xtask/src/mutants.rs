@@ -35,7 +35,7 @@ const MODULES: [&str; 15] = [
     "n8n-mcp-server/src/policy",
     "docker-engine/src/name",
     "docker-mcp-server/src/policy",
-    "mcp-gateway/src/config/filter",
+    "gateway-access/src/filter",
     "mcp-gateway/src/names",
     "mcp-gateway/src/sanitise",
 ];

@@ -19,6 +19,7 @@ mod webhook;
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use gateway_access::{Roles, Rule};
 use gateway_store::events::EventLog;
 use gateway_store::state::StateStore;
 use mcp_core::server::{OriginalRequest, PreviousRounds};
@@ -34,7 +35,6 @@ use self::record::SeenGateways;
 pub(crate) use self::record::{Approval, ApprovalStatus, now, read, store};
 use self::rounds::Rounds;
 use crate::config::ApprovalConfig;
-use crate::roles::{Roles, Rule};
 
 /// The member of the state between two rounds that names a call to which people have agreed.
 const AGREED: &str = "agreed";

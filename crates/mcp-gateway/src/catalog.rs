@@ -3,13 +3,14 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
+use gateway_access::Filter;
 use gateway_store::events::{KnownArguments, StoreError};
 use gateway_store::search::ToolIndex;
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
 use crate::backend::{Backend, ListedItem, Snapshot};
-use crate::config::{BackendKey, Filter};
+use crate::config::BackendKey;
 use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
 use crate::relay::tool::{RelayedTool, Withheld};
 use crate::relay::{Relay, prompt, resource};

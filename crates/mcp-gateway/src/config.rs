@@ -12,7 +12,6 @@ mod duration;
 mod error;
 mod expand;
 mod file;
-mod filter;
 mod key;
 mod mcp_json;
 mod oauth;
@@ -23,29 +22,25 @@ mod reader;
 mod roles;
 mod secret;
 mod source;
-mod suggestion;
 mod tool_override;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_access::Roles;
 use gateway_store::events;
-
-use crate::roles::Roles;
 
 pub(crate) use self::approvals::ApprovalConfig;
 pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
-pub(crate) use self::filter::{Filter, uri_spellings};
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::oauth::OAuthSettings;
 pub(crate) use self::options::Options;
 pub(crate) use self::pins::{FirstSight, PinMode, PinPolicy};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
-pub(crate) use self::suggestion::suggestion;
 
 /// The default of `start_timeout`.
 const START_TIMEOUT: Duration = Duration::from_secs(10);

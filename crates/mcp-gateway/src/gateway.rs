@@ -5,6 +5,7 @@ mod service;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
 use gateway_store::state::StateStore;
 use mcp_core::server::ChangeNotifier;
@@ -14,15 +15,12 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::admission::Admission;
 use crate::approvals::{ApprovalRules, Approvals};
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::pins::Pins;
 use crate::relay::Relay;
-use crate::roles::CallCounts;
-use crate::viewer::Viewer;
 
 /// The service behind the gateway's server.
 pub struct Gateway {

@@ -5,16 +5,14 @@
 //!   [`tools`]: the gateway's own tools.
 //! * [`config`]: the backends and settings, read from one file that is watched for changes.
 //! * [`instructions`]: the instructions of the backends for the model.
-//! * [`roles`]: who may list and use what; [`admission`]: judges calls with their arguments.
 //! * [`names`]: the public names of the backends' tools.
 //! * [`audit`]: records requests that are not relayed.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
 //! * [`approvals`]: calls that need a person.
 //! * [`pins`]: holds back tools whose definition has changed.
 //!
-//! The events, and the entries of `pins` and `approvals`, are in `gateway_store`.
+//! Roles are in `gateway_access`; the events, and the entries of `pins` and `approvals`, in `gateway_store`.
 
-mod admission;
 mod approvals;
 mod audit;
 mod backend;
@@ -30,10 +28,8 @@ mod names;
 mod pins;
 mod product;
 mod relay;
-mod roles;
 mod sanitise;
 mod tools;
-mod viewer;
 
 /// Forwarding a call makes many small and short-lived allocations.
 #[global_allocator]

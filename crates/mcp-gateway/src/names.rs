@@ -9,27 +9,13 @@ use std::collections::HashMap;
 use std::collections::hash_map::Entry;
 use std::sync::Arc;
 
+use gateway_access::Filter;
 use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::published::NameCandidate;
 pub(crate) use self::published::PublishedItem;
-use crate::config::{BackendKey, Filter};
-
-/// The tool that calls another one.
-pub(crate) const CALL_TOOL: &str = "call_tool";
-
-/// The names of the gateway's own tools, which no item of a backend can have.
-pub(crate) const OWN_TOOLS: [&str; 5] = [
-    "gateway_status",
-    "get_events",
-    "gateway_restart",
-    "search_tools",
-    CALL_TOOL,
-];
-
-/// The only one of them about which a person can be asked: the others change nothing, or call another tool.
-pub(crate) const GUARDED_OWN_TOOL: &str = "gateway_restart";
+use crate::config::BackendKey;
 
 /// The items of one backend.
 pub(crate) struct BackendItems<'a> {

@@ -2,6 +2,7 @@
 //! token of the webhook, or from a principal with the right `approve`.
 
 use futures_util::future::BoxFuture;
+use gateway_access::Right;
 use gateway_store::state::{EntryKind, Expected};
 use mcp_core::server::Principal;
 use mcp_serve::OwnPaths;
@@ -11,7 +12,6 @@ use serde_json::json;
 use super::Approvals;
 use super::record::{self, Approval, ApprovalStatus, now};
 use super::webhook::{ANSWER_PATH, token_hash};
-use crate::roles::Right;
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

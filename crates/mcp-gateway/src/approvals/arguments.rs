@@ -1,5 +1,6 @@
 //! The arguments of a call as people see them, and what identifies them.
 
+use gateway_access::Arguments;
 use hmac_sha256::Hash;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -7,7 +8,6 @@ use upstream::redact::Redactor;
 use upstream::text::clean;
 
 use crate::hexadecimal::hexadecimal;
-use crate::roles::Arguments;
 
 /// Limit for the characters that people see.
 const MAX_SHOWN_CHARS: usize = 4_000;

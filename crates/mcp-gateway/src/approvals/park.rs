@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_access::Rule;
 use gateway_store::events::{Event, EventStatus, kind};
 use gateway_store::state::{EntryKind, Expected};
 use mcp_core::tool::{ToolError, ToolErrorKind};
@@ -15,7 +16,6 @@ use super::arguments::ShownArguments;
 use super::record::{self, Approval, ApprovalStatus, now};
 use super::webhook::Webhook;
 use super::{Approvals, GuardedCall};
-use crate::roles::Rule;
 
 /// Limit for the calls that wait at this gateway.
 const MAX_PARKED_CALLS: usize = 100;

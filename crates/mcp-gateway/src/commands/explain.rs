@@ -6,12 +6,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use mcp_core::server::{AccessItem, Principal};
 
+use gateway_access::Role;
 use serde_json::value::RawValue;
 
 use super::CONFIG_ERROR;
-use crate::admission;
 use crate::config::Options;
-use crate::roles::Role;
 
 /// Says which line of the configuration allows or denies a tool, prompt or resource to a principal.
 ///
@@ -86,7 +85,7 @@ fn decide(
     let verb = match arguments {
         Some(arguments) => {
             let tool = item.replacen([':', '.'], "__", 1);
-            admission::check(role, principal, &tool, arguments)?;
+            gateway_access::check(role, principal, &tool, arguments)?;
             "; its arguments meet"
         }
         None => ", if its arguments meet",

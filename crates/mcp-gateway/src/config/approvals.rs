@@ -2,13 +2,13 @@
 
 use std::time::Duration;
 
+use gateway_access::Rule;
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::duration::ConfigDuration;
 use super::error::{Problem, line_at};
 use super::expand::Environment;
-use crate::roles::Rule;
 
 /// The default of `timeout`, and its limit.
 const TIMEOUT: Duration = Duration::from_secs(600);

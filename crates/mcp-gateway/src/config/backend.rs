@@ -4,12 +4,13 @@ use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
 
+use gateway_access::Filter;
 use mcp_client::tls::TlsFiles;
 use mcp_client::{EraChoice, Proxy};
 use serde::Deserialize;
 
 use super::tool_override::ToolOverride;
-use super::{DisabledReason, Filter, OAuthSettings, PinPolicy, Secret};
+use super::{DisabledReason, OAuthSettings, PinPolicy, Secret};
 
 /// The configuration of a backend. Has no `Debug`: arguments, addresses and variables may hold secrets.
 #[derive(Clone, PartialEq)]

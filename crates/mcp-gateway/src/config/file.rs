@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_access::Filter;
 use gateway_store::events::StoreLocation;
 use mcp_client::EraChoice;
 use serde::Deserialize;
@@ -20,8 +21,8 @@ use super::reader::FieldReader;
 use super::roles::{self, RoleEntry};
 use super::tool_override::ToolOverride;
 use super::{
-    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, Filter, FirstSight,
-    Isolation, PinMode, PinPolicy, Remote, RemoteTransport, Target,
+    BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, FirstSight, Isolation,
+    PinMode, PinPolicy, Remote, RemoteTransport, Target,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);

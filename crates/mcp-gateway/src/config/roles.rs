@@ -3,16 +3,15 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
+use gateway_access::{
+    Condition, EffectName, GUARDED_OWN_TOOL, Limit, NO_ROLE, OWN_TOOLS, PrincipalLine, Rate, Right,
+    Role, Roles, Rule, suggestion,
+};
 use serde::Deserialize;
 use toml::Spanned;
 
 use super::error::{Problem, line_at};
-use super::suggestion::suggestion;
 use super::{BackendKey, Config};
-use crate::names::{GUARDED_OWN_TOOL, OWN_TOOLS};
-use crate::roles::{
-    Condition, EffectName, Limit, NO_ROLE, PrincipalLine, Rate, Right, Role, Roles, Rule,
-};
 
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]

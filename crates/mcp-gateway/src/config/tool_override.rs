@@ -1,12 +1,11 @@
 //! Texts and the effect of a backend's tool that the operator sets in place of its own.
 
+use gateway_access::EffectName;
 use mcp_core::jsonrpc::Members;
 use mcp_core::tool::Effect;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
-
-use crate::roles::EffectName;
 
 /// The table `[backends.KEY.tools.NAME]`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_access::Role;
 use gateway_store::events::{EventStatus, kind};
 use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems};
 use mcp_core::tool::{Effect, ToolError};
@@ -15,7 +16,6 @@ use crate::catalog::Catalog;
 use crate::config::{BackendKey, Config};
 use crate::instructions;
 use crate::metrics::GatewayMetrics;
-use crate::roles::Role;
 use crate::tools;
 
 /// Longest time that the first list waits for backends that are being started.

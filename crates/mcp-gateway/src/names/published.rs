@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gateway_access::OWN_TOOLS;
 use hmac_sha256::Hash;
 
 use crate::config::BackendKey;
@@ -58,7 +59,7 @@ impl<'a> NameCandidate<'a> {
 
     /// Returns true for an item that would hide a tool of the gateway.
     pub(super) fn is_reserved(&self) -> bool {
-        self.bare && super::OWN_TOOLS.contains(&self.item)
+        self.bare && OWN_TOOLS.contains(&self.item)
     }
 
     pub(super) fn publish(&self) -> PublishedItem {

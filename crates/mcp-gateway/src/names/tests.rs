@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 
+use gateway_access::OWN_TOOLS;
 use proptest::prelude::*;
 
 use super::published::MAX_NAME_LEN;

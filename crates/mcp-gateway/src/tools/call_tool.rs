@@ -1,5 +1,6 @@
 //! `call_tool`: calls a tool that `search_tools` has found.
 
+use gateway_access::CALL_TOOL;
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
@@ -7,7 +8,6 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use crate::gateway::Gateway;
-use crate::names::CALL_TOOL;
 
 /// Call a tool found by search_tools.
 #[derive(Deserialize, JsonSchema)]

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use gateway_access::Right;
 use gateway_store::events::{EventStatus, Query, Record, TraceId};
 use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolErrorKind, ToolResult};
 use schemars::JsonSchema;
@@ -9,7 +10,6 @@ use serde::Deserialize;
 use upstream::time::{Since, Timestamp};
 
 use crate::gateway::Gateway;
-use crate::roles::Right;
 
 /// Query telemetry events from gateway event log
 #[derive(Deserialize, JsonSchema)]

@@ -14,12 +14,16 @@ use mcp_core::tool::{
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use crate::names::CALL_TOOL;
-use crate::roles::{Arguments, CallCounts, Condition, JudgedCall, Role, Roles};
+use crate::condition::arguments::Arguments;
+use crate::condition::{Condition, JudgedCall};
+use crate::own_tools::CALL_TOOL;
+use crate::rate::CallCounts;
+use crate::roles::{Role, Roles};
 
 /// The roles, and the state that is needed to judge a call.
-pub(crate) struct Admission {
-    pub(crate) roles: Arc<Roles>,
+pub struct Admission {
+    /// The roles.
+    pub roles: Arc<Roles>,
     counts: Arc<CallCounts>,
     /// For each role the rule that has allowed a tool with its effect, as events have it: matching all patterns at
     /// each call would cost more than the rest of the decision.
@@ -34,7 +38,7 @@ const MAX_PERMISSIONS: usize = 20_000;
 
 impl Admission {
     /// `counts` outlives changes of the roles.
-    pub(crate) fn new(roles: Arc<Roles>, counts: Arc<CallCounts>) -> Self {
+    pub fn new(roles: Arc<Roles>, counts: Arc<CallCounts>) -> Self {
         let permissions = roles.roles.iter().map(|_| Mutex::default()).collect();
         Self {
             roles,
@@ -47,7 +51,7 @@ impl Admission {
     ///
     /// # Errors
     /// The refusal, for the model.
-    pub(crate) fn judge(
+    pub fn judge(
         &self,
         tool: &ToolDefinition,
         arguments: &RawValue,
@@ -155,7 +159,7 @@ impl Access for Admission {
 ///
 /// # Errors
 /// The condition that denies the call, and why.
-pub(crate) fn check(
+pub fn check(
     role: &Role,
     principal: Option<&Principal>,
     tool: &str,

@@ -7,7 +7,7 @@ use cel::{IdedExpr, Program};
 
 use super::ENV;
 use super::patterns::{Pattern, Patterns};
-use crate::config::suggestion;
+use crate::suggestion::suggestion;
 
 /// Limit for the text of a condition, in bytes.
 const MAX_BYTES: usize = 2_048;

@@ -10,13 +10,14 @@ use wildmatch::WildMatch;
 ///
 /// Deny patterns win. Without allow patterns everything is allowed.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Filter {
+pub struct Filter {
     allow: Vec<WildMatch>,
     deny: Vec<WildMatch>,
 }
 
 impl Filter {
-    pub(crate) fn new(allow: &[String], deny: &[String]) -> Self {
+    /// A filter with these patterns.
+    pub fn new(allow: &[String], deny: &[String]) -> Self {
         let patterns = |list: &[String]| list.iter().map(|text| WildMatch::new(text)).collect();
         Self {
             allow: patterns(allow),
@@ -25,13 +26,13 @@ impl Filter {
     }
 
     /// Returns true if an item with this name or URI in the backend's list is published.
-    pub(crate) fn allows(&self, name: &str) -> bool {
+    pub fn allows(&self, name: &str) -> bool {
         let is_allowed = self.allow.iter().any(|pattern| pattern.matches(name));
         !self.denies(name) && (self.allow.is_empty() || is_allowed)
     }
 
     /// Returns true if a deny pattern matches a URI in one of its spellings.
-    pub(crate) fn denies_uri(&self, uri: &str) -> bool {
+    pub fn denies_uri(&self, uri: &str) -> bool {
         match uri_spellings(uri) {
             Some(spellings) => spellings.iter().any(|uri| self.denies(uri)),
             None => !self.deny.is_empty(),

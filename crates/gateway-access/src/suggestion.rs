@@ -1,7 +1,7 @@
 //! Names that a mistaken one may stand for.
 
 /// The most similar name, or all names if none is, as the end of a message.
-pub(crate) fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
+pub fn suggestion<'a>(name: &str, names: impl Iterator<Item = &'a str>) -> String {
     let names: Vec<&str> = names.collect();
     let similar = names.iter().map(|known| (strsim::jaro(name, known), known));
     let nearest = similar.max_by(|one, other| one.0.total_cmp(&other.0));

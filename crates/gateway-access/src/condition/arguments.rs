@@ -17,7 +17,7 @@ use serde_json::value::RawValue;
 const MAX_EXACT: u64 = (1 << 53) - 1;
 
 /// The arguments of a call.
-pub(crate) struct Arguments {
+pub struct Arguments {
     value: Value,
     bytes: u64,
     elements: u64,
@@ -30,7 +30,7 @@ impl Arguments {
     ///
     /// # Errors
     /// Why they cannot be judged, without a value.
-    pub(crate) fn read(json: &RawValue) -> Result<Self, String> {
+    pub fn read(json: &RawValue) -> Result<Self, String> {
         let mut read = Read::default();
         let mut reader = serde_json::Deserializer::from_str(json.get());
         let value = (&mut read).deserialize(&mut reader).map_err(|error| {

@@ -12,6 +12,7 @@ mod names;
 mod patterns;
 
 use std::collections::{BTreeSet, HashMap};
+use std::fmt;
 use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::sync::{Arc, LazyLock};
 
@@ -29,25 +30,26 @@ const MAX_COST: u64 = 100_000_000;
 
 /// A condition that the calls of a role must meet.
 #[derive(Clone, Debug)]
-pub(crate) struct Condition {
+pub struct Condition {
     source: String,
     program: Arc<Program>,
     patterns: Arc<Patterns>,
     /// The members of the arguments that it names.
     names: BTreeSet<String>,
     /// The role that declares it.
-    pub(crate) role: Arc<str>,
+    pub role: Arc<str>,
     /// Its line in the file, counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
 }
 
 /// A call that is judged.
-pub(crate) struct JudgedCall<'a> {
+pub struct JudgedCall<'a> {
     /// The published name of the tool.
-    pub(crate) tool: &'a str,
-    pub(crate) arguments: &'a Arguments,
+    pub tool: &'a str,
+    /// Its arguments.
+    pub arguments: &'a Arguments,
     /// The caller; `None` without a token.
-    pub(crate) principal: Option<&'a Principal>,
+    pub principal: Option<&'a Principal>,
 }
 
 impl Condition {
@@ -55,7 +57,7 @@ impl Condition {
     ///
     /// # Errors
     /// Why it cannot be used.
-    pub(crate) fn parse(source: String, role: Arc<str>, line: usize) -> Result<Self, String> {
+    pub fn parse(source: String, role: Arc<str>, line: usize) -> Result<Self, String> {
         let (program, patterns) = check::parsed(&source)?;
         let names = names::names_in(program.expression());
         Ok(Self {
@@ -69,7 +71,7 @@ impl Condition {
     }
 
     /// The members of the arguments that it names.
-    pub(crate) fn names(&self) -> &BTreeSet<String> {
+    pub fn names(&self) -> &BTreeSet<String> {
         &self.names
     }
 
@@ -77,7 +79,7 @@ impl Condition {
     ///
     /// # Errors
     /// Why that cannot be told, without a value of the arguments.
-    pub(crate) fn holds(&self, call: &JudgedCall<'_>) -> Result<bool, String> {
+    pub fn holds(&self, call: &JudgedCall<'_>) -> Result<bool, String> {
         let arguments = call.arguments;
         arguments.check_names(&self.names)?;
         if cost::estimated(&self.program, &self.patterns, arguments) > MAX_COST {
@@ -126,6 +128,12 @@ fn principal(principal: Option<&Principal>) -> HashMap<&'static str, Value> {
         claims.map(|claim| Value::from(&**claim)).collect()
     });
     HashMap::from([("name", name.into()), ("claims", claims.into())])
+}
+
+impl fmt::Display for Condition {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "line {}: roles.{}.when", self.line, self.role)
+    }
 }
 
 impl PartialEq for Condition {

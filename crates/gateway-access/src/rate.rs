@@ -18,7 +18,7 @@ const ROUND_AGE: Duration = Duration::from_secs(2 * 3_600);
 
 /// Calls in a time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Rate {
+pub struct Rate {
     calls: u32,
     unit: Unit,
 }
@@ -33,12 +33,13 @@ enum Unit {
 
 /// A limit that a role declares.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Limit {
-    pub(crate) rate: Rate,
+pub struct Limit {
+    /// The most calls.
+    pub rate: Rate,
     /// The role that declares it.
-    pub(crate) role: Arc<str>,
+    pub role: Arc<str>,
     /// Its line in the file, counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
 }
 
 /// A role and the name of a caller; `None` for callers without a token.
@@ -46,7 +47,7 @@ type RoleAndCaller = (Arc<str>, Option<Arc<str>>);
 
 /// The calls of each role and caller. A change of the configuration keeps them.
 #[derive(Default)]
-pub(crate) struct CallCounts {
+pub struct CallCounts {
     /// The time at which all calls so far would be over if they came at the rate of the limit.
     busy_until: Mutex<HashMap<RoleAndCaller, Instant>>,
     /// The ids of the `requestState` of later rounds, which were not counted, until they have expired.
@@ -58,7 +59,7 @@ impl Rate {
     ///
     /// # Errors
     /// The expected form.
-    pub(crate) fn parse(text: &str) -> Result<Self, &'static str> {
+    pub fn parse(text: &str) -> Result<Self, &'static str> {
         let expected =
             "must be a number of calls in a time: `10/s`, `30/min`, `100/h` or `500/day`";
         let (calls, unit) = text.split_once('/').ok_or(expected)?;
@@ -92,7 +93,7 @@ impl Rate {
     }
 
     /// True if fewer calls are possible in a long time.
-    pub(crate) fn is_stricter_than(self, other: Self) -> bool {
+    pub fn is_stricter_than(self, other: Self) -> bool {
         self.interval() > other.interval()
     }
 }
@@ -102,7 +103,7 @@ impl CallCounts {
     ///
     /// # Errors
     /// The time after which it may try again; the call is not counted.
-    pub(crate) fn take(
+    pub fn take(
         &self,
         role: &Arc<str>,
         caller: Option<&Arc<str>>,
@@ -130,7 +131,7 @@ impl CallCounts {
 
     /// True for the first request with the `requestState` that has this id. It continues a call; another one with
     /// the same state would be a call of its own.
-    pub(crate) fn is_first_use(&self, id: &str, now: Instant) -> bool {
+    pub fn is_first_use(&self, id: &str, now: Instant) -> bool {
         let mut rounds = self.rounds.lock();
         if rounds.len() >= MAX_ROUNDS {
             rounds.retain(|_, expiry| *expiry > now);
@@ -152,6 +153,13 @@ impl fmt::Display for Rate {
             Unit::Day => "day",
         };
         write!(f, "{}/{unit}", self.calls)
+    }
+}
+
+impl fmt::Display for Limit {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let Self { rate, role, line } = self;
+        write!(f, "line {line}: roles.{role}.limit: {rate}")
     }
 }
 

@@ -2,11 +2,6 @@
 //!
 //! An item that a role does not allow does not exist for its callers: the core leaves it out of their lists and
 //! answers requests for it like those for unknown items.
-//!
-//! * [`condition`]: conditions on the arguments of calls; [`rate`]: limits for the number of calls.
-
-mod condition;
-mod rate;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -16,67 +11,69 @@ use mcp_core::server::{AccessItem, Principal};
 use mcp_core::tool::{Effect, ToolDefinition};
 use wildmatch::WildMatch;
 
-pub(crate) use self::condition::arguments::Arguments;
-pub(crate) use self::condition::{Condition, JudgedCall};
-pub(crate) use self::rate::{CallCounts, Limit, Rate};
-use crate::config::uri_spellings;
-use crate::names::OWN_TOOLS;
+use crate::condition::Condition;
+use crate::filter::uri_spellings;
+use crate::own_tools::OWN_TOOLS;
+use crate::rate::Limit;
 
 /// The role of callers that may use nothing.
-pub(crate) const NO_ROLE: &str = "none";
+pub const NO_ROLE: &str = "none";
 
 /// The roles, and the role of each principal. A change of the configuration makes new ones.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Roles {
-    /// The first is [`NO_ROLE`]. Their positions are the groups of [`Access`].
-    pub(crate) roles: Vec<Role>,
+pub struct Roles {
+    /// The first is [`NO_ROLE`]. Their positions are the groups of [`Access`](mcp_core::server::Access).
+    pub roles: Vec<Role>,
     /// The lines of `[principals]`, by the name or claim of a principal.
-    pub(crate) principals: BTreeMap<String, PrincipalLine>,
+    pub principals: BTreeMap<String, PrincipalLine>,
     /// The position of the role of all other callers.
-    pub(crate) default: usize,
+    pub default: usize,
 }
 
 /// One line of `[principals]`. The first one that matches a principal counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(crate) struct PrincipalLine {
+pub struct PrincipalLine {
     /// Its place in the file.
-    pub(crate) order: usize,
+    pub order: usize,
     /// The position of the role.
-    pub(crate) role: usize,
+    pub role: usize,
 }
 
 /// One role with the rules of those that it inherits from.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(crate) struct Role {
-    pub(crate) name: String,
-    pub(crate) allow: Vec<Rule>,
+pub struct Role {
+    /// Its name.
+    pub name: String,
+    /// What its callers may use.
+    pub allow: Vec<Rule>,
     /// Each goes before every allow rule.
-    pub(crate) deny: Vec<Rule>,
+    pub deny: Vec<Rule>,
     /// Tools about which the caller's user is asked.
-    pub(crate) confirm: Vec<Rule>,
+    pub confirm: Vec<Rule>,
     /// Tools about which an operator decides.
-    pub(crate) approve: Vec<Rule>,
-    pub(crate) rights: Vec<Right>,
+    pub approve: Vec<Rule>,
+    /// The tools of the gateway itself that its callers may use.
+    pub rights: Vec<Right>,
     /// Each of them must be met by each call.
-    pub(crate) conditions: Vec<Condition>,
+    pub conditions: Vec<Condition>,
     /// Its own, or the strictest of the roles that it inherits from.
-    pub(crate) limit: Option<Limit>,
+    pub limit: Option<Limit>,
 }
 
 /// One pattern of a role.
 #[derive(Clone, Debug, PartialEq)]
-pub(crate) struct Rule {
+pub struct Rule {
     /// `*` stands for any text, `?` for one character.
-    pub(crate) pattern: String,
+    pub pattern: String,
     matcher: Matcher,
     /// Only items with one of these effects match; `None` for all.
-    pub(crate) effects: Option<Vec<EffectName>>,
+    pub effects: Option<Vec<EffectName>>,
     /// The role that declares it; empty for all callers.
-    pub(crate) role: Arc<str>,
+    pub role: Arc<str>,
     /// The name of its list, such as `allow`.
-    pub(crate) list: &'static str,
+    pub list: &'static str,
     /// Its line in the file, counted from 1.
-    pub(crate) line: usize,
+    pub line: usize,
 }
 
 /// A pattern, compiled. Nearly all are names, prefixes or suffixes, which are compared ten times as fast.
@@ -124,32 +121,40 @@ impl Matcher {
 /// An effect in a role.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum EffectName {
+pub enum EffectName {
+    /// Changes nothing.
     Reads,
+    /// Adds something.
     Additive,
+    /// Changes something, and a second time nothing more.
     Idempotent,
+    /// May lose something.
     Destructive,
 }
 
 /// A right to use a tool of the gateway itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
-pub(crate) enum Right {
+pub enum Right {
     /// `get_events` shows the events of all callers and of the gateway.
     #[serde(rename = "events:all")]
     AllEvents,
     /// Decides about calls that wait for an operator.
     #[serde(rename = "approve")]
     Approve,
+    /// `gateway_restart`.
     #[serde(rename = "gateway_restart")]
     Restart,
+    /// `gateway_status`.
     #[serde(rename = "gateway_status")]
     Status,
 }
 
 /// Why a role allows an item, or not. Written for the operator.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub(crate) enum Decision<'a> {
+pub enum Decision<'a> {
+    /// This rule allows it.
     Allowed(&'a Rule),
+    /// This rule denies it.
     Denied(&'a Rule),
     /// A rule allows the name, but not this effect.
     OtherEffect(&'a Rule, EffectName),
@@ -163,16 +168,17 @@ pub(crate) enum Decision<'a> {
 
 impl Roles {
     /// The role of the callers whose token belongs to this principal.
-    pub(crate) fn role(&self, principal: Option<&Principal>) -> &Role {
+    pub fn role(&self, principal: Option<&Principal>) -> &Role {
         &self.roles[self.group(principal)]
     }
 
-    pub(crate) fn groups(&self) -> usize {
+    /// The number of roles.
+    pub fn groups(&self) -> usize {
         self.roles.len()
     }
 
     /// The role in the token file goes before `[principals]`. A role that does not exist allows nothing.
-    pub(crate) fn group(&self, principal: Option<&Principal>) -> usize {
+    pub fn group(&self, principal: Option<&Principal>) -> usize {
         let Some(principal) = principal else {
             return self.default;
         };
@@ -185,11 +191,13 @@ impl Roles {
         lines.min().map_or(self.default, |line| line.role)
     }
 
-    pub(crate) fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
+    /// True if the role at this position allows the item.
+    pub fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
         self.roles[group].decide(item).is_allowed()
     }
 
-    pub(crate) fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
+    /// The same with its reason, for the operator.
+    pub fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
         let role = &self.roles[group];
         format!("role {}: {}", role.name, role.decide(item))
     }
@@ -197,16 +205,17 @@ impl Roles {
 
 impl Role {
     /// Its name, to count its calls.
-    pub(crate) fn shared_name(&self) -> Arc<str> {
+    pub fn shared_name(&self) -> Arc<str> {
         self.name.as_str().into()
     }
 
-    pub(crate) fn has(&self, right: Right) -> bool {
+    /// True if its callers have the right.
+    pub fn has(&self, right: Right) -> bool {
         self.rights.contains(&right)
     }
 
     /// All its rules.
-    pub(crate) fn rules(&self) -> impl Iterator<Item = &Rule> {
+    pub fn rules(&self) -> impl Iterator<Item = &Rule> {
         let rules = self.allow.iter().chain(&self.deny);
         rules.chain(&self.confirm).chain(&self.approve)
     }
@@ -216,7 +225,8 @@ impl Role {
         !self.allow.is_empty()
     }
 
-    pub(crate) fn decide_tool(&self, tool: &ToolDefinition) -> Decision<'_> {
+    /// Decides about a tool with its effect.
+    pub fn decide_tool(&self, tool: &ToolDefinition) -> Decision<'_> {
         let effect = Some(tool.effect);
         self.decide(AccessItem::Tool {
             name: &tool.name,
@@ -225,7 +235,7 @@ impl Role {
     }
 
     /// Decides about one item.
-    pub(crate) fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
+    pub fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
         let (spellings, effect) = match item {
             AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
                 return Decision::Own(self.may_use_own(name));
@@ -275,7 +285,8 @@ impl Role {
 }
 
 impl Rule {
-    pub(crate) fn new(pattern: String, role: Arc<str>, list: &'static str, line: usize) -> Self {
+    /// A rule of the list `list` of `role`, in this line.
+    pub fn new(pattern: String, role: Arc<str>, list: &'static str, line: usize) -> Self {
         Self {
             matcher: Matcher::new(&pattern),
             pattern,
@@ -287,16 +298,17 @@ impl Rule {
     }
 
     /// True if it is about the tool with this name.
-    pub(crate) fn matches(&self, tool: &str) -> bool {
+    pub fn matches(&self, tool: &str) -> bool {
         self.matcher.matches(tool)
     }
 
     /// True if it makes calls need a person.
-    pub(crate) fn needs_person(&self) -> bool {
+    pub fn needs_person(&self) -> bool {
         ["confirm", "approve"].contains(&self.list)
     }
 
-    pub(crate) fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
+    /// Makes only items with one of these effects match; `None` for all.
+    pub fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
         self.effects = effects;
         self
     }
@@ -314,7 +326,8 @@ impl EffectName {
 }
 
 impl Decision<'_> {
-    pub(crate) fn is_allowed(self) -> bool {
+    /// True if the item may be used.
+    pub fn is_allowed(self) -> bool {
         matches!(self, Self::Allowed(_) | Self::Own(true))
     }
 }
@@ -343,19 +356,6 @@ impl fmt::Display for Rule {
             true => write!(f, "line {line}: approvals.{list}: {pattern:?}"),
             false => write!(f, "line {line}: roles.{role}.{list}: {pattern:?}"),
         }
-    }
-}
-
-impl fmt::Display for Condition {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "line {}: roles.{}.when", self.line, self.role)
-    }
-}
-
-impl fmt::Display for Limit {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let Self { rate, role, line } = self;
-        write!(f, "line {line}: roles.{role}.limit: {rate}")
     }
 }
 

@@ -8,14 +8,15 @@ use mcp_core::tool::{Call, ToolDefinition};
 use crate::roles::{Decision, Right, Role, Roles};
 
 /// The caller of a tool. Without roles it may see everything.
-pub(crate) struct Viewer {
+pub struct Viewer {
     roles: Option<Arc<Roles>>,
     /// The owner of its token.
-    pub(crate) principal: Option<Arc<Principal>>,
+    pub principal: Option<Arc<Principal>>,
 }
 
 impl Viewer {
-    pub(crate) fn new(roles: Option<Arc<Roles>>, call: &Call) -> Self {
+    /// The caller of `call`.
+    pub fn new(roles: Option<Arc<Roles>>, call: &Call) -> Self {
         let origin = call.extension::<OriginalRequest>();
         let principal = origin.and_then(|origin| origin.principal.clone());
         Self { roles, principal }
@@ -26,27 +27,29 @@ impl Viewer {
         Some(roles.role(self.principal.as_deref()))
     }
 
-    pub(crate) fn has(&self, right: Right) -> bool {
+    /// True if it has the right.
+    pub fn has(&self, right: Right) -> bool {
         self.role().is_none_or(|role| role.has(right))
     }
 
     /// The decision about a tool; `None` without roles.
-    pub(crate) fn decide(&self, tool: &ToolDefinition) -> Option<Decision<'_>> {
+    pub fn decide(&self, tool: &ToolDefinition) -> Option<Decision<'_>> {
         Some(self.role()?.decide_tool(tool))
     }
 
     /// The decision with the role, for the operator.
-    pub(crate) fn explain(&self, decision: Decision<'_>) -> String {
+    pub fn explain(&self, decision: Decision<'_>) -> String {
         let role = self.role().map_or("", |role| &*role.name);
         format!("role {role}: {decision}")
     }
 
-    pub(crate) fn allows(&self, tool: &ToolDefinition) -> bool {
+    /// True if it may use the tool.
+    pub fn allows(&self, tool: &ToolDefinition) -> bool {
         self.decide(tool).is_none_or(Decision::is_allowed)
     }
 
     /// True if it may call a tool of this name that is not in the catalog.
-    pub(crate) fn allows_missing(&self, name: &str) -> bool {
+    pub fn allows_missing(&self, name: &str) -> bool {
         let item = AccessItem::Tool { name, effect: None };
         self.role()
             .is_none_or(|role| role.decide(item).is_allowed())
