@@ -69,7 +69,7 @@ const COMMANDS: [Command; 15] = [
     }),
     ("images", &["release", "check"], images::run),
     ("mutants", &[args::WORDS], mutants::run),
-    ("portable", &[], |layout, _| portable::run(layout)),
+    ("portable", &[args::WORDS], portable::run),
     ("scripted-llm", &["port"], |layout, options| {
         scripted_llm::run(options.port, &layout.shutdown)
     }),

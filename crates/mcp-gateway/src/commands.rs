@@ -62,7 +62,7 @@ fn open_state(options: Options) -> Result<(Box<dyn StateDatabase>, Config), Fail
 
 /// The user of this command, for records.
 fn user() -> String {
-    let name = ["USER", "LOGNAME"]
+    let name = ["USER", "LOGNAME", "USERNAME"]
         .iter()
         .find_map(|name| std::env::var(name).ok());
     format!(

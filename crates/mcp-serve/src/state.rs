@@ -1,7 +1,7 @@
 //! Files that a server keeps between its runs.
 
 use std::fs::{File, OpenOptions};
-use std::io;
+use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 use std::sync::Once;
 
@@ -44,18 +44,21 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).open(path)
 }
 
-/// Warns once if a private file is not in the folder of the user, whose rights it would inherit.
+/// Warns once if a private file is not in the folder of the user, whose rights it would inherit. Commands such as
+/// `token` have no log, so they write to stderr.
 fn warn_if_shared(path: &Path) {
     static WARNING: Once = Once::new();
     let profile = std::env::var_os("USERPROFILE").map(PathBuf::from);
     let path = std::path::absolute(path).unwrap_or_else(|_| path.to_owned());
     if !profile.is_some_and(|profile| is_below(&path, &profile)) {
         WARNING.call_once(|| {
-            tracing::warn!(
-                path = %path.display(),
-                "this file has the access rights of its folder, which is not in %USERPROFILE%: check that \
-                 other users cannot read it"
-            );
+            let text = "this file has the access rights of its folder, which is not in %USERPROFILE%: check that other \
+                users cannot read it";
+            if tracing::dispatcher::has_been_set() {
+                tracing::warn!(path = %path.display(), "{text}");
+            } else {
+                let _ = writeln!(io::stderr(), "{}: {text}", path.display());
+            }
         });
     }
 }

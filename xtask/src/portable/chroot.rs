@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use anyhow::{Context as _, bail, ensure};
+use nix::unistd::Pid;
 
 use super::WHO;
 use crate::console::Heartbeat;
@@ -34,6 +35,9 @@ const COMPILER_SOURCES: &str = "/usr/src/rustc-*/src /usr/src/rustc-*/compiler";
 const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 /// Variables of this machine that say how the internet is reached.
 const PASSED_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "no_proxy", "PIP_INDEX_URL"];
+
+/// The copy of the workspace in the Debian.
+pub(super) const WORKSPACE: &str = "/work";
 
 /// Starts a script in the Debian; arguments: its root, the registry of cargo, the script. Mounts and
 /// processes are in namespaces of their own, so they end with this process, however it ends. The first
@@ -126,7 +130,7 @@ impl<'a> Chroot<'a> {
         )?;
         fs::copy("/etc/resolv.conf", self.file("/etc/resolv.conf"))?;
         create_dir(&self.file("/opt/cargo/registry"))?;
-        create_dir(&self.file("/work"))?;
+        create_dir(&self.file(WORKSPACE))?;
         let compiler = self.file("/usr/local/bin/cc-macos");
         fs::write(&compiler, CC_MACOS)?;
         Ok(fs::set_permissions(
@@ -143,7 +147,7 @@ impl<'a> Chroot<'a> {
     /// Copies the tracked files.
     pub(super) fn copy_workspace(&self) -> anyhow::Result<()> {
         let copy = Program::new("sh")?.args(["-ec", COPY]);
-        let copy = copy.args([self.file("/work")]).dir(&self.layout.root);
+        let copy = copy.args([self.file(WORKSPACE)]).dir(&self.layout.root);
         let log = self.layout.fresh_log("portable-copy")?;
         let heartbeat = Heartbeat::start(WHO, "copying the workspace");
         copy.log_to(&log)?.run(&self.layout.shutdown, heartbeat)
@@ -152,6 +156,22 @@ impl<'a> Chroot<'a> {
     /// Creates a program that runs this script of `sh` in the Debian, in the copy of the workspace.
     pub(super) fn program(&self, script: &str) -> anyhow::Result<Program> {
         let registry = cargo_registry()?;
+        let program = self.environment()?;
+        Ok(program
+            .words("nice unshare --mount --pid --fork --kill-child sh -ec")
+            .args([ENTER.as_ref(), self.root.as_os_str(), registry.as_os_str()])
+            .args([script]))
+    }
+
+    /// Creates a program that runs in the namespaces of a process of the Debian, and ends with them.
+    pub(super) fn program_inside(&self, inside: Pid, words: &[&str]) -> anyhow::Result<Program> {
+        let program = self.environment()?.words("nsenter --mount --pid --target");
+        let program = program.args([inside.to_string()]).args(["chroot"]);
+        Ok(program.args([&self.root]).args(words))
+    }
+
+    /// Creates a program that sets the environment of another one.
+    fn environment(&self) -> anyhow::Result<Program> {
         let path = "/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin";
         let mut program = Program::new("env")?.args(["--ignore-environment"]);
         let passed = PASSED_VARIABLES.iter();
@@ -163,10 +183,7 @@ impl<'a> Chroot<'a> {
             .words("HOME=/root CARGO_HOME=/opt/cargo LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive")
             .words("CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTC_BOOTSTRAP=1")
             .words("CC_aarch64_apple_darwin=cc-macos WINEDEBUG=-all WINEPREFIX=/opt/wine")
-            .args([format!("PIP_CERT={CERTIFICATES}")])
-            .words("nice unshare --mount --pid --fork --kill-child sh -ec")
-            .args([ENTER.as_ref(), self.root.as_os_str(), registry.as_os_str()])
-            .args([script]))
+            .args([format!("PIP_CERT={CERTIFICATES}")]))
     }
 }
 

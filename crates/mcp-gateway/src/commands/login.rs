@@ -92,13 +92,15 @@ fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Resu
 /// Opens the page on a desktop; without one, or without the program, nothing happens.
 fn open_browser(page: &str) {
     let has_desktop = |name| std::env::var_os(name).is_some_and(|value| !value.is_empty());
-    let program = match () {
-        () if cfg!(target_os = "macos") => "open",
-        () if has_desktop("DISPLAY") || has_desktop("WAYLAND_DISPLAY") => "xdg-open",
+    let program: &[&str] = match () {
+        () if cfg!(target_os = "macos") => &["open"],
+        // Not `start`, which is of a shell that takes the `&` of an address for its own.
+        () if cfg!(windows) => &["rundll32", "url.dll,FileProtocolHandler"],
+        () if has_desktop("DISPLAY") || has_desktop("WAYLAND_DISPLAY") => &["xdg-open"],
         () => return,
     };
-    let mut command = Command::new(program);
-    let command = command.arg(page).stdin(Stdio::null());
+    let mut command = Command::new(program[0]);
+    let command = command.args(&program[1..]).arg(page).stdin(Stdio::null());
     let _ = command.stdout(Stdio::null()).stderr(Stdio::null()).spawn();
 }
 

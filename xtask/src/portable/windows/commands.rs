@@ -1,0 +1,130 @@
+//! Checks of the gateway's commands, beside a gateway that runs.
+
+use std::thread;
+
+use anyhow::{Context as _, anyhow, ensure};
+
+use super::super::wine::{Command, Output, Server, Wine};
+use super::files::{backend, path};
+use super::{call_tool, client, wait_for_tool};
+
+const TOOL: &str = "docker__list_containers";
+
+/// Exit code of an unusable configuration.
+const CONFIG_ERROR: i32 = 78;
+
+/// Starts a gateway with its events in a file, one backend, and these lines.
+fn start(wine: &Wine<'_>, more: &str) -> anyhow::Result<Server> {
+    let events = "[events]\nstore = 'state of the gateway\\events.db'\n";
+    wine.write(
+        "gateway.toml",
+        &format!("{events}{}{more}", backend("docker")),
+    )?;
+    let server = wine.serve("mcp-gateway", &["--config", &path("gateway.toml")], &[])?;
+    wait_for_tool(wine, &client(server.running.port, None), TOOL)?;
+    Ok(server)
+}
+
+/// Runs a command with the same file.
+fn run(wine: &Wine<'_>, words: &[&str]) -> anyhow::Result<Output> {
+    let file = path("gateway.toml");
+    let args = [words, &["--config", &file]].concat();
+    wine.run(Command {
+        program: "mcp-gateway",
+        args: &args,
+        ..Command::default()
+    })
+}
+
+/// The engine cannot be reached, so the call fails; it is an event all the same.
+pub(super) fn events_and_pins(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let server = start(wine, "")?;
+    call_tool(&client(server.running.port, None), TOOL)?;
+    let mut events = Ok(String::new());
+    let is_shown = wine.wait_until(|| {
+        let words = ["events", "--json", "--type", "gateway.tool_call"];
+        events = run(wine, &words).and_then(Output::success);
+        events.as_ref().is_ok_and(|events| events.contains(TOOL))
+    });
+    ensure!(is_shown, "events: {events:?}");
+    let pins = run(wine, &["pins", "list", TOOL])?.success()?;
+    ensure!(
+        pins.starts_with("approved") && pins.contains(TOOL),
+        "pins: {pins:?}"
+    );
+    let diff = run(wine, &["pins", "diff", "docker"])?.success()?;
+    ensure!(diff.is_empty(), "changes: {diff:?}");
+    Ok(())
+}
+
+pub(super) fn approvals(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let server = start(
+        wine,
+        &format!("[approvals]\napprove = [\"{TOOL}\"]\ntimeout = \"1m\"\n"),
+    )?;
+    let client = client(server.running.port, None);
+    let call = thread::spawn(move || call_tool(&client, TOOL));
+    let mut listed = String::new();
+    let is_waiting = wine.wait_until(|| {
+        listed =
+            run(wine, &["approvals", "list"]).map_or_else(|_| String::new(), |list| list.stdout);
+        listed.contains(TOOL) || call.is_finished()
+    });
+    ensure!(
+        is_waiting && !call.is_finished(),
+        "the call does not wait: {listed:?}"
+    );
+    let id = listed.split_whitespace().nth(1).context("no id")?;
+    let shown = run(wine, &["approvals", "show", id])?.success()?;
+    ensure!(shown.contains("hash "), "shown: {shown:?}");
+    let approved = run(wine, &["approvals", "approve", id])?.success()?;
+    ensure!(approved.contains("approved"), "approved: {approved:?}");
+    let result = call
+        .join()
+        .map_err(|_| anyhow!("the call has panicked"))??;
+    let text = result.to_string();
+    ensure!(
+        text.contains("127.0.0.1:1"),
+        "the call was not made: {text}"
+    );
+    let again = run(wine, &["approvals", "refuse", id])?;
+    ensure!(
+        again.code == 1,
+        "refused afterwards with exit code {}",
+        again.code
+    );
+    Ok(())
+}
+
+pub(super) fn explain(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let roles = "[roles.reader]\nallow = [\"docker__list_*\"]\n[principals]\nalice = \"reader\"\n";
+    wine.write("gateway.toml", &(backend("docker") + roles))?;
+    for (tool, code, text) in [
+        (TOOL, 0, "allowed by line 6"),
+        ("docker__prune", 1, "role reader"),
+    ] {
+        let output = run(wine, &["explain", "--as", "alice", tool])?;
+        let is_right = output.code == code && output.stdout.contains(text);
+        ensure!(is_right, "{tool}: {output:?}");
+    }
+    wine.write("gateway.toml", "[backends.x]\nurl = 5\n")?;
+    let code = run(wine, &["explain", TOOL])?.code;
+    ensure!(code == CONFIG_ERROR, "exit code {code} for a wrong file");
+    Ok(())
+}
+
+/// What is said before a browser is needed.
+pub(super) fn login(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let login = "[backends.far]\nurl = \"http://127.0.0.1:1/mcp\"\noauth = { grant = \"login\" }\n";
+    wine.write("gateway.toml", &(backend("docker") + login))?;
+    for (name, code, text) in [
+        ("docker", CONFIG_ERROR, "has no `url`"),
+        ("nobody", CONFIG_ERROR, "there is no backend"),
+        ("far", 1, "127.0.0.1:1"),
+    ] {
+        let output = run(wine, &["login", "--no-browser", "--wait", "5", name])?;
+        let is_right = output.code == code && output.log.contains(text);
+        ensure!(is_right, "{name}: {output:?}");
+    }
+    Ok(())
+}
