@@ -15,13 +15,14 @@ use crate::harness::{Server, binary};
 use crate::surface::{SERVERS, printed};
 
 /// The pages for users. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
-const USER_PAGES: [&str; 7] = [
+const USER_PAGES: [&str; 8] = [
     "README.md",
     "CHANGELOG.md",
     "SECURITY.md",
     "docs/authorization.md",
     "docs/configuration.md",
     "docs/recipes.md",
+    "docs/systems.md",
     "docs/tools.md",
 ];
 

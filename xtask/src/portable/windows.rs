@@ -3,7 +3,7 @@
 mod children;
 mod commands;
 mod files;
-mod pipe;
+mod helpers;
 
 use std::time::Duration;
 
@@ -37,7 +37,7 @@ const PROGRAM_CHECKS: [(&str, fn(&Wine<'_>, &str, &str) -> anyhow::Result<()>); 
 ];
 
 /// The checks of all programs together.
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 14] = [
     (
         "processes of a backend end with a gateway that is killed",
         children::killed,
@@ -65,7 +65,8 @@ const CHECKS: [(&str, Check); 13] = [
     ("mcp-gateway approvals", commands::approvals),
     ("mcp-gateway explain", commands::explain),
     ("mcp-gateway login", commands::login),
-    ("Docker's named pipe", pipe::docker),
+    ("Ctrl-Break stops a server", helpers::ctrl_break),
+    ("Docker's named pipe", helpers::named_pipe),
 ];
 
 /// Makes all checks.
@@ -116,8 +117,8 @@ fn print_tools(wine: &Wine<'_>, program: &str, tool: &str) -> anyhow::Result<()>
 }
 
 fn over_http(wine: &Wine<'_>, program: &str, tool: &str) -> anyhow::Result<()> {
-    let server = wine.serve(program, &[], &[])?;
-    has_tool(&list_tools(&client(server.running.port, None))?, tool)
+    let (_server, port) = wine.serve(program, &[], &[])?;
+    has_tool(&list_tools(&client(port, None))?, tool)
 }
 
 /// Sends four messages and closes stdin; all must be answered, and the program must exit with 0.
@@ -160,7 +161,7 @@ fn stdio_session() -> String {
 
 /// Wine makes a Ctrl-C of SIGINT.
 fn until_ctrl_c(wine: &Wine<'_>, program: &str, _: &str) -> anyhow::Result<()> {
-    let mut server = wine.serve(program, &[], &[])?;
+    let (mut server, _) = wine.serve(program, &[], &[])?;
     let processes = wine.processes(&format!("{program}.exe"));
     ensure!(processes.len() == 1, "processes: {processes:?}");
     kill(processes[0], Signal::SIGINT)?;

@@ -133,14 +133,12 @@ impl<'a> Wine<'a> {
     /// Runs a program to its end.
     pub(super) fn run(&self, command: Command<'_>) -> anyhow::Result<Output> {
         let (program, out, log) = self.program(command)?;
-        let mut process = program.log_to(&log)?.spawn()?;
-        let ended = self.wait_until(|| process.ended());
-        ensure!(ended, "{} does not end", command.program);
-        let log = fs::read_to_string(&log)?;
+        let process = program.log_to(&log)?.spawn()?;
+        let mut started = Started { process, log };
         Ok(Output {
-            code: exit_code(&log).context("it was killed")?,
+            code: started.wait(self)?,
             stdout: self.read(&out)?,
-            log,
+            log: started.log(),
         })
     }
 
@@ -157,18 +155,19 @@ impl<'a> Wine<'a> {
     }
 
     /// Starts a program that goes on.
-    pub(super) fn spawn(&self, command: Command<'_>) -> anyhow::Result<Process> {
+    pub(super) fn spawn(&self, command: Command<'_>) -> anyhow::Result<Started> {
         let (program, _, log) = self.program(command)?;
-        program.log_to(&log)?.spawn()
+        let process = program.log_to(&log)?.spawn()?;
+        Ok(Started { process, log })
     }
 
-    /// Starts a server on a free port and waits until it listens.
+    /// Starts a server on a free port and waits until it listens. Returns it with its port.
     pub(super) fn serve(
         &self,
         program: &str,
         args: &[&str],
         env: &[(&str, &str)],
-    ) -> anyhow::Result<Server> {
+    ) -> anyhow::Result<(Started, u16)> {
         let args = [&["--port", "0", "--log", "info"][..], args].concat();
         let args = &*args;
         let command = Command {
@@ -181,8 +180,9 @@ impl<'a> Wine<'a> {
         // The log of a gateway also has the lines of its backends.
         let own = format!("mcp_serve::run: {program} ");
         let listens_on = |log: &str| test_server::listens_on(log.split_once(&own)?.1);
-        let running = test_server::listen(self.chroot.layout, started, &log, listens_on)?;
-        Ok(Server { running, log })
+        let RunningServer { port, process } =
+            test_server::listen(self.chroot.layout, started, &log, listens_on)?;
+        Ok((Started { process, log }, port))
     }
 
     /// Polls `done`; returns true if it was true in time.
@@ -248,22 +248,22 @@ impl<'a> Wine<'a> {
     }
 }
 
-/// A server under wine.
-pub(super) struct Server {
-    pub(super) running: RunningServer,
+/// A program that runs. Dropping it ends it.
+pub(super) struct Started {
+    pub(super) process: Process,
     log: PathBuf,
 }
 
-impl Server {
+impl Started {
     pub(super) fn log(&self) -> String {
         fs::read_to_string(&self.log).unwrap_or_default()
     }
 
     /// Waits for its end, and returns its exit code.
     pub(super) fn wait(&mut self, wine: &Wine<'_>) -> anyhow::Result<i32> {
-        let ended = wine.wait_until(|| self.running.process.ended());
-        ensure!(ended, "the server does not end");
-        exit_code(&self.log()).context("the server was killed")
+        let ended = wine.wait_until(|| self.process.ended());
+        ensure!(ended, "the program does not end");
+        exit_code(&self.log()).context("the program was killed")
     }
 }
 

@@ -21,7 +21,7 @@ impl Policy {
                 _ => "This directory is outside of those that --project-dir allows.",
             })
         };
-        let climbs = |part| !matches!(part, Component::RootDir | Component::Normal(_));
+        let climbs = |part| matches!(part, Component::CurDir | Component::ParentDir);
         let asked = Path::new(path);
         if !asked.is_absolute() || asked.components().any(climbs) {
             return Err(ToolError::invalid_argument(
@@ -37,7 +37,7 @@ impl Policy {
         // Checked again after it is resolved: a symbolic link may lead outside.
         let mut real_roots = roots.iter().filter_map(|root| root.canonicalize().ok());
         match real_roots.any(|root| real.starts_with(root)) {
-            true => Ok(real),
+            true => Ok(plain(real)),
             false => Err(outside()),
         }
     }
@@ -50,6 +50,15 @@ impl Policy {
         allow_if(!may_be_link(path), || {
             "A file of the project is a symbolic link: put the file itself there.".to_owned()
         })
+    }
+}
+
+/// A canonical path as the roots and other programs write it: on Windows without the prefix of long paths.
+fn plain(path: PathBuf) -> PathBuf {
+    let short = path.to_str().and_then(|path| path.strip_prefix(r"\\?\"));
+    match short.filter(|short| !short.starts_with(r"UNC\")) {
+        Some(short) => PathBuf::from(short),
+        None => path,
     }
 }
 
@@ -89,6 +98,17 @@ mod tests {
             assert_eq!(error.kind(), kind, "{outside}: {error}");
         }
         std::fs::remove_dir_all(&dir).unwrap();
+    }
+
+    #[test]
+    fn paths_of_windows_lose_the_prefix_of_long_paths() {
+        for (canonical, expected) in [
+            (r"\\?\C:\a folder\x", r"C:\a folder\x"),
+            (r"\\?\UNC\server\x", r"\\?\UNC\server\x"),
+            ("/srv/x", "/srv/x"),
+        ] {
+            assert_eq!(plain(PathBuf::from(canonical)), Path::new(expected));
+        }
     }
 
     #[test]

@@ -5,7 +5,7 @@ use std::net::TcpListener;
 use anyhow::ensure;
 use nix::sys::signal::{Signal, kill};
 
-use super::super::wine::{Command, Server, WINDOWS_FOLDER, Wine};
+use super::super::wine::{Command, Started, WINDOWS_FOLDER, Wine};
 use super::{client, list_tools, stdio_session, wait_for_tool};
 
 /// A backend: it serves over stdio, and leaves a process behind that does not end with its stdin.
@@ -23,7 +23,7 @@ const TOOL: &str = "docker__list_containers";
 
 /// A gateway with a backend of two processes, the second of which listens on a port.
 struct Family {
-    gateway: Server,
+    gateway: Started,
     port: u16,
 }
 
@@ -31,12 +31,12 @@ impl Family {
     fn start(wine: &Wine<'_>) -> anyhow::Result<Self> {
         let port = write(wine)?;
         let config = config();
-        let gateway = wine.serve(
+        let (gateway, own_port) = wine.serve(
             "mcp-gateway",
             &["--events", "memory", "--config", &config],
             &[],
         )?;
-        wait_for_tool(wine, &client(gateway.running.port, None), TOOL)?;
+        wait_for_tool(wine, &client(own_port, None), TOOL)?;
         let is_up = wine.wait_until(|| list_tools(&client(port, None)).is_ok());
         ensure!(is_up, "the second process of the backend does not listen");
         let count = wine.processes("docker-mcp-server.exe").len();

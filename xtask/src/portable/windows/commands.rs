@@ -4,9 +4,10 @@ use std::thread;
 
 use anyhow::{Context as _, anyhow, ensure};
 
-use super::super::wine::{Command, Output, Server, Wine};
+use super::super::wine::{Command, Output, Started, Wine};
 use super::files::{backend, path};
 use super::{call_tool, client, wait_for_tool};
+use crate::http::Client;
 
 const TOOL: &str = "docker__list_containers";
 
@@ -14,15 +15,16 @@ const TOOL: &str = "docker__list_containers";
 const CONFIG_ERROR: i32 = 78;
 
 /// Starts a gateway with its events in a file, one backend, and these lines.
-fn start(wine: &Wine<'_>, more: &str) -> anyhow::Result<Server> {
+fn start(wine: &Wine<'_>, more: &str) -> anyhow::Result<(Started, Client)> {
     let events = "[events]\nstore = 'state of the gateway\\events.db'\n";
     wine.write(
         "gateway.toml",
         &format!("{events}{}{more}", backend("docker")),
     )?;
-    let server = wine.serve("mcp-gateway", &["--config", &path("gateway.toml")], &[])?;
-    wait_for_tool(wine, &client(server.running.port, None), TOOL)?;
-    Ok(server)
+    let (server, port) = wine.serve("mcp-gateway", &["--config", &path("gateway.toml")], &[])?;
+    let client = client(port, None);
+    wait_for_tool(wine, &client, TOOL)?;
+    Ok((server, client))
 }
 
 /// Runs a command with the same file.
@@ -38,8 +40,8 @@ fn run(wine: &Wine<'_>, words: &[&str]) -> anyhow::Result<Output> {
 
 /// The engine cannot be reached, so the call fails; it is an event all the same.
 pub(super) fn events_and_pins(wine: &Wine<'_>) -> anyhow::Result<()> {
-    let server = start(wine, "")?;
-    call_tool(&client(server.running.port, None), TOOL)?;
+    let (_server, client) = start(wine, "")?;
+    call_tool(&client, TOOL)?;
     let mut events = Ok(String::new());
     let is_shown = wine.wait_until(|| {
         let words = ["events", "--json", "--type", "gateway.tool_call"];
@@ -58,11 +60,10 @@ pub(super) fn events_and_pins(wine: &Wine<'_>) -> anyhow::Result<()> {
 }
 
 pub(super) fn approvals(wine: &Wine<'_>) -> anyhow::Result<()> {
-    let server = start(
+    let (_server, client) = start(
         wine,
         &format!("[approvals]\napprove = [\"{TOOL}\"]\ntimeout = \"1m\"\n"),
     )?;
-    let client = client(server.running.port, None);
     let call = thread::spawn(move || call_tool(&client, TOOL));
     let mut listed = String::new();
     let is_waiting = wine.wait_until(|| {

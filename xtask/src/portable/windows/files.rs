@@ -33,7 +33,7 @@ pub(super) fn state(wine: &Wine<'_>) -> anyhow::Result<()> {
     if folder.exists() {
         std::fs::remove_dir_all(&folder)?;
     }
-    let server = wine.serve("mcp-gateway", &[], &[])?;
+    let (server, _) = wine.serve("mcp-gateway", &[], &[])?;
     for name in ["session.key", "events.db"] {
         let file = folder.join(name);
         let exists = wine.wait_until(|| file.exists());
@@ -47,7 +47,7 @@ pub(super) fn state(wine: &Wine<'_>) -> anyhow::Result<()> {
 }
 
 pub(super) fn shared_folder(wine: &Wine<'_>) -> anyhow::Result<()> {
-    let server = wine.serve("mcp-gateway", &["--events", &path("events.db")], &[])?;
+    let (server, _) = wine.serve("mcp-gateway", &["--events", &path("events.db")], &[])?;
     let warns = wine.wait_until(|| server.log().contains(WARNING));
     ensure!(warns, "no warning");
     let file = path("tokens");
@@ -66,8 +66,8 @@ pub(super) fn shared_folder(wine: &Wine<'_>) -> anyhow::Result<()> {
 pub(super) fn followed(wine: &Wine<'_>) -> anyhow::Result<()> {
     wine.write("gateway.toml", &backend("docker"))?;
     let args = ["--events", "memory", "--config", &path("gateway.toml")];
-    let server = wine.serve("mcp-gateway", &args, &[])?;
-    let client = client(server.running.port, None);
+    let (_server, port) = wine.serve("mcp-gateway", &args, &[])?;
+    let client = client(port, None);
     wait_for_tool(wine, &client, TOOL)?;
     wine.write("gateway.toml", &(backend("docker") + &backend("other")))?;
     wait_for_tool(wine, &client, "other__list_containers")
@@ -101,8 +101,8 @@ pub(super) fn mistakes(wine: &Wine<'_>) -> anyhow::Result<()> {
 pub(super) fn tokens(wine: &Wine<'_>) -> anyhow::Result<()> {
     let (file, ann) = (path("tokens"), "ann-has-a-token-of-32-characters-");
     wine.write("tokens", &format!("# the tokens\nann {ann}\n"))?;
-    let server = wine.serve("docker-mcp-server", &["--token-file", &file], &[])?;
-    let lists = |token: Option<&str>| list_tools(&client(server.running.port, token)).is_ok();
+    let (_server, port) = wine.serve("docker-mcp-server", &["--token-file", &file], &[])?;
+    let lists = |token: Option<&str>| list_tools(&client(port, token)).is_ok();
     ensure!(lists(Some(ann)), "the token of the file is refused");
     ensure!(
         !lists(None) && !lists(Some("other")),
