@@ -27,8 +27,11 @@ const PROGRAMS: [(&str, &str); 4] = [
 
 type Check = fn(&Wine<'_>) -> anyhow::Result<()>;
 
+/// A check of a program with this tool.
+type ProgramCheck = fn(&Wine<'_>, &str, &str) -> anyhow::Result<()>;
+
 /// The checks of each program.
-const PROGRAM_CHECKS: [(&str, fn(&Wine<'_>, &str, &str) -> anyhow::Result<()>); 5] = [
+const PROGRAM_CHECKS: [(&str, ProgramCheck); 5] = [
     ("--help, with what Windows lacks", help),
     ("--print-tools", print_tools),
     ("over HTTP", over_http),
