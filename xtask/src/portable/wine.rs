@@ -61,7 +61,7 @@ pub(super) struct Command<'a> {
     pub(super) stdin: Option<&'a str>,
 }
 
-/// What a program has written, and its exit code.
+/// The output of a program, and its exit code.
 #[derive(Debug)]
 pub(super) struct Output {
     pub(super) code: i32,

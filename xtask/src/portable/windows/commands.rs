@@ -114,7 +114,7 @@ pub(super) fn explain(wine: &Wine<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What is said before a browser is needed.
+/// The errors before a browser is needed.
 pub(super) fn login(wine: &Wine<'_>) -> anyhow::Result<()> {
     let login = "[backends.far]\nurl = \"http://127.0.0.1:1/mcp\"\noauth = { grant = \"login\" }\n";
     wine.write("gateway.toml", &(backend("docker") + login))?;

@@ -38,7 +38,7 @@ pub(super) fn named_pipe(wine: &Wine<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// What a console, and a wrapper that makes a service of a program, may send instead of Ctrl-C.
+/// A signal that consoles, and wrappers that make a service of a program, may send instead of Ctrl-C.
 pub(super) fn ctrl_break(wine: &Wine<'_>) -> anyhow::Result<()> {
     compile(wine, "break", BREAK)?;
     let port = TcpListener::bind("127.0.0.1:0")?.local_addr()?.port();
