@@ -1,7 +1,7 @@
-//! Who may list and use what behind the gateway, by the caller's principal.
+//! Access control of the gateway: the items that a caller may list and use, by its principal.
 //!
 //! * [`Roles`]: the tools, prompts and resources of each role; [`Filter`]: those that a backend publishes.
-//! * [`Condition`]: what the arguments of a call must meet, in CEL; [`CallCounts`]: limits for the number of calls.
+//! * [`Condition`]: a rule for the arguments of a call, in CEL; [`CallCounts`]: limits for the number of calls.
 //! * [`Admission`]: judges the calls of a server with them; [`Viewer`]: the caller of one of the gateway's own tools.
 //!
 //! Knows no backends, no configuration files and no sockets. A rule holds its line in the file, to be named in a

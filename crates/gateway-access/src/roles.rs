@@ -44,7 +44,7 @@ pub struct PrincipalLine {
 pub struct Role {
     /// Its name.
     pub name: String,
-    /// What its callers may use.
+    /// The items that its callers may use.
     pub allow: Vec<Rule>,
     /// Each goes before every allow rule.
     pub deny: Vec<Rule>,

@@ -110,7 +110,7 @@ pub struct FinishedRequest {
     pub method: Option<Arc<str>>,
     /// The published name of the tool or prompt, or the URI of the resource.
     pub item: Arc<str>,
-    /// How it has ended.
+    /// Its end.
     pub outcome: Outcome,
     /// The role and the rule that have denied it.
     pub denial: Option<Arc<str>>,

@@ -30,7 +30,7 @@ impl StoreLocation {
     /// Parses `memory`, the URL of a PostgreSQL database, or a path below `folder`.
     ///
     /// # Errors
-    /// What the text must be.
+    /// A text that says which forms there are.
     pub fn parse(text: &str, folder: &Path) -> Result<Self, &'static str> {
         match text.trim() {
             "" => Err("must be a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),

@@ -81,7 +81,7 @@ pub struct EntryChange {
     pub kind: EntryKind,
     /// Its key, unique for its kind.
     pub key: String,
-    /// What it must be before the change.
+    /// The entry before the change.
     pub expected: Expected,
     /// The new value; `None` removes the entry.
     pub value: Option<Arc<str>>,
