@@ -26,12 +26,16 @@ pub mod event_kind {
     pub const PAUSED: &str = "PauseEvent";
     /// A message of the user or the agent.
     pub const MESSAGE: &str = "MessageEvent";
+    /// A part of the state has changed.
+    pub const STATE: &str = "ConversationStateUpdateEvent";
     /// The user has refused an action.
     pub const REJECTION: &str = "UserRejectObservation";
 }
 
 /// Observations that are searched for the newest output of a command.
 const OUTPUT_SEARCH_LIMIT: &str = "5";
+/// Changes of the state that are searched for the start of a run: few come before it.
+const START_SEARCH_LIMIT: &str = "30";
 /// Actions in one response; one may hold a whole file.
 const ACTIONS_PER_PAGE: &str = "20";
 
@@ -180,6 +184,24 @@ impl AgentServer {
     pub async fn last_time(&self, id: TaskId, kind: &str) -> ApiResult<Option<String>> {
         let event: Option<EventTime> = self.last_event(id, kind).await?;
         Ok(event.map(|event| event.timestamp))
+    }
+
+    /// Returns true if a run has begun after `time`, which [`Self::last_time`] gave.
+    pub async fn has_begun_since(&self, id: TaskId, time: &str) -> ApiResult<bool> {
+        #[derive(Deserialize)]
+        struct StateChange {
+            timestamp: String,
+            #[serde(default)]
+            key: String,
+            #[serde(default)]
+            value: Value,
+        }
+        let changes = self.events_since(id, event_kind::STATE, Some(time), START_SEARCH_LIMIT);
+        let changes: Vec<StateChange> = changes.await?;
+        let is_start =
+            |change: &StateChange| change.key == "execution_status" && change.value == "running";
+        let mut later = changes.iter().filter(|change| *change.timestamp > *time);
+        Ok(later.any(is_start))
     }
 
     /// The time of the newest message or action. Unlike `updated_at` it does not change with tags.

@@ -6,11 +6,11 @@ use std::sync::{Mutex, PoisonError};
 use crate::event_kind;
 
 /// The oldest and the newest version with which all tests pass.
-const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
+const OLDEST_TESTED: [u32; 3] = [1, 30, 0];
 const NEWEST_TESTED: [u32; 2] = [1, 58];
 
 /// The module of each kind of event. It is the same in all tested versions.
-const MODULES: [(&str, &[&str]); 5] = [
+const MODULES: [(&str, &[&str]); 6] = [
     ("llm_convertible.action", &[event_kind::ACTION]),
     ("llm_convertible.message", &[event_kind::MESSAGE]),
     (
@@ -21,6 +21,7 @@ const MODULES: [(&str, &[&str]); 5] = [
             event_kind::REJECTION,
         ],
     ),
+    ("conversation_state", &[event_kind::STATE]),
     ("conversation_error", &[event_kind::RUN_ERROR]),
     ("user_action", &[event_kind::PAUSED, event_kind::INTERRUPT]),
 ];
@@ -43,12 +44,17 @@ impl ServerVersion {
         Some([major, minor, number().unwrap_or(0)])
     }
 
-    /// Says that this version is not tested; `None` if it is.
+    /// Says that this version is not tested, or what tasks lack there.
     pub fn warning(&self) -> Option<String> {
         let is_tested =
             |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
         if self.release().is_some_and(is_tested) {
-            return None;
+            let lack = format!(
+                "The agent server has {self}, where agents of profiles have no tools: tasks have the \
+                 standard tools, and of their profile its model and instructions, not its skills and MCP \
+                 servers. Agent servers since 1.31.2 give them all."
+            );
+            return (!self.has_tools_in_profiles()).then_some(lack);
         }
         let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
         Some(format!(
@@ -124,8 +130,7 @@ mod tests {
         let full = "openhands.sdk.event.user_action.PauseEvent";
         for (text, name, is_tested) in [
             ("1.31.2", full, true),
-            ("1.31.1", full, false),
-            ("1.30.0", full, false),
+            ("1.29.9", full, false),
             ("1.58.3", full, true),
             ("1.59.0", "PauseEvent", false),
             ("2.0.0", "PauseEvent", false),
@@ -138,8 +143,10 @@ mod tests {
         assert!(!version("1.34.0").ignores_dead_servers());
         assert!(version("1.31.2").has_tools_in_profiles());
         assert!(!version("1.31.1").has_tools_in_profiles());
+        let old = version("1.30.0").warning().unwrap();
+        assert!(old.contains("not its skills and MCP servers"), "{old}");
         let newer = version("1.59.0").warning().unwrap();
-        assert!(newer.contains("version 1.59.0; this server is tested with 1.31.2 to 1.58."));
+        assert!(newer.contains("version 1.59.0; this server is tested with 1.30.0 to 1.58."));
         assert!(ServerVersion(None).warning().unwrap().contains("unknown"));
     }
 }

@@ -29,7 +29,7 @@ const SEARCH_TICKS: u32 = 300;
 /// prompts it.
 pub(crate) const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time from the tag that a task runs to the start of its run.
-const START_TIMEOUT: Duration = Duration::from_secs(30);
+pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
 /// Conversations in one response, and responses in one search.
 const PAGE_SIZE: u32 = 100;
 const MAX_PAGES: usize = 20;
@@ -201,6 +201,19 @@ impl Scheduler {
         let Some(_lock) = self.starts.try_lock(id) else {
             return Ok(StartAttempt::NotReady);
         };
+        self.start_locked(id).await
+    }
+
+    /// Starts a task that has just been created, unless others wait before it, or queues it. The caller holds
+    /// its lock.
+    pub(crate) async fn start_or_enqueue(&self, id: TaskId) {
+        let is_first = self.queue.ids().is_empty();
+        if !is_first || !matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
+            self.enqueue(id);
+        }
+    }
+
+    async fn start_locked(&self, id: TaskId) -> ApiResult<StartAttempt> {
         let server = self.servers.for_task(id).await?;
         let conversation = server.conversation(id).await?;
         let mut tags = ConversationTags::new(conversation.tags.clone());

@@ -21,6 +21,8 @@ const MAX_TITLE_CHARS: usize = 80;
 const FINGERPRINT_TAG: &str = "mcppurpose";
 const TITLE_TAG: &str = "mcptask";
 const WAITS_FOR_TAG: &str = "mcpwaits";
+/// The time of the last change of the state before the current run.
+const AFTER_TAG: &str = "mcpafter";
 const SECONDS_TAG: &str = "mcpseconds";
 const DEADLINE_TAG: &str = "mcpdeadline";
 /// The rest of the time limit while the task does not run.
@@ -312,6 +314,7 @@ impl ConversationTags {
             FINGERPRINT_TAG,
             WAITS_FOR_TAG,
             DEADLINE_TAG,
+            AFTER_TAG,
             SECONDS_LEFT_TAG,
             STEPS_TAG,
             STOP_REASON_TAG,

@@ -47,7 +47,7 @@ async fn execute_task_does_not_wait() {
     for client in both_transports().await {
         let context = json!({"file": "in.txt", "content": "given", "ticket": 7});
         let started = call!(client, "execute_task", {"agent_id": "default",
-            "task": "RUN: sleep 1; cat in.txt", "context": context});
+            "task": "RUN: sleep 5; cat in.txt", "context": context});
         let status = started["status"].as_str();
         assert!(matches!(status, Some("running" | "queued")), "{started}");
         let id = &started["task_id"];

@@ -13,9 +13,12 @@ use crate::harness::{Server, assert_contains, assert_lacks, assert_starts_with};
 /// Starts a conversation as another client would, and returns its id.
 async fn start(real: &OpenHands, task: &str, more: Value) -> Value {
     let settings = agent_server(real, "GET", "/api/settings", Value::Null).await;
+    // Not that of a profile, which has no tools up to 1.31.1.
+    let mut llm = settings["agent_settings"]["llm"].clone();
+    llm["api_key"] = json!("none");
     let directory = std::env::temp_dir().join(Uuid::new_v4().to_string());
     let mut body = json!({
-        "agent_profile_id": settings["active_agent_profile_id"],
+        "agent_settings": {"agent_kind": "openhands", "llm": llm, "tools": [{"name": "terminal"}]},
         "workspace": {"working_dir": directory},
         "autotitle": false,
         "initial_message": {"role": "user", "content": [{"type": "text", "text": task}]},

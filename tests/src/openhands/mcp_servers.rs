@@ -1,6 +1,6 @@
 //! Agents that call tools of the MCP servers of their tasks.
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 use uuid::Uuid;
 
 use super::{NAME, add_agent, call, client_with, conversation, env_with, remove_agent, run_task};
@@ -130,7 +130,8 @@ async fn task_calls_a_server_with_a_token() {
     let plain = client_with(&real, &[]).await;
     let run = run_task(&plain, "SAY: nothing given").await;
     let seen = conversation(&real, &run["task_id"]).await;
-    assert_eq!(seen["agent"]["mcp_config"], json!({}));
+    let given = seen["agent"]["mcp_config"].as_object();
+    assert!(given.is_none_or(Map::is_empty), "{given:?}");
     remove_agent(&real, &caller.name).await;
 }
 

@@ -1,5 +1,7 @@
 //! Tests of the outcome of a finished task: exit codes, and the command that checks it.
 
+use std::time::{Duration, Instant};
+
 use serde_json::json;
 
 use super::{assert_error, call, client, run_task, wait_for_status};
@@ -44,6 +46,18 @@ async fn verify_command_tells_whether_the_work_is_right() {
     assert_eq!(again["verify_output"], "1", "{again}");
     let long = json!({"task": "SAY: x", "verify": "x".repeat(201)});
     assert_error(&client, "run_task", long, "verify must be").await;
+}
+
+#[tokio::test]
+async fn call_does_not_wait_longer_for_a_verify_command_than_asked() {
+    let Some(client) = client().await else { return };
+    let task = json!({"task": "SAY: x", "verify": "sleep 60", "wait_seconds": 5});
+    let began = Instant::now();
+    let run = call(&client, "run_task", task).await;
+    assert_has!(run, {"status": "finished", "verified": null});
+    assert_contains(&run["next"], "verify command runs");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(18), "{took:?}");
 }
 
 #[tokio::test]

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use openhands_api::{AgentServer, ApiResult, Execution, TaskId};
+use openhands_api::{AgentServer, ApiResult, Execution, TaskId, event_kind};
 use tokio::time::sleep;
 
 use super::Scheduler;
@@ -15,8 +15,7 @@ const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 impl Scheduler {
     /// Runs the agent if there is a slot, otherwise tags the task as waiting. Returns true if it runs.
     ///
-    /// The caller holds the lock of the task. Its state has then left `before`, so that those that wait for
-    /// the lock do not take the end of its last run for the end of this one.
+    /// The caller holds the lock of the task, whose state was `before`.
     pub(crate) async fn run_or_wait(
         &self,
         server: &AgentServer,
@@ -25,8 +24,10 @@ impl Scheduler {
         before: Execution,
     ) -> ApiResult<bool> {
         if self.take_slot(id).await? {
+            // Until the agent server records the start, the state is that of the last run.
+            let last = server.last_time(id, event_kind::STATE).await?;
             // Tags first, because they cannot be set during a step.
-            tags.begin_run();
+            tags.begin_run_after(last.as_deref());
             server.set_tags(id, tags.as_tags()).await?;
             match server.run(id).await {
                 Ok(()) => {
@@ -67,7 +68,8 @@ pub(crate) async fn use_model(
     }
 }
 
-/// Waits briefly until a task that was told to run has left the state `before`.
+/// Waits briefly until a task that was told to run has left the state `before`, so that the next call does not
+/// start it again.
 async fn wait_for_start(server: &AgentServer, id: TaskId, before: Execution) {
     for _ in 0..MAX_START_POLLS {
         let now = server.conversation(id).await;

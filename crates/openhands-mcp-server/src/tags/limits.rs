@@ -4,7 +4,7 @@ use openhands_api::Execution;
 use upstream::time::Timestamp;
 
 use super::{
-    COST_TAG, ConversationTags, DEADLINE_TAG, SECONDS_LEFT_TAG, SECONDS_TAG, STEPS_TAG,
+    AFTER_TAG, COST_TAG, ConversationTags, DEADLINE_TAG, SECONDS_LEFT_TAG, SECONDS_TAG, STEPS_TAG,
     STOP_REASON_TAG, StopReason, WAITS_FOR_TAG, WaitsFor,
 };
 use crate::budget::{Budget, TaskLimits};
@@ -95,6 +95,17 @@ impl ConversationTags {
         self.set(DEADLINE_TAG, deadline);
     }
 
+    /// Marks the start of a run after the last change of the state, which the agent server recorded at `last`.
+    pub(crate) fn begin_run_after(&mut self, last: Option<&str>) {
+        self.begin_run();
+        self.set(AFTER_TAG, last.map(str::to_owned));
+    }
+
+    /// The time after which the agent server records the start of the current run.
+    pub(crate) fn begins_after(&self) -> Option<&str> {
+        self.get(AFTER_TAG)
+    }
+
     /// Marks the task as waiting for a slot.
     pub(crate) fn wait_for_slot(&mut self) {
         self.end_run();
@@ -118,6 +129,7 @@ impl ConversationTags {
             self.set(SECONDS_LEFT_TAG, Some(left.to_string()));
         }
         self.set(DEADLINE_TAG, None);
+        self.set(AFTER_TAG, None);
     }
 
     /// Marks the task as stopped for this reason.

@@ -210,7 +210,7 @@ async fn start_or_queue(
     tags.set_waits_for(Some(waits_for.unwrap_or(WaitsFor::Slot)));
     let tags = tags.as_tags();
     create_waiting(server, NewConversation { tags, ..*new }).await?;
-    scheduler.enqueue(new.id);
+    scheduler.start_or_enqueue(new.id).await;
     Ok(())
 }
 

@@ -20,8 +20,9 @@ use crate::ended::LastState;
 use crate::tags::ConversationTags;
 use crate::workspace::read_changes;
 
-/// The time that a report leaves for its way to the caller.
+/// The time that a report leaves for its way to the caller, and the shortest wait for a verify command.
 const CHECK_RESERVE: Duration = Duration::from_secs(1);
+const MIN_CHECK_WAIT: Duration = Duration::from_secs(3);
 /// Bytes of the list of changed files.
 const MAX_CHANGED_BYTES: usize = 900;
 const MAX_MODEL_CHARS: usize = 80;
@@ -90,8 +91,10 @@ impl Report {
         service: &OpenHands,
         id: TaskId,
         seen: ObservedTask,
-        answer_by: Instant,
+        (until, answer_by): (Instant, Instant),
     ) -> Self {
+        let until = until.max(Instant::now() + MIN_CHECK_WAIT);
+        let until = until.min(answer_by - CHECK_RESERVE);
         let mut report = match &seen.task {
             Some(task) => Self::from_snapshot(task),
             None => Self::from_id(id),
@@ -105,9 +108,7 @@ impl Report {
             let added = async {
                 let server = service.servers.for_task(id).await?;
                 report.add_results(&server, task).await?;
-                report
-                    .add_check(service, &server, task, answer_by - CHECK_RESERVE)
-                    .await
+                report.add_check(service, &server, task, until).await
             };
             let added = timeout_at(answer_by, added).await;
             if !matches!(added, Ok(Ok(_))) {

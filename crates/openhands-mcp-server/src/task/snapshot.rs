@@ -10,7 +10,7 @@ use upstream::time;
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
 use super::run_end::RunEnd;
 use crate::ended::LastState;
-use crate::scheduler::PROMPT_TIMEOUT;
+use crate::scheduler::{PROMPT_TIMEOUT, START_TIMEOUT};
 use crate::tags::{ConversationTags, StopReason};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
@@ -140,6 +140,14 @@ async fn evaluate(
         && server.count_messages(id, "user").await? == 0
     {
         tags.mark_stopped(StopReason::NoPrompt);
+    }
+    // The state is that of the last run until the agent server records the start of this one.
+    if conversation.execution_status.is_stopped()
+        && quiet.is_some_and(|quiet| quiet < START_TIMEOUT)
+        && let Some(time) = tags.begins_after()
+        && !server.has_begun_since(id, time).await?
+    {
+        conversation.execution_status = Execution::Running;
     }
     let outcome = TaskOutcome::from_facts(&TaskFacts {
         execution: conversation.execution_status,

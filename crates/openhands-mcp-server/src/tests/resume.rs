@@ -6,11 +6,13 @@ use std::time::Duration;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use openhands_api::TaskId;
 use serde_json::{Value, json};
-use tokio::time::timeout;
+use tokio::time::{sleep, timeout};
+use upstream::time::Timestamp;
 
 use super::fake::{FakeAgentServer, RecordedRequest, Reply};
 use super::{ID, assert_error, options, try_call};
 use crate::OpenHands;
+use crate::tags::StopReason;
 use crate::task::deliver_results;
 
 const OLD_URL: &str = "http://127.0.0.1:1/old";
@@ -25,6 +27,7 @@ async fn finished(
 ) -> (FakeAgentServer, Tags) {
     let tags = Arc::new(Mutex::new(tags));
     let shared = Arc::clone(&tags);
+    let ended = Timestamp::now().to_string();
     let fake = FakeAgentServer::start(move |request, _| {
         let mut tags = shared.lock().unwrap();
         if request.target.starts_with("PATCH") {
@@ -32,7 +35,8 @@ async fn finished(
         } else if request.target.starts_with("GET") && request.path().ends_with(ID) {
             return Reply::Json(
                 200,
-                json!({"id": ID, "execution_status": "finished", "tags": *tags}),
+                json!({"id": ID, "execution_status": "finished", "tags": *tags,
+                    "updated_at": ended}),
             );
         }
         reply(request)
@@ -76,6 +80,36 @@ async fn failed_start_keeps_the_callback_and_says_that_the_message_was_taken() {
 }
 
 #[tokio::test]
+async fn end_of_the_last_run_is_not_that_of_a_run_that_has_not_begun() {
+    let begun = Arc::new(Mutex::new(false));
+    let shared = Arc::clone(&begun);
+    let (fake, tags) = finished(json!({"mcpcallback": OLD_URL}), move |request| {
+        if !request.target.contains("ConversationStateUpdateEvent") {
+            return Reply::Default;
+        }
+        let state = |at: &str, value: &str| {
+            json!({"timestamp": format!("2026-01-01T00:00:0{at}"), "key": "execution_status",
+                "value": value})
+        };
+        let mut states = vec![state("1", "running"), state("2", "finished")];
+        if *shared.lock().unwrap() {
+            states.push(state("3", "running"));
+        }
+        if request.target.contains("TIMESTAMP_DESC") {
+            states.reverse();
+        }
+        Reply::Json(200, json!({"items": states, "next_page_id": null}))
+    })
+    .await;
+    let sent = send_message(&fake, json!({})).await.unwrap();
+    assert_eq!(sent["status"], "running", "{sent}");
+    assert_eq!(tags.lock().unwrap()["mcpafter"], "2026-01-01T00:00:02");
+    *begun.lock().unwrap() = true;
+    let ended = fake.call("wait_task", json!({"task_id": ID})).await;
+    assert_eq!(ended["status"], "finished", "{ended}");
+}
+
+#[tokio::test]
 async fn profile_that_is_gone_is_found_before_the_message_or_not_needed() {
     let gone = |request: &RecordedRequest| match request.path() {
         "/api/profiles" => Reply::Json(200, json!({"profiles": []})),
@@ -114,4 +148,45 @@ async fn result_is_not_sent_while_the_next_run_starts_and_its_record_keeps_the_d
         (&tags["mcpdelivery"], &tags["mcpdeadline"]),
         (&json!("done"), &json!("4000000000"))
     );
+}
+
+#[tokio::test]
+async fn time_after_the_end_of_a_run_is_not_counted_when_it_is_tagged() {
+    let deadline = (Timestamp::now().as_second() + 50).to_string();
+    let tags = json!({"mcpseconds": "100", "mcpdeadline": deadline, "mcpafter": "a"});
+    let (fake, tags) = finished(tags, |_| Reply::Default).await;
+    let (service, id) = (service(&fake), TaskId::try_from(ID.to_owned()).unwrap());
+    let server = service.servers.shared_agent().await.unwrap();
+    sleep(Duration::from_millis(2_100)).await;
+    let reason = StopReason::Cancelled;
+    let tagged = service.scheduler.tag_stopped(&server, id, reason).await;
+    tagged.unwrap();
+    let tags = tags.lock().unwrap().clone();
+    let left: u64 = tags["mcpleft"].as_str().unwrap().parse().unwrap();
+    assert!(left >= 49, "{tags}");
+    assert!(tags.get("mcpafter").is_none() && tags.get("mcpdeadline").is_none());
+}
+
+#[tokio::test]
+async fn copy_whose_model_cannot_be_taken_is_deleted() {
+    for (is_deleted, part) in [(true, ""), (false, "cannot be used: delete_task it")] {
+        let reply = move |request: &RecordedRequest| match request.target.as_str() {
+            target if target.ends_with("/switch_llm") => Reply::Json(500, json!({})),
+            target if target.starts_with("DELETE") && !is_deleted => Reply::Json(500, json!({})),
+            _ => Reply::Default,
+        };
+        let old = json!({"mcpmodel": "m", "mcpleft": "5", "mcpafter": "a", "mcpcheck": "c"});
+        let (fake, _) = finished(old, reply).await;
+        let error = fake.refuse("fork_task", json!({"task_id": ID})).await;
+        let fork = fake.requests("POST /api/conversations/")[0].json();
+        assert_eq!(fork["tags"], json!({"mcpmodel": "m"}));
+        let copy = fork["id"].as_str().unwrap();
+        assert!(
+            !fake
+                .requests(&format!("DELETE /api/conversations/{copy}"))
+                .is_empty()
+        );
+        assert!(error.message().contains(part), "{error}");
+        assert_eq!(error.message().contains(copy), !is_deleted, "{error}");
+    }
 }

@@ -1,12 +1,13 @@
 //! Tasks behind a V1 app server. Each call uses a server that has just started, so nothing depends on
 //! state in memory.
 
-use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
+use mcp_core::tool::{Call, ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::{Value, json};
 
 use super::app_server::{FakeAppServer, SANDBOX, SANDBOX_KEY, STEPS};
-use super::{ID, KEY, openhands};
+use super::{ID, KEY, openhands, options, try_call};
+use crate::OpenHands;
 
 /// Calls a tool and asserts that its answer holds no key.
 async fn call(app: &FakeAppServer, tool: &str, arguments: Value) -> Result<Value, ToolError> {
@@ -168,6 +169,41 @@ async fn app_server_lists_and_deletes_tasks() {
             .requests("DELETE /api/v1/app-conversations/")
             .len(),
         1
+    );
+}
+
+#[tokio::test]
+async fn callback_url_is_refused_before_anything_is_sent() {
+    let app = FakeAppServer::start().await;
+    let id = started(&app).await["task_id"].clone();
+    app.ready();
+    let url = "http://127.0.0.1:1/hook";
+    for (tool, mut arguments) in [
+        ("run_task", json!({"task": "t"})),
+        ("run_parallel_tasks", json!({"tasks": [{"task": "t"}]})),
+        (
+            "send_message",
+            json!({"task_id": id, "message": "never sent"}),
+        ),
+        ("resume_task", json!({"task_id": id})),
+    ] {
+        arguments["callback_url"] = json!(url);
+        let mut options = options(&app.front.url);
+        options.openhands_callback_hosts = vec!["127.0.0.1:1".into()];
+        let service = OpenHands::new(options).unwrap();
+        let call = try_call(service, tool, arguments, &Call::default()).await;
+        let told = format!("{:?}", call.unwrap());
+        assert!(
+            told.contains("wait_task waits for the end"),
+            "{tool}: {told}"
+        );
+    }
+    assert_eq!(app.state.lock().unwrap().starts.len(), 1);
+    let sent = app.sandbox.requests("POST /api/conversations/");
+    assert!(
+        !sent
+            .iter()
+            .any(|request| request.body.contains("never sent"))
     );
 }
 

@@ -134,7 +134,8 @@ impl<'a> TaskWait<'a> {
         if let Some(task) = &seen.task {
             self.service.ended.record(self.id, task.last_state());
         }
-        Report::new(self.service, self.id, seen, self.wait.answer_by).await
+        let times = (self.wait.until, self.wait.answer_by);
+        Report::new(self.service, self.id, seen, times).await
     }
 
     /// Waits until the task settles or the wait is over, and reports.
