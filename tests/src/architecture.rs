@@ -9,10 +9,12 @@ use crate::committed::root;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 16] = [
+const ALLOWED_CRATES: [(&str, &str); 17] = [
     ("mcp-core", ""),
-    ("mcp-serve", "mcp-core"),
+    // mcp-hosts for the command `connect`.
+    ("mcp-serve", "mcp-core mcp-hosts"),
     ("mcp-client", "mcp-core"),
+    ("mcp-hosts", ""),
     // mcp-client for the TLS set-up.
     ("upstream", "mcp-core mcp-client"),
     // upstream for redaction and truncation.
@@ -40,10 +42,10 @@ const ALLOWED_CRATES: [(&str, &str); 16] = [
     // upstream for redaction, truncation and timestamps.
     (
         "mcp-gateway",
-        "mcp-core mcp-serve mcp-client upstream gateway-access gateway-store",
+        "mcp-core mcp-serve mcp-client upstream gateway-access gateway-store mcp-hosts",
     ),
     // The servers are programs here, not libraries.
-    ("tests", "mcp-core mcp-serve mcp-client"),
+    ("tests", "mcp-core mcp-serve mcp-client mcp-hosts"),
     // Quick to compile.
     ("xtask", ""),
 ];

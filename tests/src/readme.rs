@@ -21,6 +21,7 @@ const USER_PAGES: [&str; 8] = [
     "SECURITY.md",
     "docs/authorization.md",
     "docs/configuration.md",
+    "docs/hosts.md",
     "docs/recipes.md",
     "docs/systems.md",
     "docs/tools.md",
@@ -111,6 +112,8 @@ fn every_flag_exists() {
             printed("mcp-gateway", "events --help"),
             printed("mcp-gateway", "pins approve --help"),
             printed("mcp-gateway", "token add --help"),
+            printed("mcp-gateway", "connect --help"),
+            printed("mcp-gateway", "bridge --help"),
         ])
     {
         known.extend(words(&help).map(str::to_owned));
@@ -142,6 +145,15 @@ fn every_variable_exists() {
     known.extend(words(&services).map(str::to_owned));
     // Of an example, of the child that it starts and of a placeholder.
     known.extend(["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "LOG_LEVEL"].map(str::to_owned));
+    // Of hosts.
+    known.extend(
+        [
+            "CLAUDE_CONFIG_DIR",
+            "CODEX_HOME",
+            "OPENHANDS_PERSISTENCE_DIR",
+        ]
+        .map(str::to_owned),
+    );
     let is_variable = |word: &&str| {
         word.contains('_')
             && word

@@ -22,8 +22,11 @@ const VERSION: &str = "27.1.0";
 const MIN_CAUGHT_PERCENT: usize = 90;
 
 /// Paths below `crates`, without `.rs`; submodules belong to their module.
-const MODULES: [&str; 15] = [
+const MODULES: [&str; 18] = [
     "mcp-core/src/jsonrpc",
+    "mcp-hosts/src/edit",
+    "mcp-hosts/src/plan",
+    "mcp-hosts/src/text",
     "mcp-serve/src/http/cors",
     "mcp-serve/src/http/guard",
     "mcp-serve/src/http/headers",

@@ -2,7 +2,7 @@
 
 mod command;
 mod find_program;
-mod lines;
+pub(crate) mod lines;
 mod pending;
 mod process;
 mod reader;

@@ -3,6 +3,7 @@
 //! Exit codes: 0 done, 1 the answer is no or it failed, 78 unusable configuration.
 
 mod approvals;
+mod bridge;
 mod events;
 mod explain;
 mod login;
@@ -24,6 +25,7 @@ const CONFIG_ERROR: u8 = 78;
 pub(crate) fn add<S, O>(product: Product<S, O>) -> Product<S, O> {
     product
         .command("approvals", approvals::run)
+        .command("bridge", bridge::run)
         .command("events", events::run)
         .command("explain", explain::run)
         .command("login", login::run)

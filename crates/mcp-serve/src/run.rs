@@ -165,7 +165,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         Key::load(&self.identity.name, command.common.session_key.as_deref())
     }
 
-    fn product_tools(&mut self, options: &O) -> ProductTools<S> {
+    pub(crate) fn product_tools(&mut self, options: &O) -> ProductTools<S> {
         ProductTools {
             toolset: (self.tools)(options),
             functions: std::mem::take(&mut self.functions),

@@ -17,9 +17,9 @@ use crate::response_routes::{self, ResponseRoutes};
 use crate::{Error, invalid_answer};
 
 /// The interval before a stream is resumed, unless the server sends another.
-const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+pub(super) const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The lower limit of the interval that the server sends.
-const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+pub(super) const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 
 /// A request that waits for its response.
 pub(super) struct Exchange<'a> {
@@ -221,7 +221,7 @@ fn foreign_encoding(headers: &HeaderMap) -> Option<&HeaderValue> {
 }
 
 /// Reads a stream to its end after the response, so that its connection can be used again.
-fn drain(mut body: Body) {
+pub(super) fn drain(mut body: Body) {
     if body.is_at_end() {
         return;
     }

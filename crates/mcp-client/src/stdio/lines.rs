@@ -6,7 +6,7 @@ use tokio::io::{AsyncBufRead, AsyncBufReadExt as _, AsyncReadExt as _};
 
 /// The kind of content that [`next`] has put into the buffer.
 #[derive(Debug, PartialEq)]
-pub(super) enum Line {
+pub(crate) enum Line {
     /// A line, without its end; the last one may lack it.
     Whole,
     /// The beginning of a line that exceeds the limit, one byte longer than it. The next call reads the
@@ -17,7 +17,7 @@ pub(super) enum Line {
 }
 
 /// Reads the next line into `line`, reusing its allocation.
-pub(super) async fn next(
+pub(crate) async fn next(
     reader: &mut (impl AsyncBufRead + Unpin),
     line: &mut Vec<u8>,
     limit: usize,
