@@ -15,7 +15,7 @@ use crate::harness::{Server, binary};
 use crate::surface::{SERVERS, printed};
 
 /// The pages for users. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
-const USER_PAGES: [&str; 8] = [
+const USER_PAGES: [&str; 9] = [
     "README.md",
     "CHANGELOG.md",
     "SECURITY.md",
