@@ -22,6 +22,7 @@ mod documents;
 mod edges;
 mod examples;
 mod gateway;
+mod hosts;
 mod listener;
 mod module_cycles;
 mod n8n;

@@ -64,6 +64,12 @@ impl StdioServer {
         message
     }
 
+    /// Sends a line and returns the next one.
+    pub(crate) async fn ask_line(&mut self, line: &str) -> String {
+        self.send(line).await;
+        self.line().await.expect("the server has ended")
+    }
+
     pub(crate) async fn ask(
         &mut self,
         dialect: Dialect,

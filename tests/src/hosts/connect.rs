@@ -1,0 +1,178 @@
+//! `connect`: the written entries start a server, in our client and in hosts that can be had.
+
+use std::path::Path;
+use std::process::Command;
+
+use mcp_client::{Client, ClientInfo, Endpoint};
+use mcp_hosts::{HOSTS, Host, Listed, listed};
+
+use super::home::Home;
+use crate::harness::{Server, assert_contains, assert_lacks, real};
+
+/// A secret that must not be written anywhere.
+const CANARY: &str = "canary-5d0c";
+
+fn hosts() -> impl Iterator<Item = &'static Host> {
+    HOSTS.iter().filter(|host| host.file.is_some())
+}
+
+fn entry(host: &Host, file: &Path, name: &str) -> Listed {
+    let mut found = listed(host, file).unwrap();
+    found.retain(|entry| entry.name == name);
+    found
+        .pop()
+        .unwrap_or_else(|| panic!("{} has no {name}", host.id))
+}
+
+async fn tools(client: Client) -> usize {
+    let info = ClientInfo::new("tests", "1");
+    client.initialize(&info).await.unwrap();
+    let tools = client.list_tools().await.unwrap().len();
+    client.close().await;
+    tools
+}
+
+#[tokio::test]
+async fn every_host_starts_the_server_and_gets_its_file_back() {
+    for host in hosts() {
+        let home = Home::new();
+        let args = ["connect", host.id];
+        let env = [("DOCKER_HOST", "unix:///nowhere.sock")];
+        let shown = home.done(
+            "docker-mcp-server",
+            &["connect", host.id, "--dry-run"],
+            &env,
+        );
+        assert_contains(&shown, "nothing was written");
+        assert_eq!(
+            std::fs::read_dir(&home.0).unwrap().count(),
+            0,
+            "{}",
+            host.id
+        );
+        let file = Home::file(&home.done("docker-mcp-server", &args, &env));
+        let written = entry(host, &file, "docker");
+        let (program, args_of_entry) = written.command.split_first().unwrap();
+        assert!(Path::new(program).is_absolute());
+        let mut command = mcp_client::Command::new(program);
+        for arg in args_of_entry {
+            command = command.arg(arg);
+        }
+        for (name, value) in &written.env {
+            command = command.env(name, value);
+        }
+        let client = Client::stdio(command).unwrap();
+        assert!(tools(client).await > 5, "{}", host.id);
+        assert_contains(
+            &home.done("docker-mcp-server", &args, &env),
+            "nothing to do",
+        );
+        home.done("docker-mcp-server", &["connect", host.id, "--undo"], &[]);
+        assert!(!file.exists(), "{}", host.id);
+    }
+}
+
+#[tokio::test]
+async fn every_host_calls_a_url_itself_or_through_the_bridge() {
+    let server = Server::start("docker-mcp-server", &[("MCP_TOKEN", CANARY)]).await;
+    for host in hosts() {
+        let home = Home::new();
+        let token = home.0.join("token");
+        std::fs::write(&token, CANARY).unwrap();
+        for args in [&[][..], &["--token-file", token.to_str().unwrap()]] {
+            let args = [&["connect", host.id, "--http", &server.url], args].concat();
+            let said = home.done("docker-mcp-server", &args, &[("MCP_TOKEN", CANARY)]);
+            assert_lacks(&said, CANARY);
+            let file = Home::file(&said);
+            assert_lacks(&std::fs::read_to_string(&file).unwrap(), CANARY);
+            let written = entry(host, &file, "docker");
+            let client = match (written.command.split_first(), &written.url) {
+                (Some((program, args)), None) => {
+                    let mut command = mcp_client::Command::new(program).env("MCP_TOKEN", CANARY);
+                    for arg in args {
+                        command = command.arg(arg);
+                    }
+                    Client::stdio(command).unwrap()
+                }
+                (None, Some(url)) => {
+                    let endpoint = Endpoint::new(url).unwrap();
+                    Client::http(endpoint.bearer(CANARY).unwrap()).unwrap()
+                }
+                _ => panic!("{}: neither a program nor a URL", host.id),
+            };
+            assert!(tools(client).await > 5, "{}", host.id);
+        }
+    }
+}
+
+#[test]
+fn secrets_are_written_nowhere() {
+    let home = Home::new();
+    let env = [("N8N_API_KEY", CANARY), ("N8N_URL", "http://127.0.0.1:1")];
+    for host in hosts() {
+        let said = home.done("n8n-mcp-server", &["connect", host.id], &env);
+        assert_lacks(&said, CANARY);
+        let file = Home::file(&said);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_lacks(&text, CANARY);
+        assert_contains(&text, "http://127.0.0.1:1");
+        assert_contains(&said, "note: ");
+        // Where the host cannot refer to a variable, a file of the key can be named.
+        let by_file = [("N8N_API_KEY_FILE", "key"), env[1]];
+        home.done("n8n-mcp-server", &["connect", host.id], &by_file);
+        let text = std::fs::read_to_string(&file).unwrap();
+        assert_contains(&text, home.0.join("key").to_str().unwrap());
+    }
+    let args = ["connect", "zed", "--", "--n8n-api-key", CANARY];
+    let refused = home.run("n8n-mcp-server", &args, &[]);
+    let said = String::from_utf8(refused.stderr).unwrap();
+    assert!(!refused.status.success());
+    assert_contains(&said, "N8N_API_KEY_FILE");
+    assert_lacks(&said, CANARY);
+    let unknown = home.run(
+        "n8n-mcp-server",
+        &["connect", "zed", "--", "--no-such"],
+        &[],
+    );
+    assert_contains(&String::from_utf8(unknown.stderr).unwrap(), "--no-such");
+}
+
+#[test]
+fn n8n_gets_a_node_to_paste() {
+    let home = Home::new();
+    let url = "http://127.0.0.1:3458/mcp";
+    let output = home.run("docker-mcp-server", &["connect", "n8n", "--http", url], &[]);
+    let node: serde_json::Value = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!(node["nodes"][0]["parameters"]["endpointUrl"], url);
+    let refused = home.run("docker-mcp-server", &["connect", "n8n"], &[]);
+    assert_contains(&String::from_utf8(refused.stderr).unwrap(), "--http URL");
+}
+
+/// Claude Code, Gemini CLI and Codex CLI read the written file, and the first two start the server.
+#[test]
+fn hosts_themselves_start_the_server() {
+    let Some(folder) = real::host_programs() else {
+        return;
+    };
+    for (host, program, connected) in [
+        ("claude-code", "claude", "✔ Connected"),
+        ("gemini-cli", "gemini", "- Connected"),
+        ("codex", "codex", "enabled"),
+    ] {
+        let home = Home::new();
+        let env = [("DOCKER_HOST", "unix:///nowhere.sock")];
+        home.done("docker-mcp-server", &["connect", host], &env);
+        let output = Command::new(folder.join(program))
+            .args(["mcp", "list"])
+            .env_clear()
+            .env("HOME", &home.0)
+            .env("PATH", std::env::var_os("PATH").unwrap())
+            .env("GEMINI_CLI_TRUST_WORKSPACE", "true")
+            .current_dir(&home.0)
+            .output()
+            .unwrap();
+        let said = String::from_utf8([output.stdout, output.stderr].concat()).unwrap();
+        let line = said.lines().find(|line| line.contains("docker-mcp-server"));
+        assert_contains(line.unwrap_or(&said), connected);
+    }
+}

@@ -1,0 +1,53 @@
+//! A home folder for the files of hosts.
+
+use std::path::PathBuf;
+use std::process::{Command, Output};
+
+use crate::harness::binary;
+
+/// The home folder of one test.
+pub(super) struct Home(pub(super) PathBuf);
+
+impl Home {
+    pub(super) fn new() -> Self {
+        let name = format!("hosts-{}", uuid::Uuid::new_v4().simple());
+        let home = std::env::temp_dir().join(name);
+        std::fs::create_dir(&home).unwrap();
+        Self(home)
+    }
+
+    pub(super) fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
+        Command::new(binary(program))
+            .args(args)
+            .env_clear()
+            .env("HOME", &self.0)
+            .env("PATH", std::env::var_os("PATH").unwrap_or_default())
+            .envs(env.iter().copied())
+            .current_dir(&self.0)
+            .output()
+            .unwrap()
+    }
+
+    /// Runs a command that must succeed; returns all that it prints.
+    #[track_caller]
+    pub(super) fn done(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
+        let output = self.run(program, args, env);
+        let text = [output.stdout, output.stderr].concat();
+        let text = String::from_utf8(text).unwrap();
+        assert!(output.status.success(), "{program} {args:?}: {text}");
+        text
+    }
+
+    /// The file that a command says it has written.
+    pub(super) fn file(said: &str) -> PathBuf {
+        let file = said.lines().find_map(|line| line.strip_prefix("written: "));
+        file.unwrap_or_else(|| panic!("nothing was written: {said}"))
+            .into()
+    }
+}
+
+impl Drop for Home {
+    fn drop(&mut self) {
+        let _ = std::fs::remove_dir_all(&self.0);
+    }
+}
