@@ -11,8 +11,8 @@ use crate::tidy::files;
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
 const ALLOWED_CRATES: [(&str, &str); 17] = [
     ("mcp-core", ""),
-    // mcp-hosts for the command `connect`.
-    ("mcp-serve", "mcp-core mcp-hosts"),
+    // mcp-hosts and mcp-client for the commands `connect` and `doctor`.
+    ("mcp-serve", "mcp-core mcp-client mcp-hosts"),
     ("mcp-client", "mcp-core"),
     ("mcp-hosts", ""),
     // mcp-client for the TLS set-up.

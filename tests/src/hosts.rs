@@ -1,5 +1,8 @@
-//! The commands for hosts: `connect`, and `bridge` of the gateway.
+//! The commands for hosts: `connect`, `doctor`, and of the gateway `bridge`, `import` and `wait`.
 
 mod bridge;
 mod connect;
+mod doctor;
 mod home;
+mod import;
+mod wait;

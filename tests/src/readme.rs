@@ -114,6 +114,9 @@ fn every_flag_exists() {
             printed("mcp-gateway", "token add --help"),
             printed("mcp-gateway", "connect --help"),
             printed("mcp-gateway", "bridge --help"),
+            printed("mcp-gateway", "doctor --help"),
+            printed("mcp-gateway", "import --help"),
+            printed("mcp-gateway", "wait --help"),
         ])
     {
         known.extend(words(&help).map(str::to_owned));

@@ -8,11 +8,11 @@ use crate::host::{Form, Host, Reference};
 pub struct Server {
     /// The name of its entry.
     pub name: String,
-    /// How the host reaches it.
+    /// The way the host reaches it.
     pub launch: Launch,
 }
 
-/// How a host reaches a server.
+/// The way a host reaches a server.
 pub enum Launch {
     /// It starts a program, with MCP on its stdin and stdout.
     Program {
@@ -43,7 +43,7 @@ pub enum Value {
     Inherited,
 }
 
-/// Where a host finds the bearer token.
+/// The place of the bearer token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Token {
     /// In this environment variable of the host.
@@ -52,12 +52,12 @@ pub enum Token {
     File(String),
 }
 
-/// An entry, and what the user should know.
+/// An entry, and notes for the user.
 #[derive(Debug, PartialEq)]
 pub struct Entry {
     /// The entry as JSON, also for a file in TOML.
     pub value: Json,
-    /// What the entry lacks.
+    /// Notes, such as on a secret that the entry lacks.
     pub warnings: Vec<String>,
 }
 

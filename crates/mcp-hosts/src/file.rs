@@ -128,7 +128,7 @@ fn fill(path: &Path, text: &str, like: Option<&fs::Metadata>) -> io::Result<()> 
         #[cfg(unix)]
         {
             use std::os::unix::fs::MetadataExt as _;
-            // Only an administrator can give a file to somebody else, and has to.
+            // Only an administrator can give a file to another user, and has to.
             let _ = std::os::unix::fs::fchown(&file, Some(like.uid()), Some(like.gid()));
         }
         file.set_permissions(like.permissions())?;

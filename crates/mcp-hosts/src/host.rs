@@ -20,9 +20,9 @@ pub struct Host {
     pub key: &'static str,
     /// The form of an entry.
     pub form: Form,
-    /// How an entry refers to a secret.
+    /// The way an entry refers to a secret.
     pub reference: Reference,
-    /// What to do after a change.
+    /// The next step after a change.
     pub after: &'static str,
 }
 
@@ -62,7 +62,7 @@ pub enum Form {
     Node,
 }
 
-/// How an entry refers to an environment variable of the host.
+/// The way an entry refers to an environment variable of the host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reference {
     /// `${NAME}`

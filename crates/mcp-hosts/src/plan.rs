@@ -20,7 +20,7 @@ pub struct Plan {
     backup: Backup,
 }
 
-/// What happens to the backup.
+/// The fate of the backup.
 #[derive(PartialEq)]
 enum Backup {
     Written,

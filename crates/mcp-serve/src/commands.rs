@@ -2,6 +2,7 @@
 //! whose documentation is its help, and a function.
 
 mod connect;
+mod doctor;
 mod token;
 
 use std::sync::Arc;
@@ -20,6 +21,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 let server = crate::Command::<O>::command();
                 connect::run(&connect, &product.identity.name, &server)
             }),
+            Subcommand::new("doctor", doctor::run::<S, O>),
             Subcommand::new("token", |token, product: Self| {
                 token::run(token, &product.identity.name)
             }),

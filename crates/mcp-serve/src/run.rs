@@ -241,6 +241,11 @@ impl<S: Service> Running<S> {
         }
     }
 
+    /// The service behind the server.
+    pub(crate) fn service(&self) -> &Arc<S> {
+        &self.service
+    }
+
     /// The paths of the server.
     fn http(&mut self, options: &Options, tokens: ConfiguredTokens, key: &Key) -> HttpService {
         for follower in tokens.followers {

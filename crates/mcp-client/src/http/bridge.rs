@@ -29,8 +29,8 @@ const MAX_QUEUED_LINES: usize = 1024;
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
 const RECONNECT_INTERVAL: Duration = Duration::from_millis(250);
 
-/// The time that calls have after the end of the input.
-const END_TIMEOUT: Duration = Duration::from_secs(10);
+/// The time that calls have after the end of the input: hosts wait for a second.
+const END_TIMEOUT: Duration = Duration::from_millis(900);
 
 /// One client and one server.
 struct Bridge {
@@ -241,7 +241,7 @@ impl Bridge {
         }
         let session = self.session.headers();
         if session.id.is_some() {
-            let _ = timeout(DETACHED_TIMEOUT, self.client.delete(&session)).await;
+            let _ = timeout(END_TIMEOUT, self.client.delete(&session)).await;
         }
     }
 }

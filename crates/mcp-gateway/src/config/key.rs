@@ -31,7 +31,7 @@ impl BackendKey {
 
     /// Converts a name of another host's configuration to a key: `My Server_2` → `my-server-2`.
     /// `None` if it has no letter.
-    pub(super) fn nearest(name: &str) -> Option<Self> {
+    pub(crate) fn nearest(name: &str) -> Option<Self> {
         let mut text = String::new();
         for letter in name.chars().map(|letter| letter.to_ascii_lowercase()) {
             match letter {
@@ -46,7 +46,7 @@ impl BackendKey {
     }
 
     /// Returns the key with a number at its end: `files-2`.
-    pub(super) fn numbered(&self, number: u32) -> Option<Self> {
+    pub(crate) fn numbered(&self, number: u32) -> Option<Self> {
         let end = format!("-{number}");
         let start = &self.0[..self.0.len().min(MAX_KEY_LEN - end.len())];
         Self::parse(&format!("{start}{end}")).ok()

@@ -217,7 +217,7 @@ fn warn(warnings: &[String]) {
 }
 
 /// The name of a service: `docker` of `docker-mcp-server`, `gateway` of `mcp-gateway`.
-fn short(program: &str) -> String {
+pub(super) fn short(program: &str) -> String {
     let name = program.trim_end_matches("-mcp-server");
     name.trim_start_matches("mcp-").to_owned()
 }

@@ -7,7 +7,7 @@ use super::super::restore;
 use super::entry;
 use crate::{Format, HOSTS, edit};
 
-/// How a file is written.
+/// The style of a file.
 #[derive(Clone, Debug)]
 struct Style {
     indent: Option<&'static str>,

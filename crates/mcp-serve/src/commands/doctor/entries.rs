@@ -1,0 +1,134 @@
+//! The hosts that have this server, and whether their entries work.
+
+use std::path::Path;
+
+use mcp_client::{Client, Command, Endpoint};
+use mcp_hosts::{Folders, HOSTS, Listed, listed};
+
+use super::report::Report;
+use super::tools_of;
+
+/// Checks the entries of all hosts that start `program` or call its port.
+pub(super) async fn examine(report: &mut Report, program: &str, short: &str, port: u16) {
+    let Some(folders) = Folders::here() else {
+        return;
+    };
+    let mut found = false;
+    for host in HOSTS {
+        for project in [false, true] {
+            let Some(path) = host.path(&folders, project).filter(|path| path.is_file()) else {
+                continue;
+            };
+            let entries = match listed(host, &path) {
+                Ok(entries) => entries,
+                Err(error) => {
+                    report.warn(
+                        "host",
+                        format!("{}: {error}", host.name),
+                        "correct the file",
+                    );
+                    continue;
+                }
+            };
+            let own = entries.iter().filter(|entry| is_own(entry, program, port));
+            for entry in own {
+                found = true;
+                let what = format!("{}: {:?} in {}", host.name, entry.name, path.display());
+                if entry.is_disabled {
+                    report.warn(
+                        "host",
+                        format!("{what} is switched off"),
+                        "switch it on in the host",
+                    );
+                    continue;
+                }
+                match try_entry(entry).await {
+                    Ok(tools) => report.ok("host", format!("{what} works, {tools} tools")),
+                    Err(error) => {
+                        let advice = format!("{program} connect {} --name {}", host.id, entry.name);
+                        report.fail("host", format!("{what}: {error:#}"), &advice);
+                    }
+                }
+            }
+        }
+    }
+    if !found {
+        let advice = format!("{program} connect HOST, such as claude-code or vscode");
+        report.warn("host", format!("no host has the server {short:?}"), &advice);
+    }
+}
+
+/// True if an entry starts this program, or calls its port here.
+fn is_own(entry: &Listed, program: &str, port: u16) -> bool {
+    let is_here = |url: &str| {
+        ["127.0.0.1", "localhost", "[::1]"]
+            .iter()
+            .any(|host| url.starts_with(&format!("http://{host}:{port}/")))
+    };
+    let started = entry
+        .command
+        .first()
+        .map(|command| Path::new(command).file_stem());
+    let starts = started.flatten().is_some_and(|stem| stem == program);
+    let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
+    let url = entry
+        .url
+        .as_deref()
+        .or(entry.command.get(2).filter(|_| bridges).map(String::as_str));
+    (starts && !bridges) || url.is_some_and(is_here)
+}
+
+/// Starts or calls the server as the host does. Returns the number of its tools.
+async fn try_entry(entry: &Listed) -> anyhow::Result<usize> {
+    let client = match (entry.command.split_first(), &entry.url) {
+        (Some((program, args)), _) => {
+            let mut command = Command::new(expanded(program)?);
+            for arg in args {
+                command = command.arg(expanded(arg)?);
+            }
+            for (name, value) in &entry.env {
+                command = command.env(name, expanded(value)?);
+            }
+            for name in &entry.env_pass {
+                command = command.env(name, variable(name)?);
+            }
+            Client::stdio(command)?
+        }
+        (None, Some(url)) => {
+            let mut endpoint = Endpoint::new(&expanded(url)?)?;
+            for (name, value) in &entry.headers {
+                endpoint = endpoint.header(name, &expanded(value)?)?;
+            }
+            if let Some(name) = &entry.token_variable {
+                endpoint = endpoint.bearer(&variable(name)?)?;
+            }
+            Client::http(endpoint)?
+        }
+        (None, None) => anyhow::bail!("it has neither a program nor a URL"),
+    };
+    Ok(tools_of(&client).await?.len())
+}
+
+fn variable(name: &str) -> anyhow::Result<String> {
+    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    value.ok_or_else(|| anyhow::anyhow!("it refers to {name}, which is not set here"))
+}
+
+/// Replaces `${NAME}` and `${env:NAME}` by the variables of this environment.
+fn expanded(text: &str) -> anyhow::Result<String> {
+    let (mut done, mut rest) = (String::new(), text);
+    while let Some(at) = rest.find("${") {
+        let Some(length) = rest[at..].find('}') else {
+            break;
+        };
+        let name = &rest[at + 2..at + length];
+        let name = name.strip_prefix("env:").unwrap_or(name);
+        done.push_str(&rest[..at]);
+        match name.split_once(":-") {
+            Some((name, default)) => done.push_str(&variable(name).unwrap_or(default.to_owned())),
+            None => done.push_str(&variable(name)?),
+        }
+        rest = &rest[at + length + 1..];
+    }
+    Ok(done + rest)
+}

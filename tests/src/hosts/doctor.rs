@@ -1,0 +1,129 @@
+//! `doctor`: finds what is wrong, and says no secret.
+
+use std::net::TcpListener;
+
+use serde_json::Value;
+
+use super::home::Home;
+use crate::harness::{Server, assert_contains, assert_lacks, real};
+
+const CANARY: &str = "canary-77aa";
+
+/// The findings of a check, each as `status: text`.
+fn findings(report: &str, check: &str) -> Vec<String> {
+    let findings: Value = serde_json::from_str(report).unwrap();
+    let findings = findings.as_array().unwrap().iter();
+    let found = findings.filter(|finding| finding["check"] == check);
+    found
+        .map(|finding| {
+            let [status, text] = ["status", "text"].map(|part| finding[part].as_str().unwrap());
+            format!("{status}: {text}")
+        })
+        .collect()
+}
+
+fn report(home: &Home, program: &str, args: &[&str], env: &[(&str, &str)]) -> (bool, String) {
+    let args = [&["doctor", "--json"], args].concat();
+    let output = home.run(program, &args, env);
+    let text = String::from_utf8(output.stdout).unwrap();
+    (output.status.success(), text)
+}
+
+#[test]
+fn dead_service_and_missing_host_are_found() {
+    let home = Home::new();
+    let key = home.0.join("key");
+    std::fs::write(&key, CANARY).unwrap();
+    let env = [
+        ("N8N_URL", "http://127.0.0.1:1"),
+        ("N8N_API_KEY_FILE", key.to_str().unwrap()),
+        ("N8N_MCP_TOKEN", CANARY),
+    ];
+    let (works, text) = report(&home, "n8n-mcp-server", &["--port", "0"], &env);
+    assert!(!works, "{text}");
+    assert_lacks(&text, CANARY);
+    assert_contains(&findings(&text, "service").join("\n"), "fail: ");
+    assert_contains(&findings(&text, "host").join("\n"), "warn: no host has");
+    assert_contains(&findings(&text, "context").join("\n"), "ok: about ");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o644)).unwrap();
+        let (_, text) = report(&home, "n8n-mcp-server", &["--port", "0"], &env);
+        assert_contains(
+            &findings(&text, "file").join("\n"),
+            "warn: N8N_API_KEY_FILE",
+        );
+        std::fs::set_permissions(&key, std::fs::Permissions::from_mode(0o600)).unwrap();
+        let (_, text) = report(&home, "n8n-mcp-server", &["--port", "0"], &env);
+        assert_contains(&findings(&text, "file").join("\n"), "ok: N8N_API_KEY_FILE");
+    }
+    // For people.
+    let said = home.run("n8n-mcp-server", &["doctor", "--port", "0"], &env);
+    assert_contains(&String::from_utf8(said.stdout).unwrap(), "fail service");
+}
+
+#[tokio::test]
+async fn port_is_free_or_used_by_this_server_or_by_another_program() {
+    let home = Home::new();
+    let port = |port: &str| {
+        let (_, text) = report(&home, "docker-mcp-server", &["--port", port], &[]);
+        findings(&text, "port").join("\n")
+    };
+    let server = Server::start("docker-mcp-server", &[]).await;
+    let number = |url: &str| url.split([':', '/']).nth(4).unwrap().to_owned();
+    assert_contains(&port(&number(&server.url)), "ok: docker-mcp-server");
+    let other = Server::start("mcp-conformance", &[]).await;
+    assert_contains(&port(&number(&other.url)), "is in use by mcp-conformance");
+    let silent = TcpListener::bind("127.0.0.1:0").unwrap();
+    let free = silent.local_addr().unwrap().port().to_string();
+    assert_contains(&port(&free), "fail: ");
+    drop(silent);
+    assert_contains(&port(&free), "ok: ");
+}
+
+#[test]
+fn entries_of_hosts_are_tried() {
+    let home = Home::new();
+    let env = [("DOCKER_HOST", "unix:///nowhere.sock")];
+    home.done("docker-mcp-server", &["connect", "codex"], &env);
+    home.done("docker-mcp-server", &["connect", "vscode"], &env);
+    let file = home.0.join(".config/Code/User/mcp.json");
+    let text = std::fs::read_to_string(&file).unwrap();
+    std::fs::write(&file, text.replace("--stdio", "--no-such-option")).unwrap();
+    let (works, text) = report(&home, "docker-mcp-server", &["--port", "0"], &env);
+    let hosts = findings(&text, "host").join("\n");
+    assert!(!works);
+    assert_contains(&hosts, "ok: Codex CLI");
+    assert_contains(&hosts, "fail: VS Code");
+}
+
+#[tokio::test]
+async fn everything_is_well_with_a_real_engine() {
+    let Some(engine) = real::docker() else {
+        return;
+    };
+    let home = Home::new();
+    let env = [("DOCKER_HOST", engine.as_str())];
+    home.done("docker-mcp-server", &["connect", "claude-code"], &env);
+    let (works, text) = report(&home, "docker-mcp-server", &["--port", "0"], &env);
+    assert!(works, "{text}");
+    assert_lacks(&text, "\"fail\"");
+}
+
+#[tokio::test]
+async fn gateway_counts_the_tokens_of_each_backend() {
+    let home = Home::new();
+    let backend = Server::start("mcp-conformance", &[]).await;
+    let one = format!("one={}", backend.url);
+    let bad = "bad=http://127.0.0.1:1/mcp";
+    let args = ["--backend", &one, "--backend", bad, "--events", "memory"];
+    let gateway = Server::with_args("mcp-gateway", &args, &[]).await;
+    let port = gateway.url.split([':', '/']).nth(4).unwrap();
+    let args = ["--backend", &one, "--events", "memory", "--port", port];
+    let (_, text) = report(&home, "mcp-gateway", &args, &[]);
+    assert_contains(&findings(&text, "context").join("\n"), "(one ");
+    let service = findings(&text, "service").join("\n");
+    assert_contains(&service, "ok: backend one: running");
+    assert_contains(&service, "fail: backend bad: ");
+}
