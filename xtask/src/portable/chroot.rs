@@ -19,8 +19,8 @@ use crate::process::Program;
 const SUITE: &str = "sid";
 const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 const DEBOOTSTRAP: DebianPackages = DebianPackages::new("debootstrap", &["debootstrap"]);
-const PACKAGES: &str = "rustc cargo rust-src gcc libc6-dev make pkg-config gcc-mingw-w64-x86-64-win32 \
-                        wine64 wine python3-venv ca-certificates";
+const PACKAGES: &str = "rustc cargo rust-src rust-clippy gcc libc6-dev make pkg-config \
+                        gcc-mingw-w64-x86-64-win32 wine64 wine python3-venv ca-certificates";
 /// A C compiler with the headers of macOS.
 const ZIG: &str = "ziglang==0.17.1";
 /// Files that nothing here reads, 1 GB; as dpkg names them, where `*` is also a slash.
@@ -51,14 +51,15 @@ const ENTER: &str = r#"
     wait "$!"
 "#;
 
-/// `CC` for macOS: zig knows neither of these options of the crate `cc`.
+/// `CC` for macOS: zig knows neither of these options of the crate `cc`. The name of each is that of its target.
 const CC_MACOS: &str = r#"#!/bin/sh
 for arg; do
     shift
     case $arg in --target=* | -mmacosx-version-min=*) ;; *) set -- "$@" "$arg" ;; esac
 done
-exec /opt/zig/bin/python -m ziglang cc -target aarch64-macos "$@"
+exec /opt/zig/bin/python -m ziglang cc -target "${0##*/}" "$@"
 "#;
+const CC_MACOS_NAMES: [&str; 2] = ["aarch64-macos", "x86_64-macos"];
 
 /// Replaces the workspace in the Debian by the tracked files of this one, without the choice of a
 /// toolchain. Arguments: the folder in the Debian. Times stay, so that cargo builds only what changed.
@@ -119,7 +120,7 @@ impl<'a> Chroot<'a> {
         package.step("installing a Debian (1 minute)", program)
     }
 
-    /// Configures the package manager as that of this machine, and adds the compiler's wrapper.
+    /// Configures the package manager as that of this machine, and adds the compilers for macOS.
     fn configure(&self) -> anyhow::Result<()> {
         let settings = output(Command::new("apt-config").args(["dump", "Acquire"]))?;
         fs::write(self.file("/etc/apt/apt.conf.d/90machine"), settings)?;
@@ -131,12 +132,12 @@ impl<'a> Chroot<'a> {
         fs::copy("/etc/resolv.conf", self.file("/etc/resolv.conf"))?;
         create_dir(&self.file("/opt/cargo/registry"))?;
         create_dir(&self.file(WORKSPACE))?;
-        let compiler = self.file("/usr/local/bin/cc-macos");
-        fs::write(&compiler, CC_MACOS)?;
-        Ok(fs::set_permissions(
-            &compiler,
-            Permissions::from_mode(0o755),
-        )?)
+        for name in CC_MACOS_NAMES {
+            let compiler = self.file("/usr/local/bin").join(name);
+            fs::write(&compiler, CC_MACOS)?;
+            fs::set_permissions(&compiler, Permissions::from_mode(0o755))?;
+        }
+        Ok(())
     }
 
     /// Returns the path on this machine of a file in the Debian.
@@ -182,7 +183,8 @@ impl<'a> Chroot<'a> {
             .args([format!("PATH={path}")])
             .words("HOME=/root CARGO_HOME=/opt/cargo LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive")
             .words("CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTC_BOOTSTRAP=1")
-            .words("CC_aarch64_apple_darwin=cc-macos WINEDEBUG=-all WINEPREFIX=/opt/wine")
+            .words("CC_aarch64_apple_darwin=aarch64-macos CC_x86_64_apple_darwin=x86_64-macos")
+            .words("WINEDEBUG=-all WINEPREFIX=/opt/wine")
             .args([format!("PIP_CERT={CERTIFICATES}")]))
     }
 }

@@ -3,7 +3,7 @@
 mod children;
 mod commands;
 mod files;
-mod helpers;
+mod pipe;
 
 use std::time::Duration;
 
@@ -40,7 +40,7 @@ const PROGRAM_CHECKS: [(&str, ProgramCheck); 5] = [
 ];
 
 /// The checks of all programs together.
-const CHECKS: [(&str, Check); 14] = [
+const CHECKS: [(&str, Check); 13] = [
     (
         "processes of a backend end with a gateway that is killed",
         children::killed,
@@ -68,8 +68,7 @@ const CHECKS: [(&str, Check); 14] = [
     ("mcp-gateway approvals", commands::approvals),
     ("mcp-gateway explain", commands::explain),
     ("mcp-gateway login", commands::login),
-    ("Ctrl-Break stops a server", helpers::ctrl_break),
-    ("Docker's named pipe", helpers::named_pipe),
+    ("Docker's named pipe", pipe::docker),
 ];
 
 /// Makes all checks.
