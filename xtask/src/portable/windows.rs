@@ -40,7 +40,7 @@ const PROGRAM_CHECKS: [(&str, ProgramCheck); 5] = [
 ];
 
 /// The checks of all programs together.
-const CHECKS: [(&str, Check); 13] = [
+const CHECKS: [(&str, Check); 14] = [
     (
         "processes of a backend end with a gateway that is killed",
         children::killed,
@@ -64,6 +64,10 @@ const CHECKS: [(&str, Check); 13] = [
         files::mistakes,
     ),
     ("tokens are added, listed and revoked", files::tokens),
+    (
+        "projects are read from allowed directories with drives",
+        files::projects,
+    ),
     ("mcp-gateway events, pins", commands::events_and_pins),
     ("mcp-gateway approvals", commands::approvals),
     ("mcp-gateway explain", commands::explain),

@@ -3,7 +3,7 @@
 
 mod cli;
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use self::cli::Compose;
 use super::deadline::Deadline;
@@ -44,7 +44,7 @@ impl ComposeProject {
         let directory = docker.policy.directory(request.directory)?;
         let name = match request.project {
             Some(name) => name.as_str().to_lowercase(),
-            None => default_name(&directory.to_string_lossy()),
+            None => default_name(&directory),
         };
         ObjectName::new(&name).map_err(|_| ToolError::invalid_argument("Give a project name."))?;
         let files = compose::project_files(&docker.policy, &directory, request.yaml)?;
@@ -117,9 +117,9 @@ fn failed(docker: &Docker, project: &str, what: &str, output: &str) -> ToolError
 }
 
 /// The project name that compose derives from a directory.
-fn default_name(directory: &str) -> String {
-    let name = directory.rsplit('/').next().unwrap_or_default();
-    let name = name.to_lowercase();
+fn default_name(directory: &Path) -> String {
+    let name = directory.file_name().unwrap_or_default();
+    let name = name.to_string_lossy().to_lowercase();
     let legal = |c: &char| c.is_ascii_lowercase() || c.is_ascii_digit() || matches!(c, '-' | '_');
     let name: String = name.chars().filter(legal).collect();
     name.trim_start_matches(['-', '_']).to_owned()

@@ -1,9 +1,10 @@
 //! Checks of files: state, configuration and tokens.
 
 use anyhow::ensure;
+use serde_json::json;
 
 use super::super::wine::{Command, TARGET, WINDOWS_FOLDER, Wine};
-use super::{client, list_tools, wait_for_tool};
+use super::{client, list_tools, request, wait_for_tool};
 
 /// The folders of users, in the Debian, and that of the gateway for state in the one of root.
 const USERS: &str = "/opt/wine/drive_c/users";
@@ -131,5 +132,23 @@ pub(super) fn tokens(wine: &Wine<'_>) -> anyhow::Result<()> {
     ensure!(lists(Some(ann)), "the first token is refused");
     let text = wine.read("tokens")?;
     ensure!(text.contains("bob was revoked"), "the file is {text:?}");
+    Ok(())
+}
+
+/// The directory is found below the allowed one, in the form that Windows gives it, and nothing else is.
+pub(super) fn projects(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let args = ["--toolsets", "images", "--project-dir", WINDOWS_FOLDER];
+    let (_server, port) = wine.serve("docker-mcp-server", &args, &[])?;
+    for (directory, text) in [
+        (path("missing"), "There is no such directory"),
+        (WINDOWS_FOLDER.to_owned(), "has no Dockerfile"),
+        (r"Z:\opt".to_owned(), "--project-dir"),
+        (path(r"..\x"), "without `..`"),
+    ] {
+        let arguments = json!({"tag": "x:1", "directory": directory});
+        let call = json!({"name": "build_image", "arguments": arguments});
+        let answer = request(&client(port, None), "tools/call", call)?.to_string();
+        ensure!(answer.contains(text), "{directory}: {answer}");
+    }
     Ok(())
 }
