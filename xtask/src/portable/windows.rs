@@ -40,7 +40,7 @@ const PROGRAM_CHECKS: [(&str, ProgramCheck); 5] = [
 ];
 
 /// The checks of all programs together.
-const CHECKS: [(&str, Check); 14] = [
+const CHECKS: [(&str, Check); 16] = [
     (
         "processes of a backend end with a gateway that is killed",
         children::killed,
@@ -72,6 +72,8 @@ const CHECKS: [(&str, Check); 14] = [
     ("mcp-gateway approvals", commands::approvals),
     ("mcp-gateway explain", commands::explain),
     ("mcp-gateway login", commands::login),
+    ("connect writes the file of a host", commands::connect),
+    ("mcp-gateway bridge", commands::bridge),
     ("Docker's named pipe", pipe::docker),
 ];
 

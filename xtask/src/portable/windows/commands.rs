@@ -1,12 +1,13 @@
-//! Checks of the gateway's commands, beside a gateway that runs.
+//! Checks of the commands, most of them beside a gateway that runs.
 
 use std::thread;
 
 use anyhow::{Context as _, anyhow, ensure};
+use serde_json::Value;
 
 use super::super::wine::{Command, Output, Started, Wine};
 use super::files::{backend, path};
-use super::{call_tool, client, wait_for_tool};
+use super::{call_tool, client, stdio_session, wait_for_tool};
 use crate::http::Client;
 
 const TOOL: &str = "docker__list_containers";
@@ -127,5 +128,48 @@ pub(super) fn login(wine: &Wine<'_>) -> anyhow::Result<()> {
         let is_right = output.code == code && output.log.contains(text);
         ensure!(is_right, "{name}: {output:?}");
     }
+    Ok(())
+}
+
+/// The file of a host has another server, and line ends of Windows; they stay.
+pub(super) fn connect(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let before = "{\n  \"mcpServers\": {\n    \"other\": { \"command\": \"other\" }\n  }\n}\n";
+    wine.write("claude.json", before)?;
+    let file = path("claude.json");
+    let connect = |more: &[&str]| {
+        let args = [&["connect", "claude-desktop", "--file", &file], more].concat();
+        let command = Command {
+            program: "docker-mcp-server",
+            args: &args,
+            ..Command::default()
+        };
+        wine.run(command)?.success()
+    };
+    connect(&[])?;
+    let text = wine.read("claude.json")?;
+    let written: Value = serde_json::from_str(&text)?;
+    let command = &written["mcpServers"]["docker"]["command"];
+    let is_found = command
+        .as_str()
+        .is_some_and(|command| command.ends_with(r"\docker-mcp-server.exe"));
+    ensure!(is_found && text.contains("\"other\" }"), "written: {text}");
+    connect(&["--undo"])?;
+    let text = wine.read("claude.json")?;
+    ensure!(text == before.replace('\n', "\r\n"), "afterwards: {text:?}");
+    Ok(())
+}
+
+/// A host that starts programs only reaches a server that runs.
+pub(super) fn bridge(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let (_server, port) = wine.serve("docker-mcp-server", &[], &[])?;
+    let input = stdio_session();
+    let output = wine.run(Command {
+        program: "mcp-gateway",
+        args: &["bridge", &format!("http://127.0.0.1:{port}/mcp")],
+        stdin: Some(&input),
+        ..Command::default()
+    })?;
+    let output = output.success()?;
+    ensure!(output.contains("list_containers"), "answered: {output:?}");
     Ok(())
 }
