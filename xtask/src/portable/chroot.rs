@@ -51,7 +51,7 @@ const ENTER: &str = r#"
     wait "$!"
 "#;
 
-/// `CC` for macOS: zig knows neither of these options of the crate `cc`. The name of each is that of its target.
+/// `CC` for macOS: zig knows neither of these options of the crate `cc`. The name of the file is that of its target.
 const CC_MACOS: &str = r#"#!/bin/sh
 for arg; do
     shift
@@ -59,7 +59,7 @@ for arg; do
 done
 exec /opt/zig/bin/python -m ziglang cc -target "${0##*/}" "$@"
 "#;
-const CC_MACOS_NAMES: [&str; 2] = ["aarch64-macos", "x86_64-macos"];
+const CC_MACOS_NAME: &str = "aarch64-macos";
 
 /// Replaces the workspace in the Debian by the tracked files of this one, without the choice of a
 /// toolchain. Arguments: the folder in the Debian. Times stay, so that cargo builds only what changed.
@@ -120,7 +120,7 @@ impl<'a> Chroot<'a> {
         package.step("installing a Debian (1 minute)", program)
     }
 
-    /// Configures the package manager as that of this machine, and adds the compilers for macOS.
+    /// Configures the package manager as that of this machine, and adds the compiler for macOS.
     fn configure(&self) -> anyhow::Result<()> {
         let settings = output(Command::new("apt-config").args(["dump", "Acquire"]))?;
         fs::write(self.file("/etc/apt/apt.conf.d/90machine"), settings)?;
@@ -132,12 +132,12 @@ impl<'a> Chroot<'a> {
         fs::copy("/etc/resolv.conf", self.file("/etc/resolv.conf"))?;
         create_dir(&self.file("/opt/cargo/registry"))?;
         create_dir(&self.file(WORKSPACE))?;
-        for name in CC_MACOS_NAMES {
-            let compiler = self.file("/usr/local/bin").join(name);
-            fs::write(&compiler, CC_MACOS)?;
-            fs::set_permissions(&compiler, Permissions::from_mode(0o755))?;
-        }
-        Ok(())
+        let compiler = self.file("/usr/local/bin").join(CC_MACOS_NAME);
+        fs::write(&compiler, CC_MACOS)?;
+        Ok(fs::set_permissions(
+            &compiler,
+            Permissions::from_mode(0o755),
+        )?)
     }
 
     /// Returns the path on this machine of a file in the Debian.
@@ -183,7 +183,7 @@ impl<'a> Chroot<'a> {
             .args([format!("PATH={path}")])
             .words("HOME=/root CARGO_HOME=/opt/cargo LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive")
             .words("CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTC_BOOTSTRAP=1")
-            .words("CC_aarch64_apple_darwin=aarch64-macos CC_x86_64_apple_darwin=x86_64-macos")
+            .args([format!("CC_aarch64_apple_darwin={CC_MACOS_NAME}")])
             .words("WINEDEBUG=-all WINEPREFIX=/opt/wine")
             .args([format!("PIP_CERT={CERTIFICATES}")]))
     }
