@@ -1,5 +1,7 @@
 //! Idempotency keys: of many calls at once, one starts its task.
 
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+
 use futures_util::future::join_all;
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -81,6 +83,32 @@ async fn key_that_cannot_be_claimed_starts_nothing() {
     std::fs::remove_file(place.0.join(".mcp-claims")).unwrap();
     let again = call(&client, "run_task", task(key)).await;
     assert_eq!(again["status"], "finished", "{again}");
+}
+
+#[tokio::test]
+async fn claim_that_is_not_renewed_ends_within_ten_seconds() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACE_ROOT", place.path())]).await;
+    let task = json!({"task": "FINISH: ok", "idempotency_key": Uuid::new_v4().to_string()});
+    let run = call(&client, "run_task", task.clone()).await;
+    let id = run["task_id"].as_str().unwrap();
+    agent_server(
+        &real,
+        "DELETE",
+        &format!("/api/conversations/{id}"),
+        Value::Null,
+    )
+    .await;
+    // As a server that was killed leaves it.
+    let now = SystemTime::now().duration_since(UNIX_EPOCH).unwrap();
+    let claim = format!("0123456789abcdef {}\n", now.as_secs());
+    std::fs::write(place.0.join(".mcp-claims").join(id), claim).unwrap();
+    let error = tool_error(&client, "run_task", task.clone()).await;
+    assert_contains(&error, "used for another task");
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    let again = call(&client, "run_task", task).await;
+    assert_has!(again, {"status": "finished", "task_id": id});
 }
 
 #[tokio::test]

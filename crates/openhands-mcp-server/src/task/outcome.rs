@@ -45,6 +45,8 @@ pub(crate) struct TaskFacts {
     /// The agent has acted or sent a message.
     pub(crate) has_acted: bool,
     pub(crate) max_iterations: Option<u32>,
+    /// The rest of a raised limit.
+    pub(crate) steps_left: u64,
     /// The end of the last run; only looked up if the task does not run.
     pub(crate) run_end: Option<RunEnd>,
     pub(crate) waits_for: Option<WaitsFor>,
@@ -121,7 +123,8 @@ impl TaskOutcome {
                 "Read get_task_result, then explain the task more clearly with send_message.",
             ),
             (Execution::Error, ..) => {
-                let (error, next) = explain_run_end(facts.run_end.as_ref(), facts.max_iterations);
+                let end = facts.run_end.as_ref();
+                let (error, next) = explain_run_end(end, facts.max_iterations, facts.steps_left);
                 Self::failed(S::Failed, error, next)
             }
             (Execution::Deleting, ..) => Self::failed(
@@ -194,6 +197,7 @@ impl TaskOutcome {
             execution,
             has_acted: true,
             max_iterations: None,
+            steps_left: 0,
             run_end: None,
             waits_for,
             stop_reason,
@@ -290,6 +294,7 @@ mod tests {
             execution,
             has_acted,
             max_iterations: Some(500),
+            steps_left: 0,
             run_end,
             waits_for: None,
             stop_reason: None,

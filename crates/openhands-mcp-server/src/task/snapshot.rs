@@ -153,6 +153,7 @@ async fn evaluate(
         execution: conversation.execution_status,
         has_acted,
         max_iterations: conversation.max_iterations,
+        steps_left: tags.steps().map_or(0, |limit| limit.saturating_sub(steps)),
         run_end: run_end(server, id, conversation.execution_status).await?,
         waits_for: tags.waits_for(),
         stop_reason: tags
