@@ -30,3 +30,4 @@ mod sse_backends;
 mod stdio_bridge;
 mod test_proxy;
 mod unusable;
+mod views;

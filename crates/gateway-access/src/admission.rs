@@ -4,6 +4,7 @@
 //! tool that it calls.
 
 use std::collections::HashMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -18,12 +19,14 @@ use crate::condition::arguments::Arguments;
 use crate::condition::{Condition, JudgedCall};
 use crate::own_tools::CALL_TOOL;
 use crate::rate::CallCounts;
-use crate::roles::{Role, Roles};
+use crate::roles::{Decision, Role, Roles};
+use crate::views::{self, View, WITHOUT_VIEW};
 
-/// The roles, and the state that is needed to judge a call.
+/// The roles and views, and the state that is needed to judge a call. Its groups are the pairs of a view and a role.
 pub struct Admission {
-    /// The roles.
-    pub roles: Arc<Roles>,
+    /// `None` if every caller may use everything, as far as its view has it.
+    pub roles: Option<Arc<Roles>>,
+    views: Vec<Arc<View>>,
     counts: Arc<CallCounts>,
     /// For each role the rule that has allowed a tool with its effect, as events have it: matching all patterns at
     /// each call would cost more than the rest of the decision.
@@ -38,12 +41,63 @@ const MAX_PERMISSIONS: usize = 20_000;
 
 impl Admission {
     /// `counts` outlives changes of the roles.
-    pub fn new(roles: Arc<Roles>, counts: Arc<CallCounts>) -> Self {
-        let permissions = roles.roles.iter().map(|_| Mutex::default()).collect();
+    pub fn new(roles: Option<Arc<Roles>>, views: Vec<Arc<View>>, counts: Arc<CallCounts>) -> Self {
+        let all = roles.iter().flat_map(|roles| &roles.roles);
+        let permissions = all.map(|_| Mutex::default()).collect();
         Self {
             roles,
+            views,
             counts,
             permissions,
+        }
+    }
+
+    fn role_count(&self) -> usize {
+        self.roles.as_ref().map_or(1, |roles| roles.groups())
+    }
+
+    /// The role of a group; `None` without roles.
+    fn role_of(&self, group: usize) -> Option<&Role> {
+        let roles = self.roles.as_ref()?;
+        Some(&roles.roles[group % self.role_count()])
+    }
+
+    /// The view of a group; `None` for the gateway without a view.
+    pub fn view_of(&self, group: usize) -> Option<&Arc<View>> {
+        let at = (group / self.role_count()).checked_sub(1)?;
+        self.views.get(at)
+    }
+
+    /// The view with this name.
+    pub fn view(&self, name: &str) -> Option<&Arc<View>> {
+        self.views.get(views::position(&self.views, name)?)
+    }
+
+    /// The decisions of the role and of the view of a group; `None` of what it does not have. Both must allow the
+    /// item.
+    fn decide<'a>(
+        &'a self,
+        group: usize,
+        item: AccessItem<'_>,
+    ) -> (Option<Decision<'a>>, Option<Decision<'a>>) {
+        let (role, view) = (self.role_of(group), self.view_of(group));
+        match (item, view) {
+            (AccessItem::Tool { name, effect: None }, Some(view)) => {
+                let original = view.original(name);
+                let missing = match view.renames(name) {
+                    true => Decision::NoRule,
+                    false => view.decide_missing(original),
+                };
+                let item = AccessItem::Tool {
+                    name: original,
+                    effect: None,
+                };
+                (role.map(|role| role.decide(item)), Some(missing))
+            }
+            _ => (
+                role.map(|role| role.decide(item)),
+                view.map(|view| view.decide(item)),
+            ),
         }
     }
 
@@ -57,9 +111,12 @@ impl Admission {
         arguments: &RawValue,
         call: &Call,
     ) -> Result<(), ToolError> {
+        let Some(roles) = &self.roles else {
+            return Ok(());
+        };
         let origin = call.extension::<OriginalRequest>();
         let principal = origin.and_then(|origin| origin.principal.as_deref());
-        let role = self.roles.role(principal);
+        let role = roles.role(principal);
         let refused = |denial: String, error| {
             if let Some(origin) = origin {
                 origin
@@ -75,7 +132,7 @@ impl Admission {
                 .then(|| without_tool_call_id(arguments))
                 .flatten();
             let arguments = cleaned.as_deref().unwrap_or(arguments);
-            if let Err(denial) = check(role, principal, &tool.name, arguments) {
+            if let Err(denial) = check(role, principal, tool.original_name(), arguments) {
                 return refused(denial, not_with_these_arguments(role, tool));
             }
         }
@@ -93,7 +150,7 @@ impl Admission {
         if let Some(origin) = origin {
             origin
                 .notes
-                .set_permission(self.permission(principal, tool));
+                .set_permission(self.permission(roles, principal, tool));
         }
         Ok(())
     }
@@ -106,39 +163,80 @@ impl Admission {
     }
 
     /// The rule that allows a tool.
-    fn permission(&self, principal: Option<&Principal>, tool: &ToolDefinition) -> Arc<str> {
-        let group = self.roles.group(principal);
+    fn permission(
+        &self,
+        roles: &Roles,
+        principal: Option<&Principal>,
+        tool: &ToolDefinition,
+    ) -> Arc<str> {
+        let group = roles.group(principal);
         let mut known = self.permissions[group].lock();
-        if let Some((effect, text)) = known.get(&tool.name)
-            && *effect == tool.effect
+        if let Some((effect, text)) = known.get(tool.original_name())
+            && *effect == tool.original_effect()
         {
             return Arc::clone(text);
         }
-        let role = &self.roles.roles[group];
+        let role = &roles.roles[group];
         let text: Arc<str> = format!("role {}: {}", role.name, role.decide_tool(tool)).into();
         if known.len() >= MAX_PERMISSIONS {
             known.clear();
         }
-        known.insert(tool.name.clone(), (tool.effect, Arc::clone(&text)));
+        let name = tool.original_name().to_owned();
+        known.insert(name, (tool.original_effect(), Arc::clone(&text)));
         text
     }
 }
 
 impl Access for Admission {
     fn groups(&self) -> usize {
-        self.roles.groups()
+        self.role_count() * (1 + self.views.len())
     }
 
-    fn group(&self, principal: Option<&Principal>) -> usize {
-        self.roles.group(principal)
+    fn group(&self, principal: Option<&Principal>, view: Option<&str>) -> Option<usize> {
+        let at = match view {
+            None => 0,
+            Some(name) => 1 + views::position(&self.views, name)?,
+        };
+        let Some(roles) = &self.roles else {
+            return Some(at);
+        };
+        let role = roles.group(principal);
+        let name = view.unwrap_or(WITHOUT_VIEW);
+        let may_use = roles.roles[role].may_use_view(name);
+        may_use.then(|| at * roles.groups() + role)
     }
 
     fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
-        self.roles.allows(group, item)
+        let (role, view) = self.decide(group, item);
+        role.is_none_or(Decision::is_allowed) && view.is_none_or(Decision::is_allowed)
+    }
+
+    fn is_open(&self, group: usize) -> bool {
+        self.roles.is_none() && self.view_of(group).is_none()
+    }
+
+    fn has_roles(&self) -> bool {
+        self.roles.is_some()
+    }
+
+    fn fingerprint(&self, view: Option<&str>) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.roles
+            .as_ref()
+            .map(|roles| roles.fingerprint())
+            .hash(&mut hasher);
+        let view = view.and_then(|name| self.view(name));
+        view.map(|view| view.fingerprint()).hash(&mut hasher);
+        hasher.finish()
     }
 
     fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
-        self.roles.explain(group, item)
+        let (role, of_view) = self.decide(group, item);
+        let name = self.role_of(group).map_or("", |role| &role.name);
+        explained(
+            role.map(|decision| (name, decision)),
+            of_view.zip(self.view_of(group)),
+        )
     }
 
     fn admit(
@@ -152,6 +250,30 @@ impl Access for Admission {
             true => Ok(()),
             false => self.judge(tool, arguments, call),
         }
+    }
+}
+
+/// The decisions of a role and of a view, for the operator: that of the role if it denies.
+fn explained(
+    role: Option<(&str, Decision<'_>)>,
+    view: Option<(Decision<'_>, &Arc<View>)>,
+) -> String {
+    let role_text = role.map(|(name, decision)| format!("role {name}: {decision}"));
+    let view_text = view.map(|(decision, view)| format!("view {}: {decision}", view.name));
+    match (role_text, view_text) {
+        (Some(role_text), None) => role_text,
+        (None, Some(view_text)) => view_text,
+        (Some(role_text), Some(view_text)) => {
+            let is_allowed =
+                |decision: Option<Decision<'_>>| decision.is_some_and(Decision::is_allowed);
+            let (role, view) = (role.map(|found| found.1), view.map(|found| found.0));
+            match (is_allowed(role), is_allowed(view)) {
+                (false, _) => role_text,
+                (true, false) => view_text,
+                (true, true) => format!("{role_text}; {view_text}"),
+            }
+        }
+        (None, None) => "allowed: there are no roles".to_owned(),
     }
 }
 

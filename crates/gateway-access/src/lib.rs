@@ -2,6 +2,7 @@
 //!
 //! * [`Roles`]: the tools, prompts and resources of each role; [`Filter`]: those that a backend publishes.
 //! * [`Condition`]: a rule for the arguments of a call, in CEL; [`CallCounts`]: limits for the number of calls.
+//! * [`View`]: a part of the gateway with a path of its own.
 //! * [`Admission`]: judges the calls of a server with them; [`Viewer`]: the caller of one of the gateway's own tools.
 //!
 //! Knows no backends, no configuration files and no sockets. A rule holds its line in the file, to be named in a
@@ -10,18 +11,21 @@
 mod admission;
 mod condition;
 mod filter;
+mod matcher;
 mod own_tools;
 mod rate;
 mod roles;
 mod suggestion;
 mod viewer;
+mod views;
 
 pub use self::admission::{Admission, check};
 pub use self::condition::arguments::Arguments;
 pub use self::condition::{Condition, JudgedCall};
 pub use self::filter::Filter;
-pub use self::own_tools::{CALL_TOOL, GUARDED_OWN_TOOL, OWN_TOOLS};
+pub use self::own_tools::{CALL_TOOL, GUARDED_OWN_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 pub use self::rate::{CallCounts, Limit, Rate};
 pub use self::roles::{Decision, EffectName, NO_ROLE, PrincipalLine, Right, Role, Roles, Rule};
 pub use self::suggestion::suggestion;
 pub use self::viewer::Viewer;
+pub use self::views::{OwnTool, View, ViewTool, WITHOUT_VIEW};

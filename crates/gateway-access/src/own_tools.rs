@@ -12,5 +12,8 @@ pub const OWN_TOOLS: [&str; 5] = [
     CALL_TOOL,
 ];
 
+/// The tools that are listed in place of too many others.
+pub const SEARCH_TOOLS: [&str; 2] = ["search_tools", CALL_TOOL];
+
 /// The only one of them about which a person can be asked: the others change nothing, or call another tool.
 pub const GUARDED_OWN_TOOL: &str = "gateway_restart";

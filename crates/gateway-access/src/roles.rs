@@ -4,15 +4,16 @@
 //! answers requests for it like those for unknown items.
 
 use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher};
 use std::sync::Arc;
 use std::{fmt, iter};
 
 use mcp_core::server::{AccessItem, Principal};
 use mcp_core::tool::{Effect, ToolDefinition};
-use wildmatch::WildMatch;
 
 use crate::condition::Condition;
 use crate::filter::uri_spellings;
+use crate::matcher::Matcher;
 use crate::own_tools::OWN_TOOLS;
 use crate::rate::Limit;
 
@@ -58,6 +59,8 @@ pub struct Role {
     pub conditions: Vec<Condition>,
     /// Its own, or the strictest of the roles that it inherits from.
     pub limit: Option<Limit>,
+    /// The views that its callers can use; `None` for all, and for the gateway without a view.
+    pub views: Option<Vec<Rule>>,
 }
 
 /// One pattern of a role.
@@ -68,58 +71,16 @@ pub struct Rule {
     matcher: Matcher,
     /// Only items with one of these effects match; `None` for all.
     pub effects: Option<Vec<EffectName>>,
-    /// The role that declares it; empty for all callers.
-    pub role: Arc<str>,
+    /// The table that declares it, such as `roles.reader` or `approvals`.
+    pub table: Arc<str>,
     /// The name of its list, such as `allow`.
     pub list: &'static str,
     /// Its line in the file, counted from 1.
     pub line: usize,
 }
 
-/// A pattern, compiled. Nearly all are names, prefixes or suffixes, which are compared ten times as fast.
-#[derive(Clone, Debug, PartialEq)]
-enum Matcher {
-    Any,
-    Name(Box<str>),
-    Prefix(Box<str>),
-    Suffix(Box<str>),
-    Part(Box<str>),
-    /// The text before the first wildcard, and the pattern.
-    Other(Box<str>, WildMatch),
-}
-
-impl Matcher {
-    fn new(pattern: &str) -> Self {
-        let is_literal = |text: &str| !text.contains(['*', '?']);
-        match (pattern.strip_prefix('*'), pattern.strip_suffix('*')) {
-            _ if is_literal(pattern) => Self::Name(pattern.into()),
-            (Some(""), _) => Self::Any,
-            (_, Some(prefix)) if is_literal(prefix) => Self::Prefix(prefix.into()),
-            (Some(suffix), _) if is_literal(suffix) => Self::Suffix(suffix.into()),
-            (Some(rest), Some(_)) if is_literal(&rest[..rest.len() - 1]) => {
-                Self::Part(rest[..rest.len() - 1].into())
-            }
-            _ => {
-                let start = pattern.split(['*', '?']).next().unwrap_or_default();
-                Self::Other(start.into(), WildMatch::new(pattern))
-            }
-        }
-    }
-
-    fn matches(&self, name: &str) -> bool {
-        match self {
-            Self::Any => true,
-            Self::Name(own) => **own == *name,
-            Self::Prefix(prefix) => name.starts_with(&**prefix),
-            Self::Suffix(suffix) => name.ends_with(&**suffix),
-            Self::Part(part) => name.contains(&**part),
-            Self::Other(start, pattern) => name.starts_with(&**start) && pattern.matches(name),
-        }
-    }
-}
-
 /// An effect in a role.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum EffectName {
     /// Changes nothing.
@@ -133,7 +94,7 @@ pub enum EffectName {
 }
 
 /// A right to use a tool of the gateway itself.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, serde::Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
 pub enum Right {
     /// `get_events` shows the events of all callers and of the gateway.
     #[serde(rename = "events:all")]
@@ -191,15 +152,20 @@ impl Roles {
         lines.min().map_or(self.default, |line| line.role)
     }
 
-    /// True if the role at this position allows the item.
-    pub fn allows(&self, group: usize, item: AccessItem<'_>) -> bool {
-        self.roles[group].decide(item).is_allowed()
-    }
-
-    /// The same with its reason, for the operator.
-    pub fn explain(&self, group: usize, item: AccessItem<'_>) -> String {
-        let role = &self.roles[group];
-        format!("role {}: {}", role.name, role.decide(item))
+    /// A number that is the same while all decisions are, wherever their lines are in the file.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.roles
+            .iter()
+            .for_each(|role| role.fingerprint(&mut hasher));
+        let lines = self.principals.iter();
+        lines.for_each(|(name, line)| (name, line.role).hash(&mut hasher));
+        // The first line that matches counts.
+        let mut order: Vec<&PrincipalLine> = self.principals.values().collect();
+        order.sort_unstable();
+        order.iter().for_each(|line| line.role.hash(&mut hasher));
+        self.default.hash(&mut hasher);
+        hasher.finish()
     }
 }
 
@@ -225,13 +191,24 @@ impl Role {
         !self.allow.is_empty()
     }
 
+    /// True if its callers can use this view.
+    pub fn may_use_view(&self, name: &str) -> bool {
+        let views = self.views.as_ref();
+        views.is_none_or(|views| views.iter().any(|rule| rule.matches(name)))
+    }
+
+    /// Adds its decisions about items, without their lines in the file.
+    pub fn fingerprint(&self, hasher: &mut impl Hasher) {
+        let views = self.views.iter().flatten();
+        for rule in self.allow.iter().chain(&self.deny).chain(views) {
+            (rule.list, &rule.pattern, &rule.effects).hash(hasher);
+        }
+        (&self.name, &self.rights, self.views.is_some()).hash(hasher);
+    }
+
     /// Decides about a tool with its effect.
     pub fn decide_tool(&self, tool: &ToolDefinition) -> Decision<'_> {
-        let effect = Some(tool.effect);
-        self.decide(AccessItem::Tool {
-            name: &tool.name,
-            effect,
-        })
+        self.decide(AccessItem::of_tool(tool))
     }
 
     /// Decides about one item.
@@ -285,19 +262,24 @@ impl Role {
 }
 
 impl Rule {
-    /// A rule of the list `list` of `role`, in this line.
-    pub fn new(pattern: String, role: Arc<str>, list: &'static str, line: usize) -> Self {
+    /// A rule of the list `list` of `table`, in this line.
+    pub fn new(pattern: String, table: Arc<str>, list: &'static str, line: usize) -> Self {
         Self {
             matcher: Matcher::new(&pattern),
             pattern,
             effects: None,
-            role,
+            table,
             list,
             line,
         }
     }
 
-    /// True if it is about the tool with this name.
+    /// The path of its list in the file.
+    pub fn field(&self) -> Vec<&str> {
+        self.table.split('.').chain([self.list]).collect()
+    }
+
+    /// True if it is about the tool or view with this name.
     pub fn matches(&self, tool: &str) -> bool {
         self.matcher.matches(tool)
     }
@@ -347,15 +329,12 @@ impl fmt::Display for Rule {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self {
             pattern,
-            role,
+            table,
             list,
             line,
             ..
         } = self;
-        match role.is_empty() {
-            true => write!(f, "line {line}: approvals.{list}: {pattern:?}"),
-            false => write!(f, "line {line}: roles.{role}.{list}: {pattern:?}"),
-        }
+        write!(f, "line {line}: {table}.{list}: {pattern:?}")
     }
 }
 
@@ -377,7 +356,7 @@ impl fmt::Display for Decision<'_> {
             Self::AmbiguousUri => f.write_str("denied: a URI with `..`, tabs or the like"),
             Self::NoRule => f.write_str("denied: no rule allows it"),
             Self::Own(true) => f.write_str("allowed: a tool of the gateway"),
-            Self::Own(false) => f.write_str("denied: `own` of the role does not have it"),
+            Self::Own(false) => f.write_str("denied: `own` does not have it"),
         }
     }
 }

@@ -1,57 +1,87 @@
-//! The caller of one of the gateway's own tools, with its role.
+//! The caller of one of the gateway's own tools, with its role and its view.
 
 use std::sync::Arc;
 
-use mcp_core::server::{AccessItem, OriginalRequest, Principal};
+use mcp_core::server::{Access as _, AccessItem, OriginalRequest, Principal};
 use mcp_core::tool::{Call, ToolDefinition};
 
-use crate::roles::{Decision, Right, Role, Roles};
+use crate::admission::Admission;
+use crate::roles::Right;
+use crate::views::View;
 
-/// The caller of a tool. Without roles it may see everything.
+/// The caller of a tool. Without roles and views it may see everything.
 pub struct Viewer {
-    roles: Option<Arc<Roles>>,
+    admission: Option<Arc<Admission>>,
     /// The owner of its token.
     pub principal: Option<Arc<Principal>>,
+    /// The name of the view that it uses.
+    pub view: Option<Arc<str>>,
 }
 
 impl Viewer {
     /// The caller of `call`.
-    pub fn new(roles: Option<Arc<Roles>>, call: &Call) -> Self {
+    pub fn new(admission: Option<Arc<Admission>>, call: &Call) -> Self {
         let origin = call.extension::<OriginalRequest>();
-        let principal = origin.and_then(|origin| origin.principal.clone());
-        Self { roles, principal }
+        Self {
+            admission,
+            principal: origin.and_then(|origin| origin.principal.clone()),
+            view: origin.and_then(|origin| origin.view.clone()),
+        }
     }
 
-    fn role(&self) -> Option<&Role> {
-        let roles = self.roles.as_ref()?;
-        Some(roles.role(self.principal.as_deref()))
+    /// The name of its view.
+    pub fn view(&self) -> Option<&str> {
+        self.view.as_deref()
     }
 
     /// True if it has the right.
     pub fn has(&self, right: Right) -> bool {
-        self.role().is_none_or(|role| role.has(right))
+        let roles = self
+            .admission
+            .as_ref()
+            .and_then(|admission| admission.roles.as_ref());
+        let principal = self.principal.as_deref();
+        roles.is_none_or(|roles| roles.role(principal).has(right))
     }
 
-    /// The decision about a tool; `None` without roles.
-    pub fn decide(&self, tool: &ToolDefinition) -> Option<Decision<'_>> {
-        Some(self.role()?.decide_tool(tool))
+    /// True if its view has this backend.
+    pub fn has_backend(&self, key: &str) -> bool {
+        match (self.view(), self.own_view()) {
+            (None, _) => true,
+            (Some(_), view) => view.is_some_and(|view| view.has_backend(key)),
+        }
     }
 
-    /// The decision with the role, for the operator.
-    pub fn explain(&self, decision: Decision<'_>) -> String {
-        let role = self.role().map_or("", |role| &*role.name);
-        format!("role {role}: {decision}")
+    fn own_view(&self) -> Option<&Arc<View>> {
+        self.admission.as_ref()?.view(self.view()?)
+    }
+
+    /// The decision about an item, for the operator; `None` without roles and views.
+    pub fn explain(&self, item: AccessItem<'_>) -> Option<String> {
+        let admission = self.admission.as_ref()?;
+        Some(admission.explain(self.group()?, item))
+    }
+
+    fn group(&self) -> Option<usize> {
+        let admission = self.admission.as_ref()?;
+        admission.group(self.principal.as_deref(), self.view())
+    }
+
+    fn allows_item(&self, item: AccessItem<'_>) -> bool {
+        match (&self.admission, self.group()) {
+            (None, _) => self.view.is_none(),
+            (Some(admission), Some(group)) => admission.allows(group, item),
+            (Some(_), None) => false,
+        }
     }
 
     /// True if it may use the tool.
     pub fn allows(&self, tool: &ToolDefinition) -> bool {
-        self.decide(tool).is_none_or(Decision::is_allowed)
+        self.allows_item(AccessItem::of_tool(tool))
     }
 
     /// True if it may call a tool of this name that is not in the catalog.
     pub fn allows_missing(&self, name: &str) -> bool {
-        let item = AccessItem::Tool { name, effect: None };
-        self.role()
-            .is_none_or(|role| role.decide(item).is_allowed())
+        self.allows_item(AccessItem::Tool { name, effect: None })
     }
 }

@@ -33,6 +33,7 @@ mod tasks;
 mod tool_catalog;
 mod tool_result;
 mod tools;
+mod view_items;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -51,16 +52,17 @@ pub use crate::tool::Principal;
 
 pub use access::{Access, AccessItem};
 pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};
-pub use caller::{Caller, Peer};
+pub use caller::{Caller, Peer, owner_in_view};
 use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
-pub use features::{ServerFeatures, ServerItems, WhyMissing};
+pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
 pub use sender::Sender;
 use tasks::Tasks;
+pub use view_items::{Inclusion, ViewItems, ViewTools};
 
 /// Name, version and description of a server.
 #[derive(Clone, Debug)]
@@ -71,6 +73,18 @@ pub struct Identity {
     pub version: String,
     /// One sentence.
     pub description: String,
+}
+
+impl Identity {
+    /// The `serverInfo` in the `_meta` of modern results.
+    fn modern_meta(&self, title: Option<&str>) -> String {
+        let mut info =
+            json!({"name": self.name, "version": self.version, "description": self.description});
+        if let Some(title) = title {
+            info["title"] = json!(title);
+        }
+        format!(r#""io.modelcontextprotocol/serverInfo":{info}"#)
+    }
 }
 
 /// Settings of the dispatch.
@@ -132,13 +146,13 @@ impl Server {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let own_items = std::mem::take(&mut features.items);
-        let info = json!({"name": identity.name, "version": identity.version, "description": identity.description});
+        let catalog = Catalog::new(own_items.clone(), &identity);
         Self {
-            modern_meta: format!(r#""io.modelcontextprotocol/serverInfo":{info}"#),
+            modern_meta: identity.modern_meta(None),
             closing: CancellationToken::new(),
             identity,
             settings,
-            catalog: RwLock::new(Arc::new(Catalog::new(own_items.clone()))),
+            catalog: RwLock::new(Arc::new(catalog)),
             own_items,
             features,
             tasks: Arc::new(Tasks::new()),

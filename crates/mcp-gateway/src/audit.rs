@@ -77,6 +77,7 @@ impl Audit for RequestAudit {
             outcome,
             denial: request.denial.map(Into::into),
             principal: request.caller.cloned(),
+            view: request.view.cloned(),
             permission: request.permission.cloned(),
             sender: request.sender,
             backend: request.target.cloned(),

@@ -1,14 +1,20 @@
 //! The catalog: the lists of all backends, merged under published names.
+//!
+//! * [`views`]: the items of each view; [`scope`]: the tools of one view, or all.
+
+mod scope;
+mod views;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
 use gateway_access::Filter;
-use gateway_store::events::{KnownArguments, StoreError};
+use gateway_store::events::KnownArguments;
 use gateway_store::search::ToolIndex;
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
+use self::views::CatalogOfView;
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::BackendKey;
 use crate::names::{BackendItems, PublishedItem, PublishedNames, RefusedItem};
@@ -22,8 +28,13 @@ pub(crate) struct Catalog {
     pub(crate) lists: ServerItems,
     /// Items that are not published although no rule denies them, for `gateway_status`.
     pub(crate) refused: Vec<RefusedItem>,
-    /// The backend of each tool, by its published name.
-    backends: HashMap<String, BackendKey>,
+    /// The backend of each tool, by its published name …
+    backends: Arc<HashMap<String, BackendKey>>,
+    /// … of each prompt, and of each resource and template by its URI.
+    prompt_backends: HashMap<String, BackendKey>,
+    resource_backends: HashMap<String, BackendKey>,
+    /// The items of each view.
+    pub(crate) views: Vec<CatalogOfView>,
     /// Made by the first search.
     index: OnceLock<ToolIndex>,
 }
@@ -61,55 +72,9 @@ impl Catalog {
             .retain(|(tool, _)| tool.effect == Effect::ReadOnly);
     }
 
-    /// The tools that are not denied, in the order of their names.
-    pub(crate) fn listed_tools(&self) -> impl Iterator<Item = &ToolDefinition> {
-        let tools = self.lists.tools.iter().map(|(tool, _)| tool);
-        tools.filter(|tool| tool.is_listed)
-    }
-
-    /// The backends of the listed tools that `is_allowed`.
-    pub(crate) fn backends_of(
-        &self,
-        is_allowed: impl Fn(&ToolDefinition) -> bool,
-    ) -> BTreeSet<&BackendKey> {
-        let allowed = self.listed_tools().filter(|tool| is_allowed(tool));
-        allowed
-            .filter_map(|tool| self.backends.get(&tool.name))
-            .collect()
-    }
-
-    /// Returns the tool with this name or alias.
-    pub(crate) fn tool(&self, name: &str) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
-        let mut tools = self.lists.tools.iter();
-        let has_name = |tool: &ToolDefinition| {
-            tool.name == name || tool.aliases.iter().any(|alias| alias == name)
-        };
-        tools.find(|(tool, _)| has_name(tool))
-    }
-
-    /// Returns the listed tools that match `query` and `is_allowed`, the best match first.
-    pub(crate) fn search(
-        &self,
-        query: &str,
-        limit: u32,
-        is_allowed: impl Fn(&ToolDefinition) -> bool,
-    ) -> Result<Vec<&ToolDefinition>, StoreError> {
-        let index = match self.index.get() {
-            Some(index) => index,
-            None => {
-                let index = ToolIndex::new(self.listed_tools())?;
-                self.index.get_or_init(|| index)
-            }
-        };
-        let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
-        let found = index.search(query)?.into_iter();
-        let found = found.filter_map(|at| tools.get(at).copied());
-        let allowed = found.filter(|tool| is_allowed(tool));
-        Ok(allowed.take(limit as usize).collect())
-    }
-
     fn add_tools(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
         let tools: ListOf = |snapshot| &snapshot.tools;
+        let mut backends = HashMap::new();
         let names = published_names(snapshots, tools, true);
         self.refused.extend_from_slice(&names.refused);
         // Denied tools can be called as well; the answer is that they are denied.
@@ -160,9 +125,10 @@ impl Catalog {
                 withheld,
             });
             let name = definition.name.clone();
-            self.backends.insert(name, published.backend.clone());
+            backends.insert(name, published.backend.clone());
             self.lists.tools.push((definition, tool));
         }
+        self.backends = Arc::new(backends);
     }
 
     fn add_prompts(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
@@ -172,6 +138,10 @@ impl Catalog {
         for published in &names.published {
             let relayed = find(snapshots, prompts, published)
                 .and_then(|(part, item)| prompt::relayed(relay, &part.backend, published, item));
+            if let Some((prompt, _)) = &relayed {
+                let name = prompt.name.to_string();
+                self.prompt_backends.insert(name, published.backend.clone());
+            }
             self.lists.prompts.extend(relayed);
         }
     }
@@ -183,6 +153,8 @@ impl Catalog {
             let items = snapshot.resources.iter().chain(&snapshot.templates);
             for item in items.filter(|item| backend.config.filter.allows(&item.id)) {
                 if taken.insert(item.id.clone()) {
+                    let uri = item.id.clone();
+                    self.resource_backends.insert(uri, backend.key.clone());
                     let relayed = resource::relayed(relay, backend, item);
                     self.lists.resources.push(relayed);
                 } else {

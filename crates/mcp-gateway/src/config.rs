@@ -23,6 +23,7 @@ mod roles;
 mod secret;
 mod source;
 mod tool_override;
+mod views;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -41,6 +42,8 @@ pub(crate) use self::options::Options;
 pub(crate) use self::pins::{FirstSight, PinMode, PinPolicy};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
+pub(crate) use self::tool_override::ToolOverride;
+pub(crate) use self::views::ViewConfig;
 
 /// The default of `start_timeout`.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
@@ -65,9 +68,16 @@ pub(crate) struct Config {
     pub(crate) retention: events::Retention,
     /// `None` if every caller may use everything.
     pub(crate) roles: Option<Arc<Roles>>,
+    /// In the order of their names.
+    pub(crate) views: Vec<Arc<ViewConfig>>,
 }
 
 impl Config {
+    /// The view with this name.
+    pub(crate) fn view(&self, name: &str) -> Option<&Arc<ViewConfig>> {
+        self.views.iter().find(|view| *view.name == *name)
+    }
+
     /// The backends that are not used, and the reason of each.
     pub(crate) fn disabled(&self) -> impl Iterator<Item = (&BackendKey, &DisabledReason)> {
         let backends = self.backends.iter();
@@ -89,6 +99,7 @@ impl Default for Config {
                 bytes: 512 << 20,
             },
             roles: None,
+            views: Vec::new(),
         }
     }
 }

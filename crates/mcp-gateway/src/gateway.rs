@@ -34,9 +34,11 @@ pub struct Gateway {
     supervisors: Mutex<JoinSet<()>>,
     catalog: Mutex<Arc<Catalog>>,
     config: Mutex<Arc<Config>>,
-    /// Judges calls; `None` without roles. The same while the roles are.
+    /// Judges calls; `None` without roles and views. The same while these are.
     admission: Mutex<Option<Arc<Admission>>>,
     counts: Arc<CallCounts>,
+    /// The view of the client over stdio.
+    view: Option<Arc<str>>,
 }
 
 impl Gateway {
@@ -47,6 +49,7 @@ impl Gateway {
         source: config::ConfigSource,
         log: Arc<EventLog>,
         state: StateStore,
+        view: Option<Arc<str>>,
     ) -> Self {
         let state = Arc::new(state);
         let signals = Signals {
@@ -69,6 +72,7 @@ impl Gateway {
             config: Mutex::new(Arc::new(config)),
             admission: Mutex::new(admission),
             counts,
+            view,
         }
     }
 
@@ -94,14 +98,14 @@ impl Gateway {
         Arc::clone(&self.config.lock())
     }
 
-    /// Judges calls; `None` without roles.
+    /// Judges calls; `None` without roles and views.
     pub(crate) fn admission(&self) -> Option<Arc<Admission>> {
         self.admission.lock().clone()
     }
 
     /// The caller of one of the gateway's own tools.
     pub(crate) fn viewer(&self, call: &Call) -> Viewer {
-        Viewer::new(self.config().roles.clone(), call)
+        Viewer::new(self.admission(), call)
     }
 
     /// Records an event of the gateway itself.
@@ -112,11 +116,11 @@ impl Gateway {
     /// Starts and stops backends so that they match `config`. A backend whose configuration is
     /// unchanged is not touched.
     fn apply(&self, mut config: Config) {
-        // Roles that are the same stay the same, so that no client is told of changed lists.
-        let roles = self.config().roles.clone();
-        if roles == config.roles {
-            config.roles = roles;
-        } else {
+        let before = self.config();
+        if before.roles == config.roles {
+            config.roles.clone_from(&before.roles);
+        }
+        if before.roles != config.roles || before.views != config.views {
             *self.admission.lock() = admission(&config, &self.counts);
         }
         self.approvals().set_rules(ApprovalRules {
@@ -169,10 +173,18 @@ impl Gateway {
 
     /// Returns the reason why a backend cannot be called, for a tool that is not published while its
     /// backend is not used or down. The name is only compared with the prefixes of the backends.
-    pub(crate) fn why_missing(&self, tool: &str) -> Option<ToolError> {
+    pub(crate) fn why_missing(&self, tool: &str, view: Option<&str>) -> Option<ToolError> {
         let config = self.config();
+        let view = match view {
+            None => None,
+            Some(name) => Some(config.view(name)?),
+        };
+        let tool = view.map_or(tool, |view| view.original(tool));
         let mut configured = config.backends.iter();
         let (key, backend) = configured.find(|(key, _)| key.is_prefix_of(tool))?;
+        if view.is_some_and(|view| !view.has_backend(key.as_str())) {
+            return None;
+        }
         if let Some(reason) = &backend.disabled {
             return Some(not_used(key, reason));
         }
@@ -182,8 +194,11 @@ impl Gateway {
 }
 
 fn admission(config: &Config, counts: &Arc<CallCounts>) -> Option<Arc<Admission>> {
-    let roles = config.roles.clone()?;
-    Some(Arc::new(Admission::new(roles, Arc::clone(counts))))
+    let roles = config.roles.clone();
+    let views = config.views.iter().map(|config| Arc::clone(&config.view));
+    let views: Vec<_> = views.collect();
+    let has_rules = roles.is_some() || !views.is_empty();
+    has_rules.then(|| Arc::new(Admission::new(roles, views, Arc::clone(counts))))
 }
 
 /// The error of a request for a backend that is not used.

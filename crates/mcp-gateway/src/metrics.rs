@@ -103,6 +103,15 @@ impl Collector for GatewayMetrics {
             let durations = &backend.metrics.durations;
             durations.encode(family.encode_family(&labels)?)?;
         }
+        let (name, help) = (
+            "mcp_gateway_view_requests",
+            "Requests of clients of the view.",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for (view, count) in self.log.requests_of_views() {
+            let labels = [("view", &*view)];
+            encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
+        }
         let (health, kind) = (self.log.health(), MetricType::Counter);
         let (name, help) = ("mcp_gateway_events_dropped", "Events that were lost.");
         let dropped = encoder.encode_descriptor(name, help, None, kind)?;

@@ -14,7 +14,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use self::published::NameCandidate;
-pub(crate) use self::published::PublishedItem;
+pub(crate) use self::published::{MAX_NAME_LEN, PublishedItem, is_portable};
 use crate::config::BackendKey;
 
 /// The items of one backend.

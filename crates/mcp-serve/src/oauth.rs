@@ -15,6 +15,7 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
+use anyhow::Context as _;
 use futures_util::future::join_all;
 use mcp_core::error::Error;
 use parking_lot::Mutex;
@@ -24,7 +25,7 @@ use keys::{IssuerKeys, KeyDigest};
 use metadata::Metadata;
 pub(crate) use metadata::PATH as METADATA_PATH;
 pub(crate) use options::OauthOptions;
-use token::{Rules, Unverified};
+use token::{Audience, Rules, Unverified};
 
 /// The largest token in bytes; a token with the groups of its owner has a few thousand.
 const MAX_TOKEN_BYTES: usize = 16 * 1024;
@@ -51,15 +52,20 @@ struct Verified {
     key: (usize, KeyDigest),
     /// True if it has the scopes that each token needs.
     has_scopes: bool,
+    audience: Audience,
     credential: Arc<Credential>,
 }
 
 impl ResourceServer {
-    /// Checks a token. Returns its credential.
+    /// Checks a token for a request to the server, or to the view with this name. Returns its credential.
     ///
     /// # Errors
     /// `Unauthorized`, whatever is wrong with it; `InsufficientScope`.
-    pub(crate) async fn credential(&self, token: &[u8]) -> Result<Arc<Credential>, Error> {
+    pub(crate) async fn credential_in(
+        &self,
+        token: &[u8],
+        view: Option<&str>,
+    ) -> Result<Arc<Credential>, Error> {
         if token.len() > MAX_TOKEN_BYTES {
             return Err(Error::Unauthorized);
         }
@@ -72,6 +78,12 @@ impl ResourceServer {
                 verified.and_then(|new| self.remember(digest, new))
             }
         };
+        let verified = verified.and_then(|known| {
+            let is_for = known.audience.includes(view);
+            is_for
+                .then_some(known)
+                .context("it is for another resource")
+        });
         let verified = verified.map_err(|why| {
             tracing::debug!(why = format!("{why:#}"), "refused an access token");
             Error::Unauthorized
@@ -92,7 +104,7 @@ impl ResourceServer {
         let issuer = &self.issuers[position];
         let (name, algorithm) = (unverified.key.as_deref(), unverified.algorithm);
         let (mut digest, key) = issuer.key(name, algorithm, None).await?;
-        let (credential, has_scopes) = match unverified.verify(&key, &self.rules) {
+        let (credential, has_scopes, audience) = match unverified.verify(&key, &self.rules) {
             // The issuer may have a new key of the same name.
             Err(error) if token::has_wrong_signature(&error) => {
                 let newer = issuer.key(name, algorithm, Some(&digest)).await;
@@ -106,6 +118,7 @@ impl ResourceServer {
         Ok(Verified {
             key: (position, digest),
             has_scopes,
+            audience,
             credential: Arc::new(credential),
         })
     }
@@ -164,18 +177,36 @@ impl ResourceServer {
         &self.metadata.json
     }
 
+    /// The metadata at this path, of the server or of a view. There may be no such view: it is not public which
+    /// there are.
+    pub(crate) fn metadata_at(&self, path: &str, has_views: bool) -> Option<String> {
+        if self.is_metadata_path(path) {
+            return Some(self.metadata().to_owned());
+        }
+        let name = path.strip_prefix(&*self.metadata.path)?.strip_prefix('/')?;
+        Some(self.metadata.of_view(name).filter(|_| has_views)?.json)
+    }
+
     /// True if this path has the metadata.
     pub(crate) fn is_metadata_path(&self, path: &str) -> bool {
         path == METADATA_PATH || path == self.metadata.path
     }
 
-    /// The value of `WWW-Authenticate` for an answer to a request that is refused with `error`. `has_token` is
+    /// The value of `WWW-Authenticate` for an answer to a request, of the server or of a view, that is refused with
+    /// `error`. `has_token` is
     /// false if it has no token, which is no error yet (RFC 6750, 3.1).
-    pub(crate) fn challenge(&self, error: &Error, has_token: bool) -> Option<http::HeaderValue> {
+    pub(crate) fn challenge_in(
+        &self,
+        error: &Error,
+        has_token: bool,
+        view: Option<&str>,
+    ) -> Option<http::HeaderValue> {
+        let of_view = view.and_then(|name| self.metadata.of_view(name));
+        let metadata = of_view.as_ref().unwrap_or(&self.metadata);
         match error {
-            Error::Unauthorized if has_token => Some(self.metadata.invalid.clone()),
-            Error::Unauthorized => Some(self.metadata.unauthorized.clone()),
-            Error::InsufficientScope(_) => Some(self.metadata.insufficient.clone()),
+            Error::Unauthorized if has_token => Some(metadata.invalid.clone()),
+            Error::Unauthorized => Some(metadata.unauthorized.clone()),
+            Error::InsufficientScope(_) => Some(metadata.insufficient.clone()),
             _ => None,
         }
     }

@@ -237,6 +237,11 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
+    /// The view of the client over stdio; `None` for the server itself. Over HTTP the path names it.
+    fn view(&self) -> Option<Arc<str>> {
+        None
+    }
+
     /// Completes when its lists are complete. The server waits for it for up to 2 s before it
     /// answers its first request.
     fn ready(&self) -> impl Future<Output = ()> + Send {

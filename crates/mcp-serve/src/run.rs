@@ -198,13 +198,20 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             };
             let stop = stop::on_signals()?;
             let mut running = self.start(command, &key).await?;
+            anyhow::ensure!(
+                options.stdio || running.service.view().is_none(),
+                "--view is for --stdio; over HTTP the path /mcp/NAME names a view"
+            );
             let (server, stopped) = (Arc::clone(&running.server), stop.clone());
             tokio::spawn(async move {
                 stopped.cancelled().await;
                 server.close();
             });
             let served = match tokens {
-                None => stdio::serve(Arc::clone(&running.server), options.body_limit, stop).await,
+                None => {
+                    let view = running.service.view();
+                    stdio::serve(Arc::clone(&running.server), options.body_limit, view, stop).await
+                }
                 Some((tokens, tls)) => {
                     let service = running.http(&options, tokens, &key);
                     let address = (options.bind, options.port.unwrap_or(port)).into();

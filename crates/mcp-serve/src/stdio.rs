@@ -36,6 +36,7 @@ type Line = Option<Vec<u8>>;
 pub(crate) async fn serve(
     server: Arc<Server>,
     line_limit: usize,
+    view: Option<Arc<str>>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
     let (lines, queue) = mpsc::channel(MAX_QUEUED_LINES);
@@ -59,16 +60,16 @@ pub(crate) async fn serve(
         calls: TaskTracker::new(),
         cancel: CancellationToken::new(),
         caller: Arc::from("stdio"),
+        view,
     });
     let (calls, cancel) = (client.calls.clone(), client.cancel.clone());
     let end = client.lines.clone();
     let watcher = Arc::clone(&client);
     let watch = tokio::spawn(async move {
         let sender = NotificationSender(watcher.lines.clone());
-        watcher
-            .server
-            .watch(&watcher.connection, None, &sender)
-            .await;
+        let caller = Caller::default().with_view(watcher.view.clone());
+        let watch = watcher.server.watch(&watcher.connection, &caller, &sender);
+        watch.await;
     });
     let (read, all_read) = oneshot::channel();
     let runtime = Handle::current();
@@ -113,6 +114,8 @@ struct StdioClient {
     cancel: CancellationToken,
     /// The name of the only client.
     caller: Arc<str>,
+    /// The view that it uses.
+    view: Option<Arc<str>>,
 }
 
 impl StdioClient {
@@ -152,6 +155,7 @@ impl StdioClient {
                     hints: Hints::default(),
                     connection: Some(Arc::clone(&client.connection)),
                     caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
+                        .with_view(client.view.clone())
                         .with_cancellation(client.cancel.child_token())
                         .with_disconnect(client.cancel.clone()),
                 })

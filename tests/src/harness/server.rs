@@ -119,7 +119,18 @@ impl Server {
         headers: &[(&str, &str)],
         body: impl Into<reqwest::Body>,
     ) -> Reply {
-        let mut request = http_client().post(&self.url).body(body);
+        self.post_to("", headers, body).await
+    }
+
+    /// Sends a POST to a path below `/mcp`, such as `/NAME` of a view.
+    pub(crate) async fn post_to(
+        &self,
+        path: &str,
+        headers: &[(&str, &str)],
+        body: impl Into<reqwest::Body>,
+    ) -> Reply {
+        let url = format!("{}{path}", self.url);
+        let mut request = http_client().post(url).body(body);
         let is_type = |(name, _): &(&str, &str)| name.eq_ignore_ascii_case("content-type");
         if !headers.iter().any(is_type) {
             request = request.header("content-type", "application/json");

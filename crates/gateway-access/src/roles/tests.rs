@@ -1,6 +1,7 @@
 //! Tests of the decisions of roles.
 
 use proptest::prelude::*;
+use wildmatch::WildMatch;
 
 use super::*;
 

@@ -116,6 +116,8 @@ pub struct FinishedRequest {
     pub denial: Option<Arc<str>>,
     /// The name of the client's token, if it has one.
     pub principal: Option<Arc<str>>,
+    /// The view of the client.
+    pub view: Option<Arc<str>>,
     /// The role and the rule that have allowed it.
     pub permission: Option<Arc<str>>,
     /// The program of the client, and its address.
@@ -172,6 +174,14 @@ impl Event {
             },
             status,
             details: EventDetails::Request(Box::new(request)),
+        }
+    }
+
+    /// The view of the request that it is about.
+    pub(super) fn view(&self) -> Option<&Arc<str>> {
+        match &self.details {
+            EventDetails::Request(request) => request.view.as_ref(),
+            EventDetails::Facts(_) => None,
         }
     }
 

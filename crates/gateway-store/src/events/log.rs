@@ -1,5 +1,6 @@
 //! The event log: records events and answers queries.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
@@ -20,6 +21,8 @@ const QUERY_TIMEOUT: Duration = Duration::from_secs(5);
 pub struct EventLog {
     queue: Arc<Queue>,
     thread: Mutex<Option<JoinHandle<()>>>,
+    /// The number of requests of each view.
+    views: Mutex<BTreeMap<Arc<str>, u64>>,
 }
 
 impl EventLog {
@@ -38,13 +41,22 @@ impl EventLog {
         Ok(Self {
             queue,
             thread: Mutex::new(Some(thread)),
+            views: Mutex::default(),
         })
     }
 
     /// Records an event. Never waits and never fails: with a full queue the event is dropped and
     /// counted.
     pub fn record(&self, event: Event) {
+        if let Some(view) = event.view() {
+            *self.views.lock().entry(Arc::clone(view)).or_default() += 1;
+        }
         self.queue.push(event);
+    }
+
+    /// The number of requests that were recorded of each view.
+    pub fn requests_of_views(&self) -> BTreeMap<Arc<str>, u64> {
+        self.views.lock().clone()
     }
 
     /// Returns the newest events that match, oldest first. All events that were recorded before this

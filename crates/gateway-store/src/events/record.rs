@@ -140,6 +140,8 @@ struct RequestMetadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
     allowed_by: Option<&'a str>,
     principal: Option<&'a str>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    view: Option<&'a str>,
     #[serde(skip_serializing_if = "str::is_empty")]
     client: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -169,6 +171,7 @@ impl<'a> RequestMetadata<'a> {
             denial: request.denial.as_deref().map(short),
             allowed_by: request.permission.as_deref().map(short),
             principal: request.principal.as_deref().map(short),
+            view: request.view.as_deref(),
             client: request.sender.client.as_str(),
             address: request.sender.address,
             request_bytes: request.request_bytes,

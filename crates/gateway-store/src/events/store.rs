@@ -154,6 +154,8 @@ pub struct Query {
     pub status: Option<EventStatus>,
     /// Only requests of the token with this name.
     pub principal: Option<Arc<str>>,
+    /// Only requests of the view with this name.
+    pub view: Option<Arc<str>>,
     /// The earliest time.
     pub since: Option<Timestamp>,
     /// Number of events: the newest ones that match. Never more than 1,000.
@@ -167,6 +169,7 @@ impl Default for Query {
             event_type: None,
             status: None,
             principal: None,
+            view: None,
             since: None,
             limit: 100,
         }
@@ -178,6 +181,12 @@ impl Query {
     pub(super) fn principal_member(&self) -> Option<String> {
         let name = self.principal.as_deref()?;
         Some(format!(r#""principal":{}"#, serde_json::json!(short(name))))
+    }
+
+    /// The same of its view.
+    pub(super) fn view_member(&self) -> Option<String> {
+        let name = self.view.as_deref()?;
+        Some(format!(r#""view":{}"#, serde_json::json!(name)))
     }
 
     pub(super) fn limit(&self) -> usize {

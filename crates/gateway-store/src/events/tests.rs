@@ -122,6 +122,7 @@ fn call_has_the_format_of_seed_003() {
         FinishedRequest {
             denial: None,
             permission: None,
+            view: None,
             sender: mcp_core::server::Sender::default(),
             method: None,
             outcome: Outcome::TimedOut,

@@ -13,12 +13,26 @@ pub trait Access: Send + Sync {
     /// The number of groups, at least 1.
     fn groups(&self) -> usize;
 
-    /// The group of the callers whose bearer token belongs to this principal; `None` for callers without a
-    /// token. Less than [`groups`](Self::groups).
-    fn group(&self, principal: Option<&Principal>) -> usize;
+    /// The group of the callers whose bearer token belongs to this principal, `None` for callers without a
+    /// token, in the view with this name, `None` for the server itself. Less than [`groups`](Self::groups).
+    /// `None` if there is no such view for them.
+    fn group(&self, principal: Option<&Principal>, view: Option<&str>) -> Option<usize>;
 
     /// True if callers of the group may list and use the item.
     fn allows(&self, group: usize, item: AccessItem<'_>) -> bool;
+
+    /// True if callers of the group may use all items, whatever they are.
+    fn is_open(&self, _group: usize) -> bool {
+        false
+    }
+
+    /// True if the role of a token counts.
+    fn has_roles(&self) -> bool {
+        true
+    }
+
+    /// A number that is the same while the decisions in this view are the same.
+    fn fingerprint(&self, view: Option<&str>) -> u64;
 
     /// The reason for the decision about an item, for the operator.
     fn explain(&self, group: usize, item: AccessItem<'_>) -> String;
@@ -40,7 +54,7 @@ pub trait Access: Send + Sync {
 /// An item whose use is decided.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum AccessItem<'a> {
-    /// The tool with this name, which is never an alias.
+    /// The tool with this name, which is never an alias or the name in a view.
     Tool {
         /// Its name.
         name: &'a str,
@@ -51,4 +65,14 @@ pub enum AccessItem<'a> {
     Prompt(&'a str),
     /// The resource with this URI, or the template with this text. Requests have it from a client.
     Resource(&'a str),
+}
+
+impl<'a> AccessItem<'a> {
+    /// The item of a tool, whatever a view shows of it.
+    pub fn of_tool(tool: &'a ToolDefinition) -> Self {
+        Self::Tool {
+            name: tool.original_name(),
+            effect: Some(tool.original_effect()),
+        }
+    }
 }

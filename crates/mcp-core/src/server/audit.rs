@@ -31,6 +31,8 @@ pub struct AuditedRequest<'a> {
     pub item: Option<Cow<'a, str>>,
     /// The name of the caller's principal, if it has one.
     pub caller: Option<&'a Arc<str>>,
+    /// The name of the view that the caller uses; `None` for the server itself.
+    pub view: Option<&'a Arc<str>>,
     /// The client and its address.
     pub sender: Sender,
     /// W3C `traceparent` of its headers.
@@ -190,6 +192,7 @@ impl Drop for AuditRecord<'_> {
             method: &self.request.method,
             item,
             caller: self.caller.principal().map(|principal| &principal.name),
+            view: self.caller.view(),
             sender: self.sender,
             traceparent: self.traceparent,
             target: self.notes.target.get(),

@@ -29,6 +29,7 @@ pub struct Caller {
     disconnected: Option<CancellationToken>,
     revoked: Option<CancellationToken>,
     address: Option<IpAddr>,
+    view: Option<Arc<str>>,
 }
 
 impl Caller {
@@ -85,6 +86,22 @@ impl Caller {
         self
     }
 
+    /// Returns the caller, which uses the view with this name. What belongs to its principal, such as a task,
+    /// belongs to it in this view only.
+    #[must_use]
+    pub fn with_view(mut self, view: Option<Arc<str>>) -> Self {
+        if let (Some(principal), Some(view)) = (&self.info.principal, &view) {
+            self.info.name = Some(owner_in_view(&principal.name, view).into());
+        }
+        self.view = view;
+        self
+    }
+
+    /// The name of its view; `None` for the server itself.
+    pub(super) fn view(&self) -> Option<&Arc<str>> {
+        self.view.as_ref()
+    }
+
     /// The address that its requests come from; `None` over stdio.
     pub(super) fn address(&self) -> Option<IpAddr> {
         self.address
@@ -130,6 +147,11 @@ impl Caller {
         peer.notify(message);
         true
     }
+}
+
+/// The owner of what belongs to a principal in one view. No name has a line end.
+pub fn owner_in_view(principal: &str, view: &str) -> String {
+    format!("{principal}\n{view}")
 }
 
 impl Client for Caller {

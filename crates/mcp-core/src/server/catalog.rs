@@ -2,39 +2,56 @@
 
 mod view;
 
+use std::collections::BTreeSet;
 use std::collections::hash_map::DefaultHasher;
-use std::hash::{Hash as _, Hasher as _};
+use std::hash::{Hash, Hasher as _};
 use std::sync::{Arc, PoisonError};
 
 use serde_json::{Value, json};
 
 pub(super) use self::view::CatalogView;
-use self::view::View;
+use self::view::GroupLists;
 use super::access::Access;
+use super::change_notifier::ViewName;
 use super::tool_catalog::ToolCatalog;
-use super::{Caller, Server, ServerChange, ServerFeatures, ServerItems, WhyMissing};
+use super::{
+    Caller, GroupInstructions, Identity, Inclusion, Principal, Server, ServerChange,
+    ServerFeatures, ServerItems, ViewItems, WhyMissing,
+};
 use crate::prompt::PromptKind;
 use crate::registry::{BoundItems, ItemKind};
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::tool::{Detail, Effect, ToolError, ToolKind};
+use crate::tool::{Detail, Effect, ToolDefinition, ToolKind};
 
 /// A snapshot of the items. A request uses the same snapshot to its end.
 pub(super) struct Catalog {
     pub(super) tools: ToolCatalog,
     pub(super) resources: BoundItems<ResourceKind>,
     pub(super) prompts: BoundItems<PromptKind>,
-    /// Instructions for the model: one for all callers, or one for each group.
-    pub(super) instructions: Vec<String>,
+    /// Instructions for the model, if none are made for each group of callers.
+    instructions: String,
+    group_instructions: Option<GroupInstructions>,
     /// `None` if every caller may use everything.
     pub(super) access: Option<Arc<dyn Access>>,
-    /// One for each group of callers.
-    pub(super) views: Vec<View>,
+    /// One for each group of callers, and one for those without a group.
+    groups: Vec<GroupLists>,
+    views: Vec<ViewCatalog>,
     why_missing: Option<WhyMissing>,
     fingerprints: Fingerprints,
 }
 
+/// The items of one view.
+pub(super) struct ViewCatalog {
+    items: ViewItems,
+    /// Whether it has a tool, in the order of the catalog.
+    included: Box<[Inclusion]>,
+    /// The `serverInfo` in the `_meta` of every modern result, as JSON.
+    modern_meta: String,
+    fingerprints: Fingerprints,
+}
+
 /// Hashes of the lists of all items, which tell whether a list has changed.
-#[derive(Clone, Copy, PartialEq, Eq)]
+#[derive(Clone, Copy, Default, PartialEq, Eq)]
 struct Fingerprints {
     tools: u64,
     resources: u64,
@@ -42,66 +59,131 @@ struct Fingerprints {
 }
 
 impl Catalog {
-    pub(super) fn new(items: ServerItems) -> Self {
+    /// The items of a server with this identity.
+    pub(super) fn new(items: ServerItems, identity: &Identity) -> Self {
+        let resources = &items.resources;
+        let tool_hashes: Box<[u64]> = match items.views.is_empty() {
+            true => Box::default(),
+            false => items.tools.iter().map(|(tool, _)| hash_of(tool)).collect(),
+        };
+        let listed = items.tools.iter().filter(|(tool, _)| tool.is_listed);
         let fingerprints = Fingerprints {
-            tools: fingerprint(
-                items.tools.iter().filter(|(tool, _)| tool.is_listed),
-                |(tool, _)| tool.encode(Detail::Full),
-            ),
-            resources: fingerprint(&items.resources, |(resource, _)| resource.encode()),
-            prompts: fingerprint(&items.prompts, |(prompt, _)| prompt.encode()),
+            tools: fingerprint(listed, |(tool, _)| hash_of(tool)),
+            ..Fingerprints::new(resources, &items.prompts)
         };
-        let instructions = match items.group_instructions.is_empty() {
-            true => vec![items.instructions],
-            false => items.group_instructions,
-        };
-        let access = items.access;
-        let views = match &access {
-            None => vec![View::default()],
-            Some(access) => (0..access.groups())
-                .map(|group| View::of_group(group, &**access, &items.tools))
-                .collect(),
-        };
+        let views = items.views.into_iter();
+        let views = views.map(|view| ViewCatalog::new(view, &items.tools, &tool_hashes, identity));
+        let groups = 1 + items.access.as_ref().map_or(1, |access| access.groups());
         Self {
+            views: views.collect(),
             tools: ToolCatalog::new(items.tools),
             resources: items.resources,
             prompts: items.prompts,
-            instructions,
-            access,
-            views,
+            instructions: items.instructions,
+            group_instructions: items.group_instructions,
+            access: items.access,
+            groups: (0..groups).map(|_| GroupLists::default()).collect(),
             why_missing: items.why_missing,
             fingerprints,
         }
     }
 
-    /// The error of a call to the tool `name`, which is not in the catalog but may be later.
-    pub(super) fn why_missing(&self, name: &str) -> Option<ToolError> {
-        self.why_missing.as_ref()?(name)
+    /// Each list that may differ from `before`, for some group of callers, with the views in which it may.
+    fn changes_since(
+        &self,
+        before: &Self,
+    ) -> impl Iterator<Item = (ServerChange, Arc<[ViewName]>)> {
+        let (mut tools, mut resources, mut prompts) = (Vec::new(), Vec::new(), Vec::new());
+        let mut compare = |now: Fingerprints, then: Fingerprints, view: ViewName| {
+            let name = view.as_deref();
+            let decisions = |catalog: &Self| {
+                let access = catalog.access.as_ref();
+                access.map(|access| access.fingerprint(name))
+            };
+            let is_same_access = decisions(self) == decisions(before);
+            let add = |views: &mut Vec<ViewName>, differs: bool| {
+                views.extend((differs || !is_same_access).then(|| view.clone()));
+            };
+            add(&mut tools, now.tools != then.tools);
+            add(&mut resources, now.resources != then.resources);
+            add(&mut prompts, now.prompts != then.prompts);
+        };
+        compare(self.fingerprints, before.fingerprints, None);
+        let names = self.views.iter().chain(&before.views);
+        let names: BTreeSet<&Arc<str>> = names.map(|view| &view.items.name).collect();
+        for name in names {
+            let of = |catalog: &Self| {
+                let view = catalog.view(name).map(|at| &catalog.views[at]);
+                view.map_or_else(Fingerprints::default, |view| view.fingerprints)
+            };
+            compare(of(self), of(before), Some(Arc::clone(name)));
+        }
+        let changes = [
+            (ServerChange::Tools, tools),
+            (ServerChange::Resources, resources),
+            (ServerChange::Prompts, prompts),
+        ];
+        let changes = changes.into_iter().filter(|(_, views)| !views.is_empty());
+        changes.map(|(change, views)| (change, views.into()))
     }
 
-    /// The lists that may differ from `before`, for some group of callers.
-    fn changes_since(&self, before: &Self) -> impl Iterator<Item = ServerChange> {
-        let is_same_access = match (&self.access, &before.access) {
-            (None, None) => true,
-            // Without the tables of their functions, of which there may be several.
-            (Some(one), Some(other)) => std::ptr::addr_eq(Arc::as_ptr(one), Arc::as_ptr(other)),
-            _ => false,
-        };
-        let (now, then) = (self.fingerprints, before.fingerprints);
-        let changed = |differs: bool| differs || !is_same_access;
-        let changes = [
-            changed(now.tools != then.tools).then_some(ServerChange::Tools),
-            changed(now.resources != then.resources).then_some(ServerChange::Resources),
-            changed(now.prompts != then.prompts).then_some(ServerChange::Prompts),
-        ];
-        changes.into_iter().flatten()
+    /// The place of the view with this name.
+    fn view(&self, name: &str) -> Option<usize> {
+        self.views.iter().position(|view| *view.items.name == *name)
     }
 }
 
-fn fingerprint<T>(items: impl IntoIterator<Item = T>, encode: impl Fn(T) -> String) -> u64 {
+impl ViewCatalog {
+    /// `tools` are those of the server, with their hashes.
+    fn new(
+        items: ViewItems,
+        tools: &BoundItems<ToolKind>,
+        hashes: &[u64],
+        identity: &Identity,
+    ) -> Self {
+        let included: Box<[Inclusion]> = tools
+            .iter()
+            .map(|(tool, _)| items.tools.includes(tool))
+            .collect();
+        let listed = tools.iter().zip(hashes).zip(&included);
+        let listed = listed.filter(|(_, included)| **included == Inclusion::Listed);
+        let fingerprints = Fingerprints {
+            tools: fingerprint(listed, |(((tool, _), hash), _)| {
+                match items.tools.is_changed(tool) {
+                    true => hash_of(items.tools.definition(tool)),
+                    false => *hash,
+                }
+            }),
+            ..Fingerprints::new(&items.resources, &items.prompts)
+        };
+        Self {
+            modern_meta: identity.modern_meta(items.title.as_deref()),
+            items,
+            included,
+            fingerprints,
+        }
+    }
+}
+
+impl Fingerprints {
+    /// Hashes of these resources and prompts.
+    fn new(resources: &BoundItems<ResourceKind>, prompts: &BoundItems<PromptKind>) -> Self {
+        Self {
+            tools: 0,
+            resources: fingerprint(resources, |(resource, _)| resource.encode()),
+            prompts: fingerprint(prompts, |(prompt, _)| prompt.encode()),
+        }
+    }
+}
+
+fn hash_of(tool: &ToolDefinition) -> u64 {
+    fingerprint([tool], |tool| tool.encode(Detail::Full))
+}
+
+fn fingerprint<T, H: Hash>(items: impl IntoIterator<Item = T>, part: impl Fn(T) -> H) -> u64 {
     let mut hasher = DefaultHasher::new();
     for item in items {
-        encode(item).hash(&mut hasher);
+        part(item).hash(&mut hasher);
     }
     hasher.finish()
 }
@@ -137,19 +219,17 @@ impl Server {
         add::<PromptKind>(&mut items.prompts, more.prompts);
         items.why_missing = more.why_missing;
         items.access = more.access;
-        let groups = more.group_instructions.iter();
-        items.group_instructions = groups
-            .map(|text| joined(&items.instructions, text))
-            .collect();
+        items.group_instructions = more.group_instructions;
+        items.views = more.views;
         items.instructions = joined(&items.instructions, &more.instructions);
-        let catalog = Arc::new(Catalog::new(items));
+        let catalog = Arc::new(Catalog::new(items, &self.identity));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, Arc::clone(&catalog))
         };
         if let Some(changes) = &self.features.changes {
             let changed = catalog.changes_since(&before);
-            changed.for_each(|change| changes.announce(change));
+            changed.for_each(|(change, views)| changes.announce_in(change, views));
         }
     }
 
@@ -163,9 +243,37 @@ impl Server {
         self.catalog().tools.position(name).is_some()
     }
 
-    /// True if callers are put into groups, of which some may use less than others.
-    pub fn has_groups(&self) -> bool {
-        self.catalog().access.is_some()
+    /// True if the role of a token counts.
+    pub fn has_roles(&self) -> bool {
+        let catalog = self.catalog();
+        catalog
+            .access
+            .as_ref()
+            .is_some_and(|access| access.has_roles())
+    }
+
+    /// True if there are views.
+    pub fn has_views(&self) -> bool {
+        !self.catalog().views.is_empty()
+    }
+
+    /// The names of the views for callers whose token belongs to this principal.
+    pub fn views(&self, principal: Option<&Principal>) -> Vec<Arc<str>> {
+        let catalog = self.catalog();
+        let names = catalog.views.iter().map(|view| &view.items.name);
+        let access = catalog.access.as_ref();
+        let is_there = |name: &&Arc<str>| {
+            access.is_some_and(|access| access.group(principal, Some(name)).is_some())
+        };
+        names.filter(is_there).cloned().collect()
+    }
+
+    /// The view with this name, if there is one for callers whose token belongs to this principal.
+    pub fn view(&self, principal: Option<&Principal>, name: &str) -> Option<Arc<str>> {
+        let catalog = self.catalog();
+        let view = &catalog.views[catalog.view(name)?];
+        catalog.access.as_ref()?.group(principal, Some(name))?;
+        Some(Arc::clone(&view.items.name))
     }
 
     /// The current catalog with all items.
@@ -178,6 +286,7 @@ impl Server {
         CatalogView::new(
             self.catalog(),
             caller.principal().map(|principal| &**principal),
+            caller.view().map(|view| &**view),
         )
     }
 

@@ -1,6 +1,7 @@
 //! Notifications of changes, and the resources that clients have subscribed to.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tokio::sync::broadcast::error::RecvError;
@@ -45,6 +46,17 @@ impl ServerChange {
     }
 }
 
+/// A change, and the views that it concerns.
+#[derive(Clone, Debug)]
+struct Announced {
+    change: ServerChange,
+    /// The names of the views, `None` for the server itself; `None` for the clients of all.
+    views: Option<Arc<[ViewName]>>,
+}
+
+/// The name of a view; `None` for the server itself.
+pub(super) type ViewName = Option<Arc<str>>;
+
 /// The URIs of the resources that clients have subscribed to, with the number of subscriptions.
 pub type SubscribedUris = BTreeMap<String, usize>;
 
@@ -66,7 +78,7 @@ pub type SubscribedUris = BTreeMap<String, usize>;
 /// ```
 #[derive(Clone, Debug)]
 pub struct ChangeNotifier {
-    sender: broadcast::Sender<ServerChange>,
+    sender: broadcast::Sender<Announced>,
     subscribed: watch::Sender<SubscribedUris>,
     has_lists: watch::Sender<bool>,
 }
@@ -99,8 +111,17 @@ impl ChangeNotifier {
 
     /// Sends the change to all subscribers.
     pub fn announce(&self, change: ServerChange) {
+        self.send(change, None);
+    }
+
+    /// Sends the change to the subscribers of these views.
+    pub(super) fn announce_in(&self, change: ServerChange, views: Arc<[ViewName]>) {
+        self.send(change, Some(views));
+    }
+
+    fn send(&self, change: ServerChange, views: Option<Arc<[ViewName]>>) {
         // Fails without subscribers.
-        let _ = self.sender.send(change);
+        let _ = self.sender.send(Announced { change, views });
     }
 
     /// The subscribed resources, now and after each change of the subscriptions. A service need not
@@ -146,24 +167,30 @@ impl Drop for Subscription {
 }
 
 /// Receives changes; `None` if the server announces none.
-pub(super) struct ChangeReceiver(Option<broadcast::Receiver<ServerChange>>);
+pub(super) struct ChangeReceiver {
+    receiver: Option<broadcast::Receiver<Announced>>,
+    view: ViewName,
+}
 
 impl ChangeReceiver {
     /// Waits for the next change. A receiver that has lagged behind does not know which changes it
     /// missed: it gets the changes of all lists and of all `resources`.
     pub(super) async fn next(&mut self, resources: impl Fn() -> Vec<String>) -> Vec<ServerChange> {
-        let received = match &mut self.0 {
+        let received = match &mut self.receiver {
             Some(receiver) => receiver.recv().await,
             None => std::future::pending().await,
         };
         match received {
-            Ok(change) => vec![change],
+            Ok(Announced { change, views }) => match views {
+                Some(views) if !views.contains(&self.view) => Vec::new(),
+                _ => vec![change],
+            },
             Err(RecvError::Lagged(_)) => {
                 let resources = resources().into_iter().map(ServerChange::Resource);
                 ServerChange::LISTS.into_iter().chain(resources).collect()
             }
             Err(RecvError::Closed) => {
-                self.0 = None;
+                self.receiver = None;
                 Vec::new()
             }
         }
@@ -171,9 +198,13 @@ impl ChangeReceiver {
 }
 
 impl Server {
-    pub(super) fn receive_changes(&self) -> ChangeReceiver {
+    /// The changes for clients of this view.
+    pub(super) fn receive_changes(&self, view: Option<&Arc<str>>) -> ChangeReceiver {
         let changes = self.features.changes.as_ref();
-        ChangeReceiver(changes.map(|changes| changes.sender.subscribe()))
+        ChangeReceiver {
+            receiver: changes.map(|changes| changes.sender.subscribe()),
+            view: view.cloned(),
+        }
     }
 }
 

@@ -2,21 +2,13 @@
 
 use serde_json::json;
 
-use super::catalog::CatalogView;
-use super::{Connection, Peer, Server, ServerChange};
-use crate::tool::Principal;
+use super::{Caller, Connection, Peer, Server, ServerChange};
 
 impl Server {
     /// Sends the changes that `connection` needs to `peer` until the server closes: changes of
-    /// subscribed resources and, after `initialize`, of lists. `principal` is the owner of the client's
-    /// bearer token, if it has one.
-    pub async fn watch(
-        &self,
-        connection: &Connection,
-        principal: Option<&Principal>,
-        peer: &dyn Peer,
-    ) {
-        let mut receiver = self.receive_changes();
+    /// subscribed resources and, after `initialize`, of lists.
+    pub async fn watch(&self, connection: &Connection, caller: &Caller, peer: &dyn Peer) {
+        let mut receiver = self.receive_changes(caller.view());
         loop {
             let changes = tokio::select! {
                 () = self.closing.cancelled() => return,
@@ -27,7 +19,7 @@ impl Server {
                     ServerChange::Resource(uri) => {
                         connection.is_subscribed(uri)
                             // It may have been allowed when the client subscribed.
-                            && CatalogView::new(self.catalog(), principal).allows_uri(uri)
+                            && self.catalog_of(caller).watches(uri)
                     }
                     _ => connection.negotiated().is_some(),
                 };

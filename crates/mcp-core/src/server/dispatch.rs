@@ -234,6 +234,7 @@ impl Server {
                 timeout: self.settings.call_timeout,
                 connection: source.connection.cloned(),
                 principal: source.caller.principal().cloned(),
+                view: source.caller.view().cloned(),
                 sender: control.sender,
                 revoked: source.caller.revocation().cloned(),
                 notes: Arc::clone(&control.notes),

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Access, Audit, ChangeNotifier};
+use super::{Access, Audit, ChangeNotifier, ViewItems};
 use crate::method::MethodKind;
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
@@ -44,8 +44,10 @@ pub struct ServerItems {
     pub prompts: BoundItems<PromptKind>,
     /// Instructions for the model; empty for none.
     pub instructions: String,
-    /// Instructions for each group of [`Access`] in place of `instructions`; empty for none.
-    pub group_instructions: Vec<String>,
+    /// Returns the instructions for a group of [`Access`], in place of `instructions`.
+    pub group_instructions: Option<GroupInstructions>,
+    /// The views. `access` has groups for their callers.
+    pub views: Vec<ViewItems>,
     /// Decides which of the items a caller may list and use, the server's own ones too; `None` if every caller
     /// may use all.
     pub access: Option<Arc<dyn Access>>,
@@ -53,6 +55,9 @@ pub struct ServerItems {
     pub why_missing: Option<WhyMissing>,
 }
 
-/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name;
-/// `None` if there is no such tool.
-pub type WhyMissing = Arc<dyn Fn(&str) -> Option<ToolError> + Send + Sync>;
+/// Returns the instructions for the callers of a group.
+pub type GroupInstructions = Arc<dyn Fn(usize) -> String + Send + Sync>;
+
+/// Returns the error of a call to a tool that cannot be listed at the moment, by the tool's name and the view of the
+/// call; `None` if there is no such tool.
+pub type WhyMissing = Arc<dyn Fn(&str, Option<&str>) -> Option<ToolError> + Send + Sync>;

@@ -46,7 +46,7 @@ impl Server {
         let mut result = json!({
             "protocolVersion": revision.as_str(),
             "capabilities": capabilities,
-            "serverInfo": self.server_info(revision),
+            "serverInfo": self.server_info(revision, context.caller),
         });
         self.add_instructions(context.caller, &mut result);
         let negotiated = Negotiated {
@@ -70,8 +70,15 @@ impl Server {
     }
 
     /// `serverInfo` with the fields of the revision.
-    fn server_info(&self, revision: Revision) -> Value {
+    fn server_info(&self, revision: Revision, caller: &Caller) -> Value {
         let mut info = json!({"name": self.identity.name, "version": self.identity.version});
+        let catalog = self.catalog_of(caller);
+        if let Some(title) = catalog
+            .title()
+            .filter(|_| revision >= Revision::V2025_06_18)
+        {
+            info["title"] = json!(title);
+        }
         if revision >= Revision::V2025_11_25 {
             info["description"] = json!(self.identity.description);
         }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 
 use serde_json::json;
 
+use super::catalog::CatalogView;
 use super::context::Context;
 use super::dispatch::Source;
 use super::mcp_method::McpMethod;
@@ -75,7 +76,9 @@ impl Server {
             Outcome::Done(result) => result,
             Outcome::NeedsInput(questions) => {
                 let asked = self.input_required(name, context, questions);
-                return self.with_type("input_required", "", &asked.into()).into();
+                return self
+                    .with_type("input_required", "", &asked.into(), context.caller)
+                    .into();
             }
         };
         let kind = match result.kind {
@@ -96,7 +99,7 @@ impl Server {
             _ => "",
         };
         MethodResult {
-            json: self.with_type(kind, cache, &result),
+            json: self.with_type(kind, cache, &result, context.caller),
             ..result
         }
     }
@@ -114,10 +117,12 @@ impl Server {
     }
 
     /// The result with its `resultType`, `members` and this server's `serverInfo`.
-    fn with_type(&self, kind: &str, members: &str, result: &MethodResult) -> Json {
+    fn with_type(&self, kind: &str, members: &str, result: &MethodResult, caller: &Caller) -> Json {
+        let view = caller.view().map(|_| self.catalog_of(caller));
+        let info = view.as_ref().and_then(CatalogView::modern_meta);
         let rest = result.json.as_str().strip_prefix('{').unwrap_or("}");
         let comma = if rest == "}" { "" } else { "," };
-        let (info, meta) = (&*self.modern_meta, &*result.meta);
+        let (info, meta) = (info.unwrap_or(&self.modern_meta), &*result.meta);
         let also = if meta.is_empty() { "" } else { "," };
         let parts = [
             r#"{"resultType":""#,

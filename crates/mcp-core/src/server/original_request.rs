@@ -26,6 +26,8 @@ pub struct OriginalRequest {
     pub connection: Option<Arc<Connection>>,
     /// The owner of the bearer token of its caller; `None` if it has none.
     pub principal: Option<Arc<Principal>>,
+    /// The name of the view that its caller uses; `None` for the server itself.
+    pub view: Option<Arc<str>>,
     /// The client and its address.
     pub sender: Sender,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.

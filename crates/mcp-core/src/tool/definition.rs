@@ -29,6 +29,8 @@ pub struct ToolDefinition {
     pub is_listed: bool,
     /// The original definition, if the tool is relayed from another server.
     pub(super) relayed: Option<RelayedDefinition>,
+    /// The name and the effect without the view that shows others.
+    pub(super) original: Option<(String, Effect)>,
 }
 
 impl ToolDefinition {
@@ -54,6 +56,7 @@ impl ToolDefinition {
             aliases: Vec::new(),
             is_listed: true,
             relayed: None,
+            original: None,
         }
     }
 
@@ -94,8 +97,53 @@ impl ToolDefinition {
                 members,
                 seed_001_name,
             }),
+            original: None,
             name,
         })
+    }
+
+    /// The definition of a relayed tool that a view shows as `name`, with the texts and annotations that `change`
+    /// makes of its JSON. Access to it stays that of the original.
+    ///
+    /// # Errors
+    /// The fault of the changed definition, or that the tool is not relayed.
+    pub fn in_view(
+        &self,
+        name: &str,
+        change: impl FnOnce(&RawValue) -> Option<Box<RawValue>>,
+    ) -> Result<Self, String> {
+        let relayed = self.relayed.as_ref().ok_or("is not relayed")?;
+        let is_same = name == self.name;
+        let seed_001_name = match is_same {
+            true => relayed.seed_001_name.clone(),
+            false => name.to_owned(),
+        };
+        let json = RawValue::from_string(relayed.members.encode()).map_err(|e| e.to_string())?;
+        let json = change(&json).unwrap_or(json);
+        let shown = Self::from_backend(name.to_owned(), seed_001_name, &json)?;
+        Ok(Self {
+            task: self.task,
+            is_listed: self.is_listed,
+            // The original names of a tool with another name are unknown in the view.
+            aliases: match is_same {
+                true => self.aliases.clone(),
+                false => Vec::new(),
+            },
+            original: Some((self.original_name().to_owned(), self.original_effect())),
+            ..shown
+        })
+    }
+
+    /// Its name without a view.
+    pub fn original_name(&self) -> &str {
+        self.original.as_ref().map_or(&self.name, |(name, _)| name)
+    }
+
+    /// Its effect without a view, by which access to it is decided.
+    pub fn original_effect(&self) -> Effect {
+        self.original
+            .as_ref()
+            .map_or(self.effect, |(_, effect)| *effect)
     }
 
     /// The name for people: `list_workflows` is "List workflows".

@@ -81,6 +81,7 @@ mod tests {
             timeout: Duration::ZERO,
             connection: connection.cloned(),
             principal: principal.map(|name| Arc::new(mcp_core::server::Principal::new(name))),
+            view: None,
             sender: mcp_core::server::Sender::default(),
             revoked: principal.map(|_| CancellationToken::new()),
             notes: Arc::default(),

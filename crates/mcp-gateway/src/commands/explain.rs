@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use clap::Parser;
 use mcp_core::server::{AccessItem, Principal};
 
-use gateway_access::Role;
+use gateway_access::{Role, ViewTool, WITHOUT_VIEW, suggestion};
 use serde_json::value::RawValue;
 
 use super::CONFIG_ERROR;
-use crate::config::Options;
+use crate::config::{Config, Options};
 
 /// Says which line of the configuration allows or denies a tool, prompt or resource to a principal.
 ///
@@ -21,7 +21,10 @@ pub(super) struct Explain {
     /// OAuth token. Can be repeated; without it a client without a token.
     #[arg(long = "as", value_name = "PRINCIPAL")]
     principal: Vec<String>,
-    /// Published name of a tool or prompt (BACKEND__NAME), or the URI of a resource.
+    /// View that the client uses; without it the gateway itself.
+    #[arg(long, value_name = "NAME")]
+    view: Option<String>,
+    /// Published name of a tool or prompt (BACKEND__NAME), or its name in the view, or the URI of a resource.
     item: String,
     /// Arguments of a call of the tool, as a JSON object, for the conditions of the role.
     #[arg(long, value_name = "JSON", value_parser = arguments)]
@@ -34,29 +37,102 @@ pub(super) struct Explain {
 pub(super) fn run(explain: Explain) -> ExitCode {
     let Explain {
         principal,
+        view,
         item,
         args,
         options,
     } = explain;
     let (line, code) = match options.load() {
         Err(error) => (error.to_string(), ExitCode::from(CONFIG_ERROR)),
-        Ok((config, _)) => match config.roles {
-            None => ("allowed: there are no roles".to_owned(), ExitCode::SUCCESS),
-            Some(roles) => {
-                let principal = named(principal);
-                let role = roles.role(principal.as_ref());
-                let decision = decide(role, principal.as_ref(), &item, args.as_deref());
-                let (text, code) = match decision {
-                    Ok(text) => (text, ExitCode::SUCCESS),
-                    Err(text) => (text, ExitCode::FAILURE),
-                };
-                (format!("role {}: {text}", role.name), code)
+        Ok((config, _)) => {
+            let principal = named(principal);
+            match explained(
+                &config,
+                principal.as_ref(),
+                view.as_deref(),
+                &item,
+                args.as_deref(),
+            ) {
+                Ok(text) => (text, ExitCode::SUCCESS),
+                Err(text) => (text, ExitCode::FAILURE),
             }
-        },
+        }
     };
     // A closed pipe changes nothing.
     let _ = writeln!(std::io::stdout(), "{line}");
     code
+}
+
+/// The decisions of the role and of the view about an item. The error is that one of them denies it.
+fn explained(
+    config: &Config,
+    principal: Option<&Principal>,
+    view: Option<&str>,
+    item: &str,
+    arguments: Option<&RawValue>,
+) -> Result<String, String> {
+    let role = config.roles.as_ref().map(|roles| roles.role(principal));
+    let found = view.map(|name| {
+        config.view(name).ok_or_else(|| {
+            let names = config.views.iter().map(|view| &*view.name);
+            format!(
+                "denied: there is no view {name:?}{}",
+                suggestion(name, names)
+            )
+        })
+    });
+    let found = found.transpose()?;
+    if let Some(role) = role {
+        let name = view.unwrap_or(WITHOUT_VIEW);
+        if !role.may_use_view(name) {
+            let rules = role.views.iter().flatten().map(ToString::to_string);
+            let rules: Vec<String> = rules.collect();
+            let rules = rules.join(", ");
+            return Err(format!(
+                "role {}: denied: {rules} does not have {name}",
+                role.name
+            ));
+        }
+    }
+    let original = found.map_or(item, |view| view.original(item));
+    let mut parts = Vec::new();
+    if let Some(role) = role {
+        let decided = decide(role, principal, original, arguments);
+        let text = |text| format!("role {}: {text}", role.name);
+        parts.push(decided.map(text).map_err(text)?);
+    }
+    if let Some(view) = found {
+        let decision = match as_item(original) {
+            AccessItem::Tool { name, .. } if view.renames(item) => {
+                let mut tools = view.tools.iter();
+                let shown = tools.find(|tool| tool.original == name);
+                let shown = shown.map_or(name, ViewTool::shown);
+                return Err(format!("view {}: denied: it is {shown} there", view.name));
+            }
+            AccessItem::Tool { name, .. } => view.decide_missing(name),
+            resource => view.decide(resource),
+        };
+        let text = format!("view {}: {decision}", view.name);
+        match decision.is_allowed() {
+            true => parts.push(text),
+            false => return Err(text),
+        }
+    }
+    match parts.is_empty() {
+        true => Ok("allowed: there are no roles".to_owned()),
+        false => Ok(parts.join("; ")),
+    }
+}
+
+/// A text with `://` is the URI of a resource.
+fn as_item(text: &str) -> AccessItem<'_> {
+    match text.contains("://") {
+        true => AccessItem::Resource(text),
+        false => AccessItem::Tool {
+            name: text,
+            effect: None,
+        },
+    }
 }
 
 /// The decision about an item, and about a call of it if there are arguments. The error is that it is denied.
@@ -66,20 +142,13 @@ fn decide(
     item: &str,
     arguments: Option<&RawValue>,
 ) -> Result<String, String> {
-    let is_resource = item.contains("://");
-    let decision = role.decide(match is_resource {
-        true => AccessItem::Resource(item),
-        false => AccessItem::Tool {
-            name: item,
-            effect: None,
-        },
-    });
+    let decision = role.decide(as_item(item));
     let mut text = decision.to_string();
     if !decision.is_allowed() {
         return Err(text);
     }
     // Only calls of tools are judged.
-    if is_resource {
+    if item.contains("://") {
         return Ok(text);
     }
     let verb = match arguments {

@@ -86,7 +86,7 @@ impl ApprovalsTable {
                     let text = "must not have an empty pattern";
                     return Err(Problem::new(&["approvals", list], text));
                 }
-                Ok(Rule::new(pattern, "".into(), list, line))
+                Ok(Rule::new(pattern, "approvals".into(), list, line))
             });
             rules.collect::<Result<Vec<Rule>, Problem>>()
         };

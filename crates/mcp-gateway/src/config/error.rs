@@ -2,6 +2,8 @@
 
 use std::fmt;
 
+use toml::de::DeTable;
+
 /// An error in the configuration. Contains no value of it, which may be secret.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ConfigError {
@@ -57,4 +59,18 @@ impl Problem {
 /// Returns the line of a byte, counted from 1.
 pub(super) fn line_at(text: &str, at: usize) -> usize {
     1 + text.bytes().take(at).filter(|&byte| byte == b'\n').count()
+}
+
+/// Returns the line of a field, counted from 1; the line of its table if the field is absent.
+pub(super) fn line_of(text: &str, field: &[String]) -> Option<usize> {
+    let file = DeTable::parse(text).ok()?;
+    let mut table = Some(file.get_ref());
+    let mut at = None;
+    for part in field {
+        let found = table?.iter().find(|(key, _)| *key.get_ref() == *part);
+        let Some((key, value)) = found else { break };
+        at = Some(key.span().start);
+        table = value.get_ref().as_table();
+    }
+    at.map(|at| line_at(text, at))
 }

@@ -9,20 +9,19 @@ use gateway_store::events::StoreLocation;
 use mcp_client::EraChoice;
 use serde::Deserialize;
 use toml::Spanned;
-use toml::de::DeTable;
 
 use super::approvals::ApprovalsTable;
 use super::duration::ConfigDuration;
-use super::error::{Problem, line_at};
+use super::error::{Problem, line_at, line_of};
 use super::expand::Environment;
 use super::oauth::OAuthEntry;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
 use super::roles::{self, RoleEntry};
-use super::tool_override::ToolOverride;
+use super::views::{self, ViewEntry};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, FirstSight, Isolation,
-    PinMode, PinPolicy, Remote, RemoteTransport, Target,
+    PinMode, PinPolicy, Remote, RemoteTransport, Target, ToolOverride,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -46,6 +45,8 @@ struct ConfigFile {
     roles: BTreeMap<String, RoleEntry>,
     #[serde(default)]
     principals: BTreeMap<String, Spanned<String>>,
+    #[serde(default)]
+    views: BTreeMap<String, ViewEntry>,
 }
 
 #[derive(Deserialize)]
@@ -154,6 +155,7 @@ impl ConfigFile {
     ) -> Result<Config, Problem> {
         let mut config = base;
         config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
+        config.views = views::build(text, self.views)?;
         config.approvals = self
             .approvals
             .unwrap_or_default()
@@ -337,20 +339,6 @@ fn checked_timeout(
         }
         timeout => Ok(timeout),
     }
-}
-
-/// Returns the line of a field, counted from 1; the line of its table if the field is absent.
-fn line_of(text: &str, field: &[String]) -> Option<usize> {
-    let file = DeTable::parse(text).ok()?;
-    let mut table = Some(file.get_ref());
-    let mut at = None;
-    for part in field {
-        let found = table?.iter().find(|(key, _)| *key.get_ref() == *part);
-        let Some((key, value)) = found else { break };
-        at = Some(key.span().start);
-        table = value.get_ref().as_table();
-    }
-    at.map(|at| line_at(text, at))
 }
 
 #[cfg(test)]

@@ -18,7 +18,7 @@ use super::{Config, ConfigError, ConfigSource};
                       end those that go on without it."
     )
 )]
-pub struct Options {
+pub(crate) struct Options {
     /// File with the backends: TOML, or the mcp.json of another host. Changes are applied while the
     /// gateway runs.
     #[arg(long, env = "MCP_GATEWAY_CONFIG", value_name = "FILE")]

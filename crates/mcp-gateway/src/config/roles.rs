@@ -31,6 +31,7 @@ pub(super) struct RoleEntry {
     own: Vec<Right>,
     when: Option<Spanned<String>>,
     limit: Option<Spanned<String>>,
+    views: Option<Vec<Spanned<String>>>,
 }
 
 /// The name of the principals that have no entry of their own.
@@ -123,10 +124,6 @@ fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
     if is_uri || has_bare && !is_own || is_known || is_guarded {
         return Ok(());
     }
-    let field: &[&str] = match &*rule.role {
-        "" => &["approvals", rule.list],
-        role => &["roles", role, rule.list],
-    };
     let keys = config.backends.keys().map(BackendKey::as_str);
     let text = match is_own || is_only_own(rule, literal, config) {
         true if rule.needs_person() => format!(
@@ -140,7 +137,7 @@ fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
             suggestion(key, keys)
         ),
     };
-    Err((rule.line, Problem::new(field, text)))
+    Err((rule.line, Problem::new(&rule.field(), text)))
 }
 
 struct Builder<'a> {
@@ -218,7 +215,7 @@ impl<'a> Builder<'a> {
         if path.iter().any(|other| other == name) {
             return Err(Problem::new(&field, format!("{name} inherits from itself")));
         }
-        let declared: Arc<str> = name.into();
+        let declared: Arc<str> = format!("roles.{name}").into();
         let rule = |list: &'static str, pattern: &Spanned<String>| {
             let line = line_at(self.text, pattern.span().start);
             Rule::new(pattern.as_ref().clone(), Arc::clone(&declared), list, line)
@@ -232,6 +229,12 @@ impl<'a> Builder<'a> {
         let allowed = |pattern| rule("allow", pattern).with_effects(entry.effects.clone());
         role.allow.extend(entry.allow.iter().map(allowed));
         role.rights.extend(&entry.own);
+        // The own list counts, otherwise those that are inherited.
+        if let Some(views) = &entry.views {
+            let views = views.iter().map(|pattern| rule("views", pattern));
+            role.views.get_or_insert_default().extend(views);
+        }
+        let own_views = role.views.clone().filter(|_| entry.views.is_some());
         let (condition, limit) = self.declared.get(name).cloned().unwrap_or_default();
         // A role may be reached in two ways.
         let is_new = |condition: &Condition| !role.conditions.contains(condition);
@@ -252,6 +255,9 @@ impl<'a> Builder<'a> {
         path.pop();
         if own.is_some() {
             role.limit = own;
+        }
+        if own_views.is_some() {
+            role.views = own_views;
         }
         Ok(())
     }

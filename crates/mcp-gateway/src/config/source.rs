@@ -4,9 +4,9 @@ use std::io;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use super::error::Problem;
+use super::error::{Problem, line_of};
 use super::expand::Environment;
-use super::{Config, ConfigError, cli_backend, file, mcp_json, roles};
+use super::{Config, ConfigError, cli_backend, file, mcp_json, roles, views};
 
 /// Interval for reading the file. Events of the file system would be faster, but get lost on network
 /// drives, in containers and with editors that replace files.
@@ -133,6 +133,11 @@ impl ConfigSource {
             let name = path.display().to_string();
             roles::check_backends(&config)
                 .map_err(|(line, problem)| problem.at(&name, Some(line)))?;
+            views::check(&config).map_err(|(line, problem)| {
+                let text = text.as_deref().unwrap_or_default();
+                let line = line.or_else(|| line_of(text, &problem.field));
+                problem.at(&name, line)
+            })?;
         }
         if self.events {
             config.events = self.base.events.clone();

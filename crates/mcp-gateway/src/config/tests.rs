@@ -3,6 +3,7 @@
 mod oauth;
 mod roles;
 mod tls;
+mod views;
 mod watched;
 
 use std::path::{Path, PathBuf};

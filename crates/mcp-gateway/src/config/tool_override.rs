@@ -17,6 +17,18 @@ pub(crate) struct ToolOverride {
 }
 
 impl ToolOverride {
+    pub(super) fn new(
+        title: Option<String>,
+        description: Option<String>,
+        effect: Option<EffectName>,
+    ) -> Self {
+        Self {
+            title,
+            description,
+            effect,
+        }
+    }
+
     pub(super) fn is_empty(&self) -> bool {
         *self == Self::default()
     }

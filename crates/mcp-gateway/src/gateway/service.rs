@@ -3,9 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_access::Role;
+use gateway_access::Admission;
 use gateway_store::events::{EventStatus, kind};
-use mcp_core::server::{Access, Audit, ChangeNotifier, Server, ServerItems};
+use mcp_core::server::{
+    Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems,
+};
 use mcp_core::tool::{Effect, ToolError};
 use mcp_serve::{OwnPaths, Registry};
 use serde_json::json;
@@ -13,7 +15,7 @@ use serde_json::json;
 use super::Gateway;
 use crate::audit::RequestAudit;
 use crate::catalog::Catalog;
-use crate::config::{BackendKey, Config};
+use crate::config::{BackendKey, Config, ViewConfig};
 use crate::instructions;
 use crate::metrics::GatewayMetrics;
 use crate::tools;
@@ -75,6 +77,10 @@ impl mcp_serve::Service for Gateway {
         Some(Arc::new(RequestAudit::new(log)))
     }
 
+    fn view(&self) -> Option<Arc<str>> {
+        self.view.clone()
+    }
+
     fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
         Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
     }
@@ -124,6 +130,8 @@ impl Gateway {
             if read_only {
                 catalog.keep_read_only();
             }
+            let config = self.config();
+            catalog.add_views(&config.views, config.search_above);
             let catalog = Arc::new(catalog);
             for refused in &catalog.refused {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
@@ -139,22 +147,33 @@ impl Gateway {
 
     /// Returns the lists for clients. With more tools than `search_above`, the backends' tools are
     /// hidden and the search tools take their place.
-    fn listed(self: &Arc<Self>, catalog: &Catalog, read_only: bool) -> ServerItems {
+    fn listed(self: &Arc<Self>, catalog: &Arc<Catalog>, read_only: bool) -> ServerItems {
         let config = self.config();
         let mut lists = catalog.lists.clone();
-        lists.instructions = self.instructions(&|_| true);
+        let servers = self.instructions();
+        lists.instructions = merged(&servers, |_| true);
+        lists.views = catalog
+            .views
+            .iter()
+            .map(|view| view.items.clone())
+            .collect();
         if let Some(admission) = self.admission() {
-            let of_role = |role: &Role| {
-                let used = catalog.backends_of(|tool| role.decide_tool(tool).is_allowed());
-                self.instructions(&|key| used.contains(key))
-            };
-            lists.group_instructions = admission.roles.roles.iter().map(of_role).collect();
+            let views = config.views.clone();
+            lists.group_instructions = Some(of_groups(&admission, catalog, views, servers));
             lists.access = Some(admission as Arc<dyn Access>);
         }
         let gateway = Arc::clone(self);
-        lists.why_missing = Some(Arc::new(move |tool| gateway.why_missing(tool)));
+        lists.why_missing = Some(Arc::new(move |tool, view| gateway.why_missing(tool, view)));
         let limit = config.search_above;
-        if limit.is_some_and(|limit| catalog.listed_tools().count() > limit) {
+        let count = || {
+            catalog
+                .lists
+                .tools
+                .iter()
+                .filter(|(tool, _)| tool.is_listed)
+                .count()
+        };
+        if limit.is_some_and(|limit| count() > limit) {
             for (tool, _) in &mut lists.tools {
                 tool.is_listed = false;
             }
@@ -170,16 +189,14 @@ impl Gateway {
         lists
     }
 
-    /// The instructions of the backends that `is_used`, as they were in the last handshake of each.
-    fn instructions(&self, is_used: &dyn Fn(&BackendKey) -> bool) -> String {
+    /// The instructions of the backends, as they were in the last handshake of each.
+    fn instructions(&self) -> Vec<(BackendKey, String)> {
         let backends = self.backends();
-        let used = backends.iter().filter(|(key, _)| is_used(key));
-        let servers = used.filter_map(|(key, backend)| {
+        let servers = backends.iter().filter_map(|(key, backend)| {
             let server = backend.status().server?;
-            Some((key, server.instructions.clone()?))
+            Some((key.clone(), server.instructions.clone()?))
         });
-        let servers: Vec<(&BackendKey, String)> = servers.collect();
-        instructions::merged(servers.iter().map(|(key, text)| (*key, text.as_str())))
+        servers.collect()
     }
 
     /// Applies the decisions of other processes about tools.
@@ -217,4 +234,44 @@ impl Gateway {
             }
         }
     }
+}
+
+/// The instructions of the backends that `is_used`.
+fn merged(servers: &[(BackendKey, String)], is_used: impl Fn(&BackendKey) -> bool) -> String {
+    let used = servers.iter().filter(|(key, _)| is_used(key));
+    instructions::merged(used.map(|(key, text)| (key, text.as_str())))
+}
+
+/// Returns the instructions for each group: those of its view or of the gateway, and of the backends of which it may
+/// use a tool.
+fn of_groups(
+    admission: &Arc<Admission>,
+    catalog: &Arc<Catalog>,
+    views: Vec<Arc<ViewConfig>>,
+    servers: Vec<(BackendKey, String)>,
+) -> GroupInstructions {
+    let (admission, catalog) = (Arc::clone(admission), Arc::clone(catalog));
+    Arc::new(move |group| {
+        let view = admission.view_of(group);
+        let own = match view {
+            None => instructions::OWN,
+            Some(view) => {
+                let mut views = views.iter();
+                let config = views.find(|config| config.name == view.name);
+                config
+                    .and_then(|config| config.instructions.as_deref())
+                    .unwrap_or_default()
+            }
+        };
+        let scope = catalog.scope(view.map(|view| &*view.name));
+        let used = scope.map(|scope| {
+            let is_allowed = |tool: &_| admission.allows(group, AccessItem::of_tool(tool));
+            scope.backends_of(is_allowed)
+        });
+        let used = used.unwrap_or_default();
+        let is_open = admission.is_open(group);
+        let servers = merged(&servers, |key| is_open || used.contains(key));
+        let parts = [own, &servers].into_iter().filter(|text| !text.is_empty());
+        parts.collect::<Vec<_>>().join("\n")
+    })
 }

@@ -95,7 +95,7 @@ fn prefix_len(backend: &BackendKey) -> usize {
     backend.as_str().len() + SEPARATOR.len()
 }
 
-pub(super) fn is_portable(letter: char) -> bool {
+pub(crate) fn is_portable(letter: char) -> bool {
     letter.is_ascii_alphanumeric() || letter == '_' || letter == '-'
 }
 

@@ -48,6 +48,7 @@ impl RequestRecord {
             sent: Some(now),
             event: Some(FinishedRequest {
                 principal: principal.map(|principal| Arc::clone(&principal.name)),
+                view: origin.and_then(|origin| origin.view.clone()),
                 permission: origin.and_then(|origin| origin.notes.permission().cloned()),
                 sender: origin.map(|origin| origin.sender).unwrap_or_default(),
                 backend: Some(backend.key.shared()),

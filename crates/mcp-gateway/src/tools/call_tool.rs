@@ -1,7 +1,7 @@
 //! `call_tool`: calls a tool that `search_tools` has found.
 
 use gateway_access::CALL_TOOL;
-use mcp_core::server::OriginalRequest;
+use mcp_core::server::{AccessItem, OriginalRequest};
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -37,15 +37,16 @@ impl Tool for CallTool {
         }
         let catalog = gateway.catalog();
         let viewer = gateway.viewer(call);
-        let found = catalog.tool(&self.name);
+        let scope = catalog.scope(viewer.view());
+        let found = scope.and_then(|scope| scope.tool(&self.name));
         let Some((definition, tool)) = found.filter(|(tool, _)| viewer.allows(tool)) else {
-            let denial = found.and_then(|(tool, _)| viewer.decide(tool));
+            let denial = found.and_then(|(tool, _)| viewer.explain(AccessItem::of_tool(tool)));
             if let (Some(denial), Some(origin)) = (denial, call.extension::<OriginalRequest>()) {
-                origin.notes.set_denial(viewer.explain(denial));
+                origin.notes.set_denial(denial);
             }
             let may_call = viewer.allows_missing(&self.name);
-            let missing = may_call.then(|| gateway.why_missing(&self.name)).flatten();
-            return Err(missing.unwrap_or_else(|| {
+            let missing = may_call.then(|| gateway.why_missing(&self.name, viewer.view()));
+            return Err(missing.flatten().unwrap_or_else(|| {
                 ToolError::not_found(format!(
                     "There is no tool {:?}; find tools with search_tools.",
                     self.name

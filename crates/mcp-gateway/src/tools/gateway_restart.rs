@@ -36,10 +36,14 @@ impl Tool for GatewayRestart {
     type Output = Restarted;
 
     async fn call(self, gateway: &Gateway, call: &Call) -> Result<Restarted, ToolError> {
-        let backends = gateway.backends();
+        let viewer = gateway.viewer(call);
+        let mut backends = gateway.backends();
+        backends.retain(|key, _| viewer.has_backend(key.as_str()));
         let mut all = backends.values();
         let config = gateway.config();
-        let mut disabled = config.disabled();
+        let mut disabled = config
+            .disabled()
+            .filter(|(key, _)| viewer.has_backend(key.as_str()));
         if let Some((key, reason)) = disabled.find(|(key, _)| key.as_str() == self.backend) {
             return Err(not_used(key, reason));
         }

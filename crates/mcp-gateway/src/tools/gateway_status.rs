@@ -32,6 +32,9 @@ pub(crate) struct GatewayReport {
 struct GatewayInfo {
     name: &'static str,
     version: &'static str,
+    /// The view of this client.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    view: Option<String>,
     config: Settings,
 }
 
@@ -131,26 +134,34 @@ impl Tool for GatewayStatus {
     async fn call(self, gateway: &Gateway, call: &Call) -> Result<GatewayReport, ToolError> {
         let catalog = gateway.catalog();
         let events = gateway.log().health();
-        let backends = gateway.backends();
+        let viewer = gateway.viewer(call);
+        let mut backends = gateway.backends();
+        backends.retain(|key, _| viewer.has_backend(key.as_str()));
         let used = backends
             .values()
             .map(|backend| (backend.key.to_string(), BackendReport::new(backend)));
         let config = gateway.config();
         let disabled = config
             .disabled()
+            .filter(|(key, _)| viewer.has_backend(key.as_str()))
             .map(|(key, reason)| (key.to_string(), BackendReport::disabled(key, reason)));
-        let not_offered = catalog.refused.iter().take(MAX_NOT_OFFERED);
+        let is_shown = |refused: &&RefusedItem| viewer.has_backend(&refused.backend);
+        let not_offered = catalog.refused.iter().filter(is_shown);
+        let not_offered = not_offered.take(MAX_NOT_OFFERED);
+        let scope = catalog.scope(viewer.view());
+        let (resources, prompts) = scope.map_or((0, 0), |scope| scope.counts());
         Ok(GatewayReport {
             gateway: GatewayInfo {
                 name: "mcp-gateway",
                 version: env!("CARGO_PKG_VERSION"),
+                view: viewer.view().map(ToOwned::to_owned),
                 config: Settings::new(call),
             },
             backends: used.chain(disabled).collect(),
             capabilities: CapabilityCounts {
-                tools: catalog.listed_tools().count(),
-                resources: catalog.lists.resources.len(),
-                prompts: catalog.lists.prompts.len(),
+                tools: scope.map_or(0, |scope| scope.listed_tools().count()),
+                resources,
+                prompts,
             },
             event_log: EventLogReport {
                 status: if events.degraded.is_none() {

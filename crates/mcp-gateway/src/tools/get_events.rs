@@ -56,7 +56,7 @@ impl Tool for GetEvents {
                 )
             })
         });
-        let own = viewer.principal.filter(|_| !sees_all);
+        let own = viewer.principal.as_ref().filter(|_| !sees_all);
         let own = own.map(|principal| Arc::clone(&principal.name));
         let query = Query {
             trace_id: trace_id.transpose()?,
@@ -64,6 +64,7 @@ impl Tool for GetEvents {
             status: self.status,
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
             principal: own,
+            view: viewer.view.clone(),
             limit: self
                 .limit
                 .map_or(Query::default().limit, |limit| limit.get() as usize),

@@ -29,17 +29,16 @@ impl Tool for SearchTools {
         let (catalog, limit) = (gateway.catalog(), self.limit.map_or(8, Bounded::get));
         let viewer = gateway.viewer(call);
         let is_allowed = |tool: &ToolDefinition| viewer.allows(tool);
-        let found = catalog.search(&self.query, limit, is_allowed);
+        let gone = || ToolError::unavailable("This view was removed; there are no tools.");
+        let scope = catalog.scope(viewer.view()).ok_or_else(gone)?;
+        let found = scope.search(&self.query, limit, is_allowed);
         let found = found.map_err(|error| {
             ToolError::upstream("The tools cannot be searched at the moment.").caused_by(error)
         })?;
         if found.is_empty() {
-            let names = catalog.backends_of(is_allowed).into_iter();
+            let names = scope.backends_of(is_allowed).into_iter();
             let names: Vec<String> = names.map(ToString::to_string).collect();
-            let count = catalog
-                .listed_tools()
-                .filter(|tool| is_allowed(tool))
-                .count();
+            let count = scope.listed_tools().filter(|tool| is_allowed(tool)).count();
             return Ok(ToolResult::text(format!(
                 "No tool matches; try other words. The {} tools belong to these backends: {}.",
                 count,

@@ -53,7 +53,7 @@ impl Guard {
         self.oauth.as_ref()
     }
 
-    /// Checks a request. Returns its credential, or `None` where no token is required.
+    /// Checks a request to the server, or to one of its views. Returns its credential, or `None` where no token is required.
     ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token,
@@ -62,9 +62,10 @@ impl Guard {
         &self,
         target: &Uri,
         head: &Head<'_>,
+        view: Option<&str>,
     ) -> Result<Option<Arc<Credential>>, Error> {
         self.check_host(target, head)?;
-        self.check_token(head).await
+        self.check_token(head, view).await
     }
 
     /// Checks host and origin only, for public paths.
@@ -110,11 +111,16 @@ impl Guard {
         !self.any_host || self.needs_token()
     }
 
-    fn needs_token(&self) -> bool {
+    /// True if requests need a token.
+    pub(super) fn needs_token(&self) -> bool {
         !self.tokens.is_empty() || self.oauth.is_some()
     }
 
-    async fn check_token(&self, head: &Head<'_>) -> Result<Option<Arc<Credential>>, Error> {
+    async fn check_token(
+        &self,
+        head: &Head<'_>,
+        view: Option<&str>,
+    ) -> Result<Option<Arc<Credential>>, Error> {
         if !self.needs_token() {
             return Ok(None);
         }
@@ -122,7 +128,7 @@ impl Guard {
         let given = bearer(given).ok_or(Error::Unauthorized)?;
         match (self.tokens.credential(given), &self.oauth) {
             (Some(credential), _) => Ok(Some(credential)),
-            (None, Some(oauth)) => oauth.credential(given).await.map(Some),
+            (None, Some(oauth)) => oauth.credential_in(given, view).await.map(Some),
             (None, None) => Err(Error::Unauthorized),
         }
     }

@@ -12,7 +12,7 @@ use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
-use mcp_core::server::{FrameReply, Principal, Server};
+use mcp_core::server::{Caller, FrameReply, Principal, Server, owner_in_view};
 use mcp_core::sign::Signer;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -49,6 +49,23 @@ pub(super) struct Authenticated {
     pub(super) credential: Option<Arc<Credential>>,
     pub(super) address: IpAddr,
     pub(super) headers: HeaderFacts,
+    /// The view that its path names.
+    pub(super) view: Option<ViewOwner>,
+}
+
+/// A view, and the owner of the sessions of one client there.
+pub(super) struct ViewOwner {
+    pub(super) name: Arc<str>,
+    owner: String,
+}
+
+impl ViewOwner {
+    /// The view of this name, used by the owner of a token.
+    pub(super) fn new(name: Arc<str>, principal: Option<&Principal>) -> Self {
+        let principal = principal.map_or("", |principal| &principal.name);
+        let owner = owner_in_view(principal, &name);
+        Self { name, owner }
+    }
 }
 
 impl Authenticated {
@@ -59,9 +76,17 @@ impl Authenticated {
             .map(|credential| &credential.principal)
     }
 
-    /// The name of its principal; empty where no token is required.
-    pub(super) fn name(&self) -> &str {
-        self.principal().map_or("", |principal| &principal.name)
+    /// The owner of its sessions: its principal, which is empty where no token is required, in its view.
+    pub(super) fn owner(&self) -> &str {
+        match &self.view {
+            Some(view) => &view.owner,
+            None => self.principal().map_or("", |principal| &principal.name),
+        }
+    }
+
+    /// The name of its view.
+    pub(super) fn view(&self) -> Option<&Arc<str>> {
+        self.view.as_ref().map(|view| &view.name)
     }
 
     /// The name by which limits are counted: that of its principal if tokens are required, else its address.
@@ -130,7 +155,7 @@ impl McpEndpoint {
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
     pub(super) fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
         let Some(session) = self.session(headers, client) else {
-            return self.refuse(headers, &Error::SessionNotFound);
+            return self.refuse(headers, &Error::SessionNotFound, None);
         };
         let replay = last_event_id(headers).and_then(|last| {
             self.streams
@@ -145,12 +170,14 @@ impl McpEndpoint {
         };
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
-        let principal = client.principal().cloned();
+        let caller = Caller::default()
+            .with_principal(client.principal().cloned())
+            .with_view(client.view().cloned());
         let replaced = session.connection.replace_stream();
         let client_gone = replaced.clone();
         let watch = async move {
             tokio::select! {
-                () = server.watch(&session.connection, principal.as_deref(), &sender) => {}
+                () = server.watch(&session.connection, &caller, &sender) => {}
                 () = replaced.cancelled() => {}
             }
             FrameReply::nothing()
@@ -163,29 +190,35 @@ impl McpEndpoint {
 
     /// Ends a session.
     pub(super) fn delete(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
-        let end = |id: &&str| self.sessions.end(id, client.name(), client.share());
+        let end = |id: &&str| self.sessions.end(id, client.owner(), client.share());
         let ended = session_id(headers).filter(end);
         let Some(id) = ended else {
-            return self.refuse(headers, &Error::SessionNotFound);
+            return self.refuse(headers, &Error::SessionNotFound, None);
         };
         self.streams.forget(id);
         self.server.forget(id);
         reply::empty(StatusCode::NO_CONTENT)
     }
 
-    /// Returns the response to a request that is refused by its headers.
-    pub(super) fn refuse(&self, headers: &HeaderMap, error: &Error) -> Response<Reply> {
+    /// Returns the response to a request, of a view or of the server, that is refused by its headers.
+    pub(super) fn refuse(
+        &self,
+        headers: &HeaderMap,
+        error: &Error,
+        view: Option<&str>,
+    ) -> Response<Reply> {
         let head = Head::read(headers);
         let mut response = reply::refused(error, head.era(), self.server.profile());
         let has_token = head.authorization.and_then(guard::bearer).is_some();
         let oauth = self.oauth.as_ref();
-        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge(error, has_token)) {
+        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(error, has_token, view))
+        {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response
     }
 
     fn session(&self, headers: &HeaderMap, client: &Authenticated) -> Option<Session> {
-        session_id(headers).and_then(|id| self.sessions.open(id, client.name(), || client.share()))
+        session_id(headers).and_then(|id| self.sessions.open(id, client.owner(), || client.share()))
     }
 }

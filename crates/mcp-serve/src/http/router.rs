@@ -18,7 +18,7 @@ use serde_json::{Value, json};
 use super::guard::Guard;
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
-use super::mcp::{Authenticated, McpEndpoint};
+use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
 use super::metrics::{self, ServerMetrics};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
@@ -121,13 +121,19 @@ impl Router {
             Ok(client) => client,
             Err(error) => {
                 tracing::debug!(kind = error.kind(), "refused");
-                return reply::before_body(self.mcp.refuse(headers, &error), headers, body);
+                let view = self.view_name(head.uri.path());
+                let refused = self.mcp.refuse(headers, &error, view);
+                return reply::before_body(refused, headers, body);
             }
         };
         if let Some(response) = cors::preflight(&head.method, headers) {
             return response;
         }
-        let path = head.uri.path();
+        // A view that is not there for this client is an unknown path.
+        let path = match client.view {
+            Some(_) => "/mcp",
+            None => head.uri.path(),
+        };
         if (&head.method, path) == (&Method::POST, "/mcp") {
             let headers = std::mem::take(&mut head.headers);
             return self.mcp.post(headers, body, client).await;
@@ -156,7 +162,7 @@ impl Router {
                 self.mcp.delete(headers, &client)
             }
             (&Method::GET, "/sse") if self.mcp.serves_sse() => self.mcp.open_sse(&client),
-            (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
+            (_, "/mcp") => reply::method_not_allowed(&self.help(headers, &client)),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
             }
@@ -165,7 +171,10 @@ impl Router {
             (&Method::GET | &Method::HEAD, path) if self.metadata(path).is_some() => {
                 reply::json(StatusCode::OK, self.metadata(path).unwrap_or_default())
             }
-            _ => reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help(headers))),
+            _ => reply::json(
+                StatusCode::NOT_FOUND,
+                format!("{:#}\n", self.help(headers, &client)),
+            ),
         };
         reply::before_body(response, headers, body)
     }
@@ -183,8 +192,11 @@ impl Router {
     ) -> Result<Authenticated, Error> {
         let (path, headers) = (head.uri.path(), &head.headers);
         let is_preflight = cors::is_preflight(&head.method, headers);
+        let view = self.view_name(path);
         let is_public = match path {
             _ if is_preflight => true,
+            // Whether there is such a view is not public.
+            _ if view.is_some() => false,
             "/mcp" => head.method != Method::POST && !has_session_id(headers),
             path => !matches!(path, "/metrics" | "/sse" | "/messages"),
         };
@@ -194,25 +206,31 @@ impl Router {
             self.guard.check_host(&head.uri, fields)?;
             None
         } else {
-            self.guard.check(&head.uri, fields).await?
+            self.guard.check(&head.uri, fields, view).await?
         };
         let role = credential
             .as_ref()
             .and_then(|credential| credential.principal.role());
         // Without roles it would allow more than the token file says.
-        if role.is_some() && !self.server().has_groups() {
+        if role.is_some() && !self.server().has_roles() {
             return Err(Error::Forbidden(
                 "the token has a role, and this server has no roles".into(),
             ));
         }
         fields.check_unambiguous()?;
-        let client = Authenticated {
+        let mut client = Authenticated {
             credential,
             address: peer,
             headers: fields.facts(),
+            view: None,
         };
+        if let Some(view) = view {
+            let principal = client.principal().map(|principal| &**principal);
+            let found = self.server().view(principal, view);
+            client.view = found.map(|name| ViewOwner::new(name, principal));
+        }
         // Health checks are not limited: a busy client must not make its server look dead.
-        let is_limited = is_own || matches!(path, "/mcp" | "/sse" | "/messages");
+        let is_limited = is_own || view.is_some() || matches!(path, "/mcp" | "/sse" | "/messages");
         if is_limited && !is_preflight {
             self.limit_rate(&client)?;
         }
@@ -232,11 +250,17 @@ impl Router {
         })
     }
 
+    /// The name of the view in the path `/mcp/NAME` of a server with views. There may be no such view.
+    fn view_name<'a>(&self, path: &'a str) -> Option<&'a str> {
+        let name = path.strip_prefix("/mcp/")?;
+        self.server().has_views().then_some(name)
+    }
+
     /// The metadata for OAuth clients, if there is an issuer and this is their path.
     fn metadata(&self, path: &str) -> Option<String> {
-        let oauth = self.guard.oauth();
-        let oauth = oauth.filter(|oauth| oauth.is_metadata_path(path))?;
-        Some(oauth.metadata().to_owned())
+        self.guard
+            .oauth()?
+            .metadata_at(path, self.server().has_views())
     }
 
     fn ready(&self) -> Response<Reply> {
@@ -250,10 +274,10 @@ impl Router {
     }
 
     /// Describes this server and how to call it, for people with a browser or a bare `curl`.
-    fn help(&self, headers: &HeaderMap) -> Value {
+    fn help(&self, headers: &HeaderMap, client: &Authenticated) -> Value {
         let identity = self.server().identity();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
-        json!({
+        let mut help = json!({
             "name": identity.name,
             "version": identity.version,
             "description": identity.description,
@@ -263,7 +287,17 @@ impl Router {
                 host.unwrap_or("localhost"),
                 r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#
             ),
-        })
+        });
+        // Where tokens are required, this may be a reply to anybody.
+        let views = match self.guard.needs_token() || client.credential.is_some() {
+            true => Vec::new(),
+            false => self.server().views(None),
+        };
+        if !views.is_empty() {
+            let paths = views.iter().map(|name| format!("/mcp/{name}"));
+            help["views"] = paths.collect();
+        }
+        help
     }
 }
 

@@ -10,6 +10,9 @@ use super::fetch::check_url;
 pub(crate) const PATH: &str = "/.well-known/oauth-protected-resource";
 
 pub(super) struct Metadata {
+    resource: String,
+    issuers: Vec<String>,
+    scopes: Vec<String>,
     pub(super) json: String,
     /// [`PATH`] with the path of the resource.
     pub(super) path: String,
@@ -45,6 +48,9 @@ impl Metadata {
         }
         let header = |text: String| HeaderValue::from_str(&text).context("is not ASCII");
         Ok(Self {
+            resource: resource.to_owned(),
+            issuers: issuers.to_vec(),
+            scopes: scopes.to_vec(),
             json: document.to_string(),
             path,
             host: uri.host().unwrap_or_default().to_owned(),
@@ -53,4 +59,18 @@ impl Metadata {
             insufficient: header(format!("Bearer error=\"insufficient_scope\", {challenge}"))?,
         })
     }
+    /// The documents of a view, which is a resource of its own; `None` for a name that no view has.
+    pub(super) fn of_view(&self, name: &str) -> Option<Self> {
+        let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
+        if name.is_empty() || !name.bytes().all(is_legal) {
+            return None;
+        }
+        let resource = view_resource(&self.resource, name);
+        Self::new(&resource, &self.issuers, &self.scopes).ok()
+    }
+}
+
+/// The URL of a view of this resource.
+pub(super) fn view_resource(resource: &str, name: &str) -> String {
+    format!("{}/{name}", resource.trim_end_matches('/'))
 }

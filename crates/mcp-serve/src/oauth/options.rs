@@ -138,8 +138,9 @@ impl OauthOptions {
         );
         let metadata = Metadata::new(&resource, &issuers, &scopes);
         let metadata = metadata.with_context(|| format!("--auth-resource {resource:?}"))?;
-        if audiences.is_empty() {
-            audiences.push(resource);
+        let is_audience = audiences.is_empty();
+        if is_audience {
+            audiences.push(resource.clone());
         }
         ensure!(
             jwks.is_none() || issuers.len() == 1,
@@ -168,6 +169,7 @@ impl OauthOptions {
                 scopes,
                 algorithms: self.algorithms()?,
                 audiences,
+                resource: is_audience.then_some(resource),
                 types: types.collect(),
                 subject_claim: self.subject_claim.clone(),
                 groups_claim: self.groups_claim.clone(),

@@ -2,6 +2,7 @@
 
 mod issuer;
 mod keys;
+mod views;
 
 use std::sync::atomic::Ordering;
 
@@ -40,7 +41,7 @@ fn with(mut value: Value, name: &str, member: Value) -> Value {
 }
 
 async fn kind(server: &ResourceServer, token: &str) -> &'static str {
-    match server.credential(token.as_bytes()).await {
+    match server.credential_in(token.as_bytes(), None).await {
         Ok(_) => "ok",
         Err(error) => error.kind(),
     }
@@ -52,7 +53,7 @@ async fn token_of_the_issuer_is_a_principal_with_claims() {
     let issuer = Issuer::start(&[key.jwk("one")]).await;
     let server = issuer.resource_server(&[]).await;
     let token = key.sign(&header(), &issuer.claims());
-    let credential = server.credential(token.as_bytes()).await.unwrap();
+    let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
     let Principal { name, claims, .. } = &*credential.principal;
     assert_eq!(**name, format!("{} alice", issuer.url));
     let claims: Vec<&str> = claims.iter().map(|claim| &**claim).collect();
@@ -67,7 +68,7 @@ async fn token_of_the_issuer_is_a_principal_with_claims() {
     assert_eq!(claims[..5], short);
     assert_eq!(claims[5..], long);
     // The second time it is known.
-    let again = server.credential(token.as_bytes()).await.unwrap();
+    let again = server.credential_in(token.as_bytes(), None).await.unwrap();
     assert!(Arc::ptr_eq(&again, &credential));
     assert_eq!(issuer.fetched.load(Ordering::Relaxed), 1);
 }
@@ -186,7 +187,7 @@ async fn token_that_ends_ends_its_streams() {
     let following = tokio::spawn(Arc::clone(&server).follow());
     let soon = unix_time().as_secs() - 29;
     let token = key.sign(&header(), &with(issuer.claims(), "exp", json!(soon)));
-    let credential = server.credential(token.as_bytes()).await.unwrap();
+    let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
     let ended = tokio::time::timeout(Duration::from_secs(4), credential.revoked.cancelled());
     assert!(ended.await.is_ok());
     assert_eq!(kind(&server, &token).await, "unauthorized");
@@ -206,7 +207,7 @@ async fn claims_name_their_issuer_where_there_are_several() {
     let own = ["--auth-issuer", &issuers, "--auth-resource", RESOURCE];
     let server = build(&[&own[..], &more].concat()).unwrap().unwrap();
     let token = key.sign(&header(), &issuer.claims());
-    let credential = server.credential(token.as_bytes()).await.unwrap();
+    let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
     let claims = &credential.principal.claims;
     let prefix = format!("{} ", issuer.url);
     assert!(claims.len() == 5 && claims.iter().all(|claim| claim.starts_with(&prefix)));
@@ -236,7 +237,7 @@ async fn scopes_types_audiences_and_claims_are_configured() {
     let claims = with(claims, "https://x.test/roles", json!("ops team"));
     let header = with(header(), "typ", json!("JWT"));
     let token = key.sign(&header, &claims);
-    let credential = server.credential(token.as_bytes()).await.unwrap();
+    let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
     assert_eq!(&*credential.principal.claims[0], "sub:alice@x.test");
     assert_eq!(&*credential.principal.claims[1], "group:ops team");
     for (claim, scopes) in [
@@ -253,10 +254,14 @@ async fn scopes_types_audiences_and_claims_are_configured() {
         json!(["tools:write", "tools:read"]),
     );
     assert_eq!(kind(&server, &key.sign(&header, &listed)).await, "ok");
-    let challenge = server.challenge(&Error::Unauthorized, true).unwrap();
+    let challenge = server
+        .challenge_in(&Error::Unauthorized, true, None)
+        .unwrap();
     let challenge = challenge.to_str().unwrap();
     assert!(challenge.starts_with("Bearer error=\"invalid_token\", resource_metadata=\"https:"));
-    let challenge = server.challenge(&Error::Unauthorized, false).unwrap();
+    let challenge = server
+        .challenge_in(&Error::Unauthorized, false, None)
+        .unwrap();
     assert_eq!(
         challenge,
         "Bearer resource_metadata=\"https://mcp.test/.well-known/oauth-protected-resource/mcp\", \

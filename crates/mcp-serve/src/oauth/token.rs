@@ -9,6 +9,7 @@ use jsonwebtoken::{Algorithm, DecodingKey, Validation, decode, decode_header};
 use mcp_core::server::Principal;
 use serde_json::{Map, Value};
 
+use super::metadata::view_resource;
 use crate::tokens::Credential;
 
 /// Seconds by which the clocks of an issuer and this machine may differ.
@@ -28,11 +29,48 @@ pub(super) struct Rules {
     pub(super) scopes: Vec<String>,
     pub(super) algorithms: Vec<Algorithm>,
     pub(super) audiences: Vec<String>,
+    /// The URL of the server, below which its views have theirs; `None` if it is not an audience.
+    pub(super) resource: Option<String>,
     /// In lower case, without `application/`.
     pub(super) types: Vec<String>,
     /// The claims with the name of the principal and with its groups.
     pub(super) subject_claim: String,
     pub(super) groups_claim: String,
+}
+
+/// The resources that a token is for.
+#[derive(Clone)]
+pub(super) enum Audience {
+    /// The server with its views.
+    Server,
+    /// Views with these names.
+    Views(Vec<String>),
+}
+
+impl Audience {
+    /// The audience of these claims; `None` if it is another server.
+    fn read(claims: &Map<String, Value>, rules: &Rules) -> Option<Self> {
+        let named: Vec<&str> = texts(claims.get("aud"), false).collect();
+        if named
+            .iter()
+            .any(|name| rules.audiences.iter().any(|known| known == name))
+        {
+            return Some(Self::Server);
+        }
+        let start = view_resource(rules.resource.as_ref()?, "");
+        let views = named.into_iter();
+        let views = views.filter_map(|name| Some(name.strip_prefix(&*start)?.to_owned()));
+        let views: Vec<String> = views.collect();
+        (!views.is_empty()).then_some(Self::Views(views))
+    }
+
+    /// True if the server, or the view with this name, is part of it.
+    pub(super) fn includes(&self, view: Option<&str>) -> bool {
+        match self {
+            Self::Server => true,
+            Self::Views(names) => view.is_some_and(|view| names.iter().any(|name| name == view)),
+        }
+    }
 }
 
 /// A token whose header fits, and whose signature is not checked yet.
@@ -68,19 +106,22 @@ impl<'a> Unverified<'a> {
         })
     }
 
-    /// Checks signature and claims. Returns the credential, and true if it has the scopes that each token needs.
+    /// Checks signature and claims. Returns the credential, true if it has the scopes that each token needs, and
+    /// what it is for.
     pub(super) fn verify(
         &self,
         key: &DecodingKey,
         rules: &Rules,
-    ) -> anyhow::Result<(Credential, bool)> {
+    ) -> anyhow::Result<(Credential, bool, Audience)> {
         let mut validation = Validation::new(self.algorithm);
         validation.leeway = LEEWAY;
         validation.validate_nbf = true;
         validation.set_required_spec_claims(&["exp", "iss", "aud"]);
         validation.set_issuer(&[&self.issuer]);
-        validation.set_audience(&rules.audiences);
+        // Views are audiences, too.
+        validation.validate_aud = false;
         let claims = decode::<Map<String, Value>>(self.token, key, &validation)?.claims;
+        let audience = Audience::read(&claims, rules).context("it is for another audience")?;
         let subject = claims.get(&rules.subject_claim).and_then(Value::as_str);
         let subject =
             subject.with_context(|| format!("`{}` is not a text", rules.subject_claim))?;
@@ -121,7 +162,8 @@ impl<'a> Unverified<'a> {
         let expires = claims.get("exp").and_then(Value::as_f64);
         // A time that is not a number was refused above.
         let expires = expires.map(|end| (end as u64).saturating_add(LEEWAY));
-        Ok((Credential::new(Arc::new(principal), expires), has_scopes))
+        let credential = Credential::new(Arc::new(principal), expires);
+        Ok((credential, has_scopes, audience))
     }
 }
 

@@ -31,8 +31,8 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
         values.push((since, Type::INT8));
         conditions.push(format!("timestamp >= ${}", values.len()));
     }
-    let member = query.principal_member();
-    if let Some(member) = &member {
+    let members = [query.principal_member(), query.view_member()];
+    for member in members.iter().flatten() {
         values.push((member, Type::TEXT));
         conditions.push(format!("position(${} in metadata) > 0", values.len()));
     }

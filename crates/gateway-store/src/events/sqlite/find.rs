@@ -59,7 +59,10 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
     if let Some(status) = query.status {
         add("status = ?", i64::from(status.number()).into());
     }
-    if let Some(member) = query.principal_member() {
+    for member in [query.principal_member(), query.view_member()]
+        .into_iter()
+        .flatten()
+    {
         add("instr(metadata, ?) > 0", member.into());
     }
     if let Some(since) = query.since {

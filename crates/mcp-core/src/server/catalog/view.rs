@@ -1,80 +1,113 @@
-//! The catalog as one group of callers sees it: what it may list and use.
+//! The catalog as one group of callers sees it, in one view: what it may list and use.
 
 use std::sync::{Arc, OnceLock};
 
 use serde_json::value::RawValue;
 
-use super::Catalog;
+use super::{Catalog, ViewCatalog};
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
 use crate::jsonrpc::Json;
-use crate::prompt::{BoundPrompt, PromptDefinition};
+use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
-use crate::server::access::{Access, AccessItem};
+use crate::server::access::AccessItem;
 use crate::server::mcp_method::McpMethod;
 use crate::server::tool_catalog::ToolLists;
-use crate::tool::{BoundTool, Call, Principal, ToolDefinition, ToolError, ToolKind};
+use crate::server::view_items::Inclusion;
+use crate::tool::{BoundTool, Call, Principal, ToolDefinition, ToolError};
 
-/// The view of one group, with its encoded lists.
+/// The encoded lists of one group, each made when it is asked for.
 #[derive(Default)]
-pub(in crate::server) struct View {
-    /// Whether the group may use a tool, in the order of the catalog; `None` if it may use all.
-    allowed_tools: Option<Box<[bool]>>,
+pub(in crate::server) struct GroupLists {
+    /// Whether the group may use a tool, in the order of the catalog.
+    allowed_tools: OnceLock<Box<[bool]>>,
     tools: ToolLists,
     resources: OnceLock<Json>,
     templates: OnceLock<Json>,
     prompts: OnceLock<Json>,
+    instructions: OnceLock<String>,
 }
 
-impl View {
-    pub(in crate::server) fn of_group(
-        group: usize,
-        access: &dyn Access,
-        tools: &BoundItems<ToolKind>,
+/// A catalog, and the group and the view of one caller.
+pub(in crate::server) struct CatalogView {
+    catalog: Arc<Catalog>,
+    /// `None` for callers that may use nothing, since their view is gone.
+    group: Option<usize>,
+    /// The place of the view; `None` for the server itself.
+    view: Option<usize>,
+}
+
+impl CatalogView {
+    pub(in crate::server) fn new(
+        catalog: Arc<Catalog>,
+        principal: Option<&Principal>,
+        view: Option<&str>,
     ) -> Self {
-        let allowed = tools.iter().map(|(tool, _)| {
-            let effect = Some(tool.effect);
-            access.allows(
-                group,
-                AccessItem::Tool {
-                    name: &tool.name,
-                    effect,
-                },
-            )
-        });
+        let access = catalog.access.as_ref();
+        let group = access.map_or(Some(0), |access| access.group(principal, view));
+        let (group, view) = match view.map(|name| catalog.view(name)) {
+            None => (group, None),
+            Some(None) => (None, None),
+            Some(found) => (group, found),
+        };
         Self {
-            allowed_tools: Some(allowed.collect()),
-            ..Self::default()
+            catalog,
+            group,
+            view,
+        }
+    }
+
+    fn lists(&self) -> &GroupLists {
+        let groups = &self.catalog.groups;
+        // The last one is of those without a group.
+        &groups[self.group.unwrap_or(groups.len() - 1)]
+    }
+
+    fn view(&self) -> Option<&ViewCatalog> {
+        Some(&self.catalog.views[self.view?])
+    }
+
+    fn allows(&self, item: AccessItem<'_>) -> bool {
+        match (&self.catalog.access, self.group) {
+            (_, None) => false,
+            (None, _) => true,
+            (Some(access), Some(group)) => access.allows(group, item),
+        }
+    }
+
+    /// Whether the tool at this place is in the view.
+    fn inclusion(&self, at: usize) -> Inclusion {
+        match self.view() {
+            Some(view) => view.included.get(at).copied().unwrap_or(Inclusion::Out),
+            None => Inclusion::Listed,
         }
     }
 
     fn allows_tool(&self, at: usize) -> bool {
-        let allowed = self.allowed_tools.as_ref();
-        allowed.is_none_or(|allowed| allowed.get(at).copied().unwrap_or_default())
-    }
-}
-
-/// A catalog and the group of one caller.
-pub(in crate::server) struct CatalogView {
-    catalog: Arc<Catalog>,
-    group: usize,
-}
-
-impl CatalogView {
-    pub(in crate::server) fn new(catalog: Arc<Catalog>, principal: Option<&Principal>) -> Self {
-        let access = catalog.access.as_ref();
-        let group = access.map_or(0, |access| access.group(principal));
-        Self { catalog, group }
+        if self.catalog.access.is_none() {
+            return self.group.is_some();
+        }
+        let allowed = self.lists().allowed_tools.get_or_init(|| {
+            let tools = self.catalog.tools.tools.iter().enumerate();
+            let is_allowed = |(at, (tool, _)): (usize, &(ToolDefinition, _))| {
+                self.inclusion(at) != Inclusion::Out && self.allows(AccessItem::of_tool(tool))
+            };
+            tools.map(is_allowed).collect()
+        });
+        allowed.get(at).copied().unwrap_or_default()
     }
 
-    fn view(&self) -> &View {
-        &self.catalog.views[self.group]
-    }
-
-    fn allows(&self, item: AccessItem<'_>) -> bool {
-        let access = self.catalog.access.as_ref();
-        access.is_none_or(|access| access.allows(self.group, item))
+    /// The place of the tool with this name or alias.
+    fn position(&self, name: &str) -> Option<usize> {
+        let tools = &self.catalog.tools;
+        let Some(view) = self.view() else {
+            return tools.position(name);
+        };
+        let shown = &view.items.tools;
+        let at = tools.position(shown.original(name))?;
+        let (tool, _) = tools.get(at)?;
+        (!shown.has_other_name(tool, name)).then_some(at)
     }
 
     /// The tool with this name or alias.
@@ -82,9 +115,12 @@ impl CatalogView {
         &self,
         name: &str,
     ) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
-        let at = self.catalog.tools.position(name)?;
+        let at = self.position(name).filter(|at| self.allows_tool(*at))?;
         let tool = self.catalog.tools.get(at)?;
-        self.view().allows_tool(at).then_some(tool)
+        Some(
+            self.view()
+                .map_or(tool, |view| view.items.tools.shown(tool)),
+        )
     }
 
     /// Judges a call of one of its tools, with its arguments.
@@ -104,7 +140,7 @@ impl CatalogView {
     /// The arguments of the tool `name` that clients repeat in headers.
     pub(in crate::server) fn header_params(&self, name: &str) -> &[HeaderParam] {
         match self.tool(name) {
-            Some((tool, _)) => self.catalog.tools.header_params(&tool.name),
+            Some((tool, _)) => self.catalog.tools.header_params(tool.original_name()),
             None => &[],
         }
     }
@@ -113,17 +149,19 @@ impl CatalogView {
     /// of a request with this method.
     pub(in crate::server) fn denial(&self, method: McpMethod, item: &str) -> Option<String> {
         let access = self.catalog.access.as_ref()?;
+        let group = self.group?;
         let is_prompt = || {
             let mut prompts = self.catalog.prompts.iter();
             prompts.any(|(prompt, _)| prompt.name == item)
         };
         let item = match method {
             McpMethod::CallTool | McpMethod::Seed001CallTool => {
-                let (tool, _) = self.catalog.tools.get(self.catalog.tools.position(item)?)?;
-                AccessItem::Tool {
-                    name: &tool.name,
-                    effect: Some(tool.effect),
+                let at = self.position(item).or(self.catalog.tools.position(item))?;
+                if let (Some(view), Inclusion::Out) = (self.view(), self.inclusion(at)) {
+                    let name = &view.items.name;
+                    return Some(format!("view {name}: denied: of another backend"));
                 }
+                AccessItem::of_tool(&self.catalog.tools.get(at)?.0)
             }
             McpMethod::GetPrompt | McpMethod::Complete if is_prompt() => AccessItem::Prompt(item),
             McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Complete => {
@@ -131,22 +169,34 @@ impl CatalogView {
             }
             _ => return None,
         };
-        let is_denied = !access.allows(self.group, item);
-        is_denied.then(|| access.explain(self.group, item))
+        let is_denied = !access.allows(group, item);
+        is_denied.then(|| access.explain(group, item))
     }
 
     /// The error of a call to the tool `name`, which is not in the catalog but may be later.
     pub(in crate::server) fn why_missing(&self, name: &str) -> Option<ToolError> {
         let item = AccessItem::Tool { name, effect: None };
-        self.allows(item).then(|| self.catalog.why_missing(name))?
+        let why_missing = self.catalog.why_missing.as_ref()?;
+        let view = self.view().map(|view| &*view.items.name);
+        self.allows(item).then(|| why_missing(name, view))?
     }
 
     fn listed_tools(&self) -> impl Iterator<Item = &ToolDefinition> {
         let tools = self.catalog.tools.tools.iter().enumerate();
-        let is_listed =
-            |(at, tool): &(usize, &ToolDefinition)| tool.is_listed && self.view().allows_tool(*at);
+        let view = self.view();
+        let is_listed = move |(at, tool): &(usize, &ToolDefinition)| {
+            let is_listed = match view {
+                None => tool.is_listed,
+                Some(_) => self.inclusion(*at) == Inclusion::Listed,
+            };
+            is_listed && self.allows_tool(*at)
+        };
         let tools = tools.map(|(at, (tool, _))| (at, tool));
-        tools.filter(is_listed).map(|(_, tool)| tool)
+        let shown = move |tool| match view {
+            None => tool,
+            Some(view) => view.items.tools.definition(tool),
+        };
+        tools.filter(is_listed).map(move |(_, tool)| shown(tool))
     }
 
     /// The names of the listed tools.
@@ -157,22 +207,58 @@ impl CatalogView {
     /// The result of `tools/list`, with the fields of the era.
     pub(in crate::server) fn tool_list(&self, era: Era) -> &Json {
         let has_tasks = self.catalog.tools.has_tasks;
-        self.view().tools.list(era, has_tasks, self.listed_tools())
+        self.lists().tools.list(era, has_tasks, self.listed_tools())
     }
 
     /// The result of `mcp.listTools`: an array.
     pub(in crate::server) fn seed_001_list(&self) -> &Json {
-        self.view().tools.seed_001(self.listed_tools())
+        self.lists().tools.seed_001(self.listed_tools())
     }
 
-    /// True if callers may use this URI, or template.
+    /// True if callers may use this URI, or template, if there is one.
     pub(in crate::server) fn allows_uri(&self, uri: &str) -> bool {
         self.allows(AccessItem::Resource(uri))
     }
 
+    /// True if changes of this resource concern callers: it may have been in their view when they subscribed.
+    pub(in crate::server) fn watches(&self, uri: &str) -> bool {
+        let has_resource = || {
+            let mut resources = self.resources().iter().map(|(resource, _)| resource);
+            resources.any(|resource| match resource.uri.split_once('{') {
+                Some((start, _)) => uri.starts_with(start),
+                None => resource.uri == uri,
+            })
+        };
+        self.allows_uri(uri) && (self.view.is_none() || has_resource())
+    }
+
     /// True if callers may use all items.
     pub(in crate::server) fn is_open(&self) -> bool {
-        self.catalog.access.is_none()
+        match (&self.catalog.access, self.group) {
+            (None, _) => true,
+            (Some(access), Some(group)) => access.is_open(group),
+            (Some(_), None) => false,
+        }
+    }
+
+    /// The title of the server in the view.
+    pub(in crate::server) fn title(&self) -> Option<&str> {
+        self.view()?.items.title.as_deref()
+    }
+
+    /// The `serverInfo` of modern results, if the view has one of its own.
+    pub(in crate::server) fn modern_meta(&self) -> Option<&str> {
+        Some(&self.view()?.modern_meta)
+    }
+
+    fn resources(&self) -> &BoundItems<ResourceKind> {
+        let view = self.view();
+        view.map_or(&self.catalog.resources, |view| &view.items.resources)
+    }
+
+    fn prompts(&self) -> &BoundItems<PromptKind> {
+        let view = self.view();
+        view.map_or(&self.catalog.prompts, |view| &view.items.prompts)
     }
 
     /// All resources and templates if this URI may be used, else none. Which of them has it is for the caller
@@ -180,7 +266,7 @@ impl CatalogView {
     pub(in crate::server) fn resources_for(&self, uri: &str) -> &BoundItems<ResourceKind> {
         static NONE: BoundItems<ResourceKind> = Vec::new();
         match self.allows_uri(uri) {
-            true => &self.catalog.resources,
+            true => self.resources(),
             false => &NONE,
         }
     }
@@ -188,17 +274,17 @@ impl CatalogView {
     /// The result of `resources/list`.
     pub(in crate::server) fn resource_list(&self) -> &Json {
         let encode = || self.encode_resources("resources", false);
-        self.view().resources.get_or_init(encode)
+        self.lists().resources.get_or_init(encode)
     }
 
     /// The result of `resources/templates/list`.
     pub(in crate::server) fn template_list(&self) -> &Json {
         let encode = || self.encode_resources("resourceTemplates", true);
-        self.view().templates.get_or_init(encode)
+        self.lists().templates.get_or_init(encode)
     }
 
     fn encode_resources(&self, name: &str, templates: bool) -> Json {
-        let definitions = self.catalog.resources.iter().map(|(resource, _)| resource);
+        let definitions = self.resources().iter().map(|(resource, _)| resource);
         let listed = definitions.filter(|resource| {
             resource.is_template() == templates && self.allows(AccessItem::Resource(&resource.uri))
         });
@@ -210,15 +296,15 @@ impl CatalogView {
         &self,
         name: &str,
     ) -> Option<&(PromptDefinition, Arc<dyn BoundPrompt>)> {
-        let mut prompts = self.catalog.prompts.iter();
+        let mut prompts = self.prompts().iter();
         let found = prompts.find(|(prompt, _)| prompt.name == name)?;
         self.allows(AccessItem::Prompt(name)).then_some(found)
     }
 
     /// The result of `prompts/list`.
     pub(in crate::server) fn prompt_list(&self) -> &Json {
-        self.view().prompts.get_or_init(|| {
-            let prompts = self.catalog.prompts.iter().map(|(prompt, _)| prompt);
+        self.lists().prompts.get_or_init(|| {
+            let prompts = self.prompts().iter().map(|(prompt, _)| prompt);
             let listed = prompts.filter(|prompt| self.allows(AccessItem::Prompt(&prompt.name)));
             list("prompts", listed.map(PromptDefinition::encode))
         })
@@ -226,9 +312,14 @@ impl CatalogView {
 
     /// Instructions for the model; empty for none.
     pub(in crate::server) fn instructions(&self) -> &str {
-        let groups = &self.catalog.instructions;
-        let own = groups.get(self.group).or(groups.first());
-        own.map_or("", String::as_str)
+        match (&self.catalog.group_instructions, self.group) {
+            (_, None) => "",
+            (None, _) => &self.catalog.instructions,
+            (Some(of_group), Some(group)) => {
+                let instructions = &self.lists().instructions;
+                instructions.get_or_init(|| of_group(group))
+            }
+        }
     }
 }
 

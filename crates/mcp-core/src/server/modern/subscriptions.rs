@@ -62,7 +62,7 @@ impl Server {
         let Context { call, caller, .. } = context;
         // Subscribed before the acknowledgement, so that nothing is missed after it.
         let mut tasks = self.subscribe_to_tasks(&filter.task_ids, context).await?;
-        let mut receiver = self.receive_changes();
+        let mut receiver = self.receive_changes(caller.view());
         let uris = || filter.resource_subscriptions.iter();
         let subscribe = |changes: &ChangeNotifier| -> Vec<_> {
             uris().map(|uri| changes.subscribe(uri)).collect()
@@ -96,7 +96,7 @@ impl Server {
             };
             // A resource may have been allowed when the client subscribed.
             let is_allowed = |change: &ServerChange| match change {
-                ServerChange::Resource(uri) => self.catalog_of(caller).allows_uri(uri),
+                ServerChange::Resource(uri) => self.catalog_of(caller).watches(uri),
                 _ => true,
             };
             for change in changes

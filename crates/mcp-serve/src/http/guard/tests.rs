@@ -33,7 +33,7 @@ fn check_target(target: &str, fields: &[(&'static str, &str)], expected: Result<
     let (target, headers) = (target.parse().unwrap(), headers(fields));
     let (guard, head) = (guard(), Head::read(&headers));
     // Without an issuer it never waits.
-    let checked = guard.check(&target, &head).now_or_never().unwrap();
+    let checked = guard.check(&target, &head, None).now_or_never().unwrap();
     let found = checked.map(|owner| assert_eq!(&*owner.unwrap().principal.name, "alice"));
     let found = found.map_err(|error| error.kind());
     assert_eq!(found, expected, "{target} {fields:?}");
@@ -187,7 +187,7 @@ fn without_tokens_nobody_is_named() {
     let guard = Guard::new(Tokens::default(), &[]);
     let target = Uri::from_static("/mcp");
     let owner = guard
-        .check(&target, &Head::read(&headers(&[LOCAL])))
+        .check(&target, &Head::read(&headers(&[LOCAL])), None)
         .now_or_never()
         .unwrap()
         .unwrap();
@@ -195,7 +195,7 @@ fn without_tokens_nobody_is_named() {
     // Without an option for it, no other name is admitted.
     assert!(
         guard
-            .check(&target, &Head::read(&headers(&[("host", "n8n-mcp")])))
+            .check(&target, &Head::read(&headers(&[("host", "n8n-mcp")])), None)
             .now_or_never()
             .unwrap()
             .is_err()
@@ -215,7 +215,7 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
         assert_eq!(guard.allows_pages(), allows_pages, "{tokens:?} {hosts}");
         let foreign = [("host", "evil.com"), ("origin", "https://evil.com"), TOKEN];
         let is_admitted = guard
-            .check(&target, &Head::read(&headers(&foreign)))
+            .check(&target, &Head::read(&headers(&foreign)), None)
             .now_or_never()
             .unwrap()
             .is_ok();

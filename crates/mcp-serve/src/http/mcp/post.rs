@@ -148,7 +148,7 @@ impl<'a> Post<'a> {
             return Ok(None);
         };
         let sessions = &self.endpoint.sessions;
-        let session = sessions.open(id, self.client.name(), || self.client.share());
+        let session = sessions.open(id, self.client.owner(), || self.client.share());
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
@@ -185,6 +185,7 @@ impl<'a> Post<'a> {
             .with_cancellation(cancelled)
             .with_disconnect(client_gone.clone())
             .with_principal(client.principal().cloned())
+            .with_view(client.view().cloned())
             .with_address(client.address)
             .with_revocation(client.revoked());
         let is_subscription = era == Era::Modern && is_subscription;
@@ -246,7 +247,8 @@ impl<'a> Post<'a> {
             Refusal::Unauthorized => Error::Unauthorized,
             Refusal::SessionNotFound => Error::SessionNotFound,
         };
-        self.endpoint.refuse(&self.headers, &error)
+        let view = self.client.view().map(|view| &**view);
+        self.endpoint.refuse(&self.headers, &error, view)
     }
 }
 
@@ -325,7 +327,7 @@ impl PendingReply<'_> {
         let id = self
             .endpoint
             .sessions
-            .create_id(negotiated?, self.client.name())?;
+            .create_id(negotiated?, self.client.owner())?;
         HeaderValue::try_from(id).ok()
     }
 }

@@ -63,9 +63,9 @@ impl McpEndpoint {
         };
         let (sessions, id) = (Arc::clone(sessions), format!("{id:032x}"));
         let (sender, messages) = MessageSender::new();
-        let principal = client.principal().cloned();
+        let caller = Caller::default().with_principal(client.principal().cloned());
         let session = SseSession {
-            principal: client.name().to_owned(),
+            principal: client.owner().to_owned(),
             id: id.as_str().into(),
             connection: Arc::default(),
             sender,
@@ -76,7 +76,7 @@ impl McpEndpoint {
         let (server, client_gone) = (Arc::clone(&self.server), session.client_gone.clone());
         let watch = async move {
             tokio::select! {
-                () = server.watch(&session.connection, principal.as_deref(), &session.sender) => {}
+                () = server.watch(&session.connection, &caller, &session.sender) => {}
                 () = session.client_gone.cancelled() => {}
             }
             sessions.0.lock().remove(&id);
@@ -105,8 +105,8 @@ impl McpEndpoint {
         });
         let sessions = self.sse.get();
         let session = id.and_then(|id| sessions?.0.lock().get(id).cloned());
-        let Some(session) = session.filter(|session| session.principal == client.name()) else {
-            let response = self.refuse(&headers, &Error::SessionNotFound);
+        let Some(session) = session.filter(|session| session.principal == client.owner()) else {
+            let response = self.refuse(&headers, &Error::SessionNotFound, None);
             return reply::before_body(response, &headers, body);
         };
         let server = Arc::clone(&self.server);

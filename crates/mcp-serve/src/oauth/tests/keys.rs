@@ -13,7 +13,7 @@ async fn keys_are_fetched_for_an_unknown_key_once_a_minute_and_outlive_an_outage
     let fetched = || issuer.fetched.load(Ordering::Relaxed);
     let first = one.sign(&header(), &issuer.claims());
     let second = two.sign(&with(header(), "kid", json!("two")), &issuer.claims());
-    let credential = server.credential(first.as_bytes()).await.unwrap();
+    let credential = server.credential_in(first.as_bytes(), None).await.unwrap();
     issuer.set("200 OK", &[one.jwk("one"), two.jwk("two")]);
     assert_eq!((kind(&server, &second).await, fetched()), ("ok", 2));
     for id in ["three", "four"] {
@@ -57,7 +57,12 @@ async fn client_that_goes_does_not_use_up_the_fetch_of_its_minute() {
     issuer.set("200 OK", &[one.jwk("one"), two.jwk("two")]);
     let token = two.sign(&with(header(), "kid", json!("two")), &issuer.claims());
     // Polled once, and dropped.
-    assert!(server.credential(token.as_bytes()).now_or_never().is_none());
+    assert!(
+        server
+            .credential_in(token.as_bytes(), None)
+            .now_or_never()
+            .is_none()
+    );
     assert_eq!(kind(&server, &token).await, "ok");
     assert_eq!(issuer.fetched.load(Ordering::Relaxed), 2);
 }
@@ -68,7 +73,7 @@ async fn first_requests_at_the_same_time_share_one_credential() {
     let issuer = Issuer::start(&[key.jwk("one")]).await;
     let server = issuer.new_server(&[]);
     let token = key.sign(&header(), &issuer.claims());
-    let credential = || server.credential(token.as_bytes());
+    let credential = || server.credential_in(token.as_bytes(), None);
     let (one, two) = tokio::join!(credential(), credential());
     assert!(Arc::ptr_eq(&one.unwrap(), &two.unwrap()));
     assert_eq!(issuer.fetched.load(Ordering::Relaxed), 1);
@@ -80,7 +85,7 @@ async fn new_key_of_the_same_name_replaces_the_old_one() {
     let issuer = Issuer::start(&[old.jwk("one")]).await;
     let server = issuer.resource_server(&[]).await;
     let token = old.sign(&header(), &issuer.claims());
-    let credential = server.credential(token.as_bytes()).await.unwrap();
+    let credential = server.credential_in(token.as_bytes(), None).await.unwrap();
     issuer.set("200 OK", &[new.jwk("one")]);
     let newer = new.sign(&header(), &issuer.claims());
     assert_eq!(kind(&server, &newer).await, "ok");
@@ -136,6 +141,7 @@ async fn token_that_makes_room_for_another_one_ends_its_streams() {
     let token = |expires: u64| Verified {
         key: (0, [0; 32]),
         has_scopes: true,
+        audience: Audience::Server,
         credential: Arc::new(Credential::new(
             Arc::new(Principal::new("x")),
             Some(expires),

@@ -1,0 +1,131 @@
+//! Views: parts of the gateway with a path of their own, `/mcp/NAME`, in which tools may have other names and texts.
+//!
+//! A view only narrows: an item is there for a caller if its role and the view allow it. Both decide by the published
+//! name and by the effect without the view.
+
+use std::collections::BTreeSet;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::sync::Arc;
+
+use mcp_core::server::AccessItem;
+
+use crate::own_tools::{OWN_TOOLS, SEARCH_TOOLS};
+use crate::roles::{Decision, Role};
+
+/// The name of the gateway without a view, in `views` of a role.
+pub const WITHOUT_VIEW: &str = "/mcp";
+
+/// One view.
+#[derive(Clone, Debug, PartialEq)]
+pub struct View {
+    /// The last part of its path.
+    pub name: Arc<str>,
+    /// The names of its backends; `None` for all.
+    pub backends: Option<BTreeSet<String>>,
+    /// Its `allow` and `deny`.
+    pub rules: Role,
+    /// The tools of the gateway itself that it has.
+    pub own: Vec<OwnTool>,
+    /// Tools with other names or texts there.
+    pub tools: Vec<ViewTool>,
+}
+
+/// A tool of the gateway itself that a view can have. Those for the search are there if they are needed.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, serde::Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub enum OwnTool {
+    /// The state of the backends of the view.
+    GatewayStatus,
+    /// The events of the view.
+    GetEvents,
+    /// Restarts a backend of the view.
+    GatewayRestart,
+}
+
+/// A tool that a view shows in another way.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ViewTool {
+    /// Its published name.
+    pub original: String,
+    /// Its name in the view, if that is another one.
+    pub name: Option<String>,
+}
+
+impl ViewTool {
+    /// Its name in the view.
+    pub fn shown(&self) -> &str {
+        self.name.as_deref().unwrap_or(&self.original)
+    }
+}
+
+impl View {
+    /// True if it has this backend.
+    pub fn has_backend(&self, key: &str) -> bool {
+        let backends = self.backends.as_ref();
+        backends.is_none_or(|backends| backends.contains(key))
+    }
+
+    /// The published name of a tool that is called `name` here.
+    pub fn original<'a>(&'a self, name: &'a str) -> &'a str {
+        let mut tools = self.tools.iter();
+        let found = tools.find(|tool| tool.name.as_deref() == Some(name));
+        found.map_or(name, |tool| &tool.original)
+    }
+
+    /// Decides about one item, without the role of a caller. Which backend has a prompt or resource is not decided
+    /// here.
+    pub fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
+        match item {
+            AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
+                let is_listed = self.own.iter().any(|own| own.name() == name);
+                Decision::Own(is_listed || SEARCH_TOOLS.contains(&name))
+            }
+            _ => self.rules.decide(item),
+        }
+    }
+
+    /// Decides about a tool that is not in the catalog, by its published name.
+    pub fn decide_missing(&self, name: &str) -> Decision<'_> {
+        let backends = self.backends.iter().flatten();
+        let is_of_backend = |key: &String| {
+            let item = name.strip_prefix(key.as_str());
+            item.is_some_and(|item| ["__", ":", "."].iter().any(|mark| item.starts_with(mark)))
+        };
+        if self.backends.is_some() && !backends.into_iter().any(is_of_backend) {
+            return Decision::NoRule;
+        }
+        self.decide(AccessItem::Tool { name, effect: None })
+    }
+
+    /// True if a tool has this published name and another name here.
+    pub fn renames(&self, name: &str) -> bool {
+        let mut tools = self.tools.iter();
+        tools.any(|tool| tool.original == name && tool.name.is_some())
+    }
+
+    /// A number that is the same while the decisions are, wherever its lines are in the file.
+    pub fn fingerprint(&self) -> u64 {
+        let mut hasher = DefaultHasher::new();
+        self.rules.fingerprint(&mut hasher);
+        self.own.hash(&mut hasher);
+        hasher.finish()
+    }
+}
+
+impl OwnTool {
+    fn name(self) -> &'static str {
+        match self {
+            Self::GatewayStatus => "gateway_status",
+            Self::GetEvents => "get_events",
+            Self::GatewayRestart => "gateway_restart",
+        }
+    }
+}
+
+/// The place of the view with this name.
+pub(crate) fn position(views: &[Arc<View>], name: &str) -> Option<usize> {
+    views.iter().position(|view| *view.name == *name)
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,130 @@
+//! The part of the catalog that one view has, or all of it.
+
+use std::collections::BTreeSet;
+use std::sync::{Arc, OnceLock};
+
+use gateway_store::events::StoreError;
+use gateway_store::search::ToolIndex;
+use mcp_core::server::Inclusion;
+use mcp_core::tool::{BoundTool, ToolDefinition};
+
+use super::Catalog;
+use super::views::CatalogOfView;
+use crate::config::BackendKey;
+
+/// The tools of a catalog as the clients of one view know them, whatever their role.
+#[derive(Clone, Copy)]
+pub(crate) struct Scope<'a> {
+    catalog: &'a Catalog,
+    view: Option<&'a CatalogOfView>,
+}
+
+/// A tool, and its definition.
+type Tool = (ToolDefinition, Arc<dyn BoundTool>);
+
+impl Catalog {
+    /// The tools of the view with this name, or all without a name. `None` if there is no such view.
+    pub(crate) fn scope(&self, view: Option<&str>) -> Option<Scope<'_>> {
+        let view = match view {
+            None => None,
+            Some(name) => Some(self.views.iter().find(|view| *view.items.name == *name)?),
+        };
+        Some(Scope {
+            catalog: self,
+            view,
+        })
+    }
+}
+
+impl<'a> Scope<'a> {
+    fn includes(&self, tool: &ToolDefinition) -> bool {
+        let view = self.view;
+        view.is_none_or(|view| view.items.tools.includes(tool) != Inclusion::Out)
+    }
+
+    /// The tools that are not withheld, in the order of their published names.
+    pub(crate) fn listed_tools(self) -> impl Iterator<Item = &'a ToolDefinition> {
+        let tools = self.catalog.lists.tools.iter().map(|(tool, _)| tool);
+        let tools = tools.filter(move |tool| tool.is_listed && self.includes(tool));
+        tools.map(move |tool| match self.view {
+            None => tool,
+            Some(view) => view.items.tools.definition(tool),
+        })
+    }
+
+    /// The numbers of its resources and prompts.
+    pub(crate) fn counts(self) -> (usize, usize) {
+        let lists = &self.catalog.lists;
+        match self.view {
+            None => (lists.resources.len(), lists.prompts.len()),
+            Some(view) => (view.items.resources.len(), view.items.prompts.len()),
+        }
+    }
+
+    /// The backends of the listed tools that `is_allowed`.
+    pub(crate) fn backends_of(
+        self,
+        is_allowed: impl Fn(&ToolDefinition) -> bool,
+    ) -> BTreeSet<&'a BackendKey> {
+        let mut found = BTreeSet::new();
+        for tool in self.listed_tools() {
+            let key = self.catalog.backends.get(tool.original_name());
+            // One tool of a backend is enough.
+            if let Some(key) = key.filter(|key| !found.contains(key))
+                && is_allowed(tool)
+            {
+                found.insert(key);
+            }
+        }
+        found
+    }
+
+    /// Returns the tool with this name or alias.
+    pub(crate) fn tool(self, name: &str) -> Option<&'a Tool> {
+        let shown = self.view.map(|view| &*view.items.tools);
+        let original = shown.map_or(name, |shown| shown.original(name));
+        let mut tools = self.catalog.lists.tools.iter();
+        let has_name = |tool: &ToolDefinition| {
+            tool.name == original || tool.aliases.iter().any(|alias| alias == original)
+        };
+        let tool = tools.find(|(tool, _)| has_name(tool))?;
+        match shown {
+            None => Some(tool),
+            Some(shown) if shown.has_other_name(&tool.0, name) || !self.includes(&tool.0) => None,
+            Some(shown) => Some(shown.shown(tool)),
+        }
+    }
+
+    /// Returns the listed tools that match `query` and `is_allowed`, the best match first.
+    pub(crate) fn search(
+        self,
+        query: &str,
+        limit: u32,
+        is_allowed: impl Fn(&ToolDefinition) -> bool,
+    ) -> Result<Vec<&'a ToolDefinition>, StoreError> {
+        let index = match self.view {
+            None => &self.catalog.index,
+            Some(view) => &view.index,
+        };
+        let index = index_of(index, self)?;
+        let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
+        let found = index.search(query)?.into_iter();
+        let found = found.filter_map(|at| tools.get(at).copied());
+        let allowed = found.filter(|tool| is_allowed(tool));
+        Ok(allowed.take(limit as usize).collect())
+    }
+}
+
+/// Makes the index at the first search.
+fn index_of<'a>(
+    index: &'a OnceLock<ToolIndex>,
+    scope: Scope<'_>,
+) -> Result<&'a ToolIndex, StoreError> {
+    match index.get() {
+        Some(index) => Ok(index),
+        None => {
+            let made = ToolIndex::new(scope.listed_tools())?;
+            Ok(index.get_or_init(|| made))
+        }
+    }
+}

@@ -1,0 +1,200 @@
+//! Tests of the tables of views.
+
+use mcp_core::server::AccessItem;
+
+use super::{error, toml};
+use crate::config::views;
+
+const BACKENDS: &str = "[backends.docker]\ncommand = [\"d\"]\n[backends.n8n]\ncommand = [\"n\"]\n";
+
+#[test]
+fn view_has_its_backends_rules_names_and_texts() {
+    let config = toml(&format!(
+        r#"{BACKENDS}
+        [views.support]
+        backends = ["docker"]
+        allow = ["docker__list_*", "docker://*"]
+        deny = ["*_secrets"]
+        own = ["gateway_status"]
+        title = "Support desk"
+        [views.support.tools.docker__list_containers]
+        name = "containers"
+        effect = "destructive"
+        [views.all]
+        "#
+    ));
+    let view = config.view("support").unwrap();
+    assert_eq!(view.original("containers"), "docker__list_containers");
+    assert_eq!(view.original("docker__list_images"), "docker__list_images");
+    assert!(view.renames("docker__list_containers"));
+    for (name, allowed) in [
+        ("docker__list_containers", true),
+        ("docker:list_containers", true),
+        ("docker__list_secrets", false),
+        ("docker__prune", false),
+        ("n8n__list_workflows", false),
+        ("gateway_status", true),
+        ("gateway_restart", false),
+        ("call_tool", true),
+    ] {
+        let item = AccessItem::Tool { name, effect: None };
+        let found = match view.own.is_empty() || !name.starts_with("gateway") {
+            true => view.decide_missing(name).is_allowed() || name == "call_tool",
+            false => view.decide(item).is_allowed(),
+        };
+        assert_eq!(found, allowed, "{name}");
+    }
+    let uri = |uri| view.decide(AccessItem::Resource(uri)).to_string();
+    assert_eq!(
+        uri("docker://logs/web"),
+        "allowed by line 8: views.support.allow: \"docker://*\""
+    );
+    assert_eq!(uri("n8n://x"), "denied: no rule allows it");
+    let all = config.view("all").unwrap();
+    assert!(all.decide_missing("n8n__any").is_allowed());
+    assert!(views::check(&config).is_ok());
+}
+
+/// Lines that move in the file change nothing for clients.
+#[test]
+fn decisions_are_compared_without_their_lines() {
+    let of = |before: &str, allow: &str| {
+        let text = format!("{before}{BACKENDS}[views.a]\nallow = [{allow}]\n");
+        toml(&text).view("a").unwrap().fingerprint()
+    };
+    assert_eq!(of("", r#""docker__*""#), of("\n\n", r#""docker__*""#));
+    assert_ne!(of("", r#""docker__*""#), of("", r#""docker__a*""#));
+}
+
+#[test]
+fn roles_say_which_views_they_may_use() {
+    let config = toml(
+        r#"
+        [views.a]
+        [views.b]
+        [roles.all]
+        [roles.one]
+        views = ["a"]
+        [roles.inherits]
+        inherits = ["one"]
+        [roles.other]
+        inherits = ["one"]
+        views = ["b*", "/mcp"]
+        [roles.deep]
+        inherits = ["other"]
+        "#,
+    );
+    let roles = config.roles.unwrap();
+    for (role, expected) in [
+        ("all", [true, true, true]),
+        ("one", [true, false, false]),
+        ("inherits", [true, false, false]),
+        ("other", [false, true, true]),
+        ("deep", [false, true, true]),
+    ] {
+        let role = roles.roles.iter().find(|known| known.name == role).unwrap();
+        let found = ["a", "b", "/mcp"].map(|view| role.may_use_view(view));
+        assert_eq!(found, expected, "{}", role.name);
+    }
+}
+
+#[test]
+fn faults_of_views_name_their_line_and_the_nearest_name() {
+    for (text, expected) in [
+        (
+            "[views.a]\nbackend = []",
+            "gateway.toml:6: views.a.backend: unknown field",
+        ),
+        (
+            "[views.A]",
+            "gateway.toml:5: views.A: the name of a view has at most 64",
+        ),
+        ("[views.\"a/b\"]", "views.a/b: the name of a view"),
+        (
+            "[views.a]\nbackends = []",
+            "gateway.toml:6: views.a.backends: must name a backend",
+        ),
+        (
+            "[views.a]\nallow = []",
+            "gateway.toml:6: views.a.allow: must have a pattern",
+        ),
+        (
+            "[views.a]\nallow = [\" \"]",
+            "gateway.toml:6: views.a.allow: must not have an empty",
+        ),
+        (
+            "[views.a]\nown = [\"call_tool\"]",
+            "unknown variant `call_tool`",
+        ),
+        (
+            "[views.a]\ntitle = \"\"",
+            "gateway.toml:6: views.a.title: must have 1 to 100",
+        ),
+        (
+            "[views.a]\nallow = [\"docker__x\"]\ndeny = [\"docker__x\"]",
+            "\"docker__x\" is in `deny` too",
+        ),
+        (
+            "[views.a.tools.docker__x]",
+            "gateway.toml:5: views.a.tools.docker__x: needs `name`",
+        ),
+        (
+            "[views.a.tools.docker__x]\nname = \"a.b\"",
+            "gateway.toml:6: views.a.tools.docker__x.name: \"a.b\" does not match",
+        ),
+        (
+            "[views.a.tools.docker__x]\nname = \"get_events\"",
+            "is the name of a tool of the gateway",
+        ),
+        (
+            "[views.a.tools.get_events]\nname = \"x\"",
+            "is a tool of the gateway, which keeps",
+        ),
+        (
+            "[views.a.tools]\ndocker__x.name = \"y\"\nn8n__x.name = \"y\"",
+            "gateway.toml:7: views.a.tools.n8n__x.name: \"y\" is the name of docker__x here, too",
+        ),
+        (
+            "[views.a]\ndeny = [\"*__x\"]\n[views.a.tools.docker__x]\nname = \"y\"",
+            "gateway.toml:7: views.a.tools.docker__x: is not in the view: denied by line 6",
+        ),
+    ] {
+        let found = error(&format!("{BACKENDS}{text}"));
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+    let fault = |text: &str| {
+        let config = toml(&format!("{BACKENDS}{text}"));
+        let (line, problem) = views::check(&config).err().unwrap();
+        let line = line.unwrap_or_default();
+        format!("{line}: {}: {}", problem.field.join("."), problem.text)
+    };
+    for (text, expected) in [
+        (
+            "[views.a]\nbackends = [\"dokcer\"]",
+            "0: views.a.backends: there is no backend dokcer; did you mean \"docker\"?",
+        ),
+        (
+            "[views.a]\nbackends = [\"n8n\"]\nallow = [\"docker__*\"]",
+            "7: views.a.allow: \"docker__*\" matches nothing: names begin with that of a backend of the view",
+        ),
+        (
+            "[views.a]\ndeny = [\"get_events\"]",
+            "6: views.a.deny: names a tool of the gateway, which `own` allows",
+        ),
+        (
+            "[views.a.tools.nope__x]\nname = \"y\"",
+            "0: views.a.tools.nope__x: \"nope__x\" matches nothing",
+        ),
+        (
+            "[views.a.tools.docker__x]\nname = \"n8n__y\"",
+            "views.a.tools.docker__x.name: \"n8n__y\" may be the name of another tool of the backend n8n",
+        ),
+        (
+            "[views.support]\n[roles.a]\nviews = [\"suport\"]",
+            "7: roles.a.views: \"suport\" matches no view; did you mean \"support\"?",
+        ),
+    ] {
+        let found = fault(text);
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}
