@@ -112,7 +112,7 @@ impl Catalog {
                 definition.task = TaskSupport::Late;
             }
             if relay.approvals.may_wait(&published.name) {
-                definition.task = TaskSupport::Late;
+                definition.continue_as_tasks();
             }
             definition.aliases.extend(published.aliases());
             let tool: Arc<dyn BoundTool> = Arc::new(RelayedTool {

@@ -3,38 +3,22 @@
 // tokens. The client is the OAuth client of the TypeScript SDK.
 
 import { spawn } from "node:child_process";
-import { createHmac, createPublicKey, randomUUID } from "node:crypto";
+import { createHmac, createPublicKey } from "node:crypto";
 import { existsSync } from "node:fs";
-import { createServer } from "node:http";
-import { createServer as createSocket } from "node:net";
 import { createInterface } from "node:readline";
 
 import { Client } from "@modelcontextprotocol/sdk/client/index.js";
 import { UnauthorizedError } from "@modelcontextprotocol/sdk/client/auth.js";
 import { StreamableHTTPClientTransport } from "@modelcontextprotocol/sdk/client/streamableHttp.js";
 import { OAuth2Server } from "oauth2-mock-server";
-import Provider from "oidc-provider";
+
+import { check, children, freePort, isUp, logIn, machineToken, startProvider } from "./issuers.mjs";
 
 const server = process.argv[3];
 const CALLBACK = "http://127.0.0.1:9/callback";
 // Installed beside this package, for other tests.
 const PYTHON = new URL("../python/bin/python", import.meta.url).pathname;
 const LOGIN = new URL("../python/login.py", import.meta.url).pathname;
-const children = [];
-
-function check(name, found, expected) {
-  const [is, should] = [JSON.stringify(found), JSON.stringify(expected)];
-  console.log(is === should ? `ok oauth ${name}` : `FAILED oauth ${name}: ${is} instead of ${should}`);
-}
-
-function freePort() {
-  return new Promise((resolve) => {
-    const socket = createSocket().listen(0, "127.0.0.1", () => {
-      const { port } = socket.address();
-      socket.close(() => resolve(port));
-    });
-  });
-}
 
 /** Starts a server that trusts the issuer. Returns its URL, which is the resource. */
 async function start(issuer, ...more) {
@@ -43,12 +27,8 @@ async function start(issuer, ...more) {
   const own = ["--port", port, "--auth-issuer", issuer, "--auth-resource", url];
   const child = spawn(server, [...own, ...more].map(String), { stdio: "ignore" });
   children.push(child);
-  for (let tries = 0; tries < 100; tries++) {
-    const reply = await fetch(`http://127.0.0.1:${port}/healthz`).catch(() => undefined);
-    if (reply?.ok) return url;
-    await new Promise((resolve) => setTimeout(resolve, 100));
-  }
-  throw new Error("the server does not start");
+  await isUp(port);
+  return url;
 }
 
 /** Calls a server with a token. Returns the status, and the challenge. */
@@ -58,86 +38,6 @@ async function call(url, token, body = { jsonrpc: "2.0", id: 1, method: "tools/l
   const reply = await fetch(url, { method: "POST", headers, body: JSON.stringify(body) });
   await reply.text();
   return { status: reply.status, challenge: reply.headers.get("www-authenticate") };
-}
-
-// oidc-provider, with a login that anybody may fill in, and access tokens for one resource each.
-async function startProvider() {
-  const port = await freePort();
-  const issuer = `http://127.0.0.1:${port}`;
-  const provider = new Provider(issuer, {
-    clients: [
-      {
-        client_id: "machine",
-        client_secret: "machine-secret",
-        grant_types: ["client_credentials"],
-        redirect_uris: [],
-        response_types: [],
-      },
-    ],
-    clientDefaults: { id_token_signed_response_alg: "ES256" },
-    clientAuthMethods: ["none", "client_secret_basic", "client_secret_post"],
-    pkce: { required: () => true },
-    scopes: ["openid", "offline_access", "tools:read", "tools:write"],
-    jwks: { keys: [await signingKey()] },
-    features: {
-      devInteractions: { enabled: true },
-      registration: { enabled: true },
-      clientCredentials: { enabled: true },
-      resourceIndicators: {
-        enabled: true,
-        defaultResource: () => undefined,
-        useGrantedResource: () => true,
-        getResourceServerInfo: (_, resource) => ({
-          audience: resource,
-          scope: "tools:read tools:write",
-          accessTokenFormat: "jwt",
-          accessTokenTTL: 600,
-          jwt: { sign: { alg: "ES256" } },
-        }),
-      },
-    },
-    findAccount: (_, id) => ({ accountId: id, claims: () => ({ sub: id }) }),
-  });
-  const listener = createServer(provider.callback()).listen(port, "127.0.0.1");
-  return { issuer, stop: () => listener.close() };
-}
-
-async function signingKey() {
-  const { subtle } = globalThis.crypto;
-  const pair = await subtle.generateKey({ name: "ECDSA", namedCurve: "P-256" }, true, ["sign", "verify"]);
-  const { key_ops, ext, ...key } = await subtle.exportKey("jwk", pair.privateKey);
-  return { ...key, kid: randomUUID(), alg: "ES256", use: "sig" };
-}
-
-/** Follows an authorization as a browser would, filling in every form. Returns the address at the end. */
-async function logIn(start) {
-  const jar = new Map();
-  let [url, options] = [new URL(start), {}];
-  for (let step = 0; step < 20; step++) {
-    if (url.href.startsWith(CALLBACK)) return url;
-    const cookie = [...jar].map(([name, value]) => `${name}=${value}`).join("; ");
-    const reply = await fetch(url, { ...options, redirect: "manual", headers: { ...options.headers, cookie } });
-    for (const set of reply.headers.getSetCookie()) {
-      const [name, value] = set.split(";")[0].split("=");
-      if (value) jar.set(name, value);
-      else jar.delete(name);
-    }
-    const location = reply.headers.get("location");
-    const page = await reply.text();
-    options = {};
-    if (location) {
-      url = new URL(location, url);
-      continue;
-    }
-    const form = /<form[^>]*action="([^"]+)"[^>]*>([\s\S]*?)<\/form>/.exec(page);
-    if (!form) throw new Error(`no form at ${url}: ${reply.status} ${page.slice(0, 300)}`);
-    const fields = new URLSearchParams({ login: "alice", password: "x" });
-    for (const [, name, value] of form[2].matchAll(/<input[^>]*name="([^"]+)"[^>]*value="([^"]*)"/g)) fields.set(name, value);
-    url = new URL(form[1], url);
-    const type = "application/x-www-form-urlencoded";
-    options = { method: "POST", headers: { "content-type": type }, body: fields.toString() };
-  }
-  throw new Error("the login does not end");
 }
 
 /** The OAuth client of the SDK, which stores everything in memory. */
@@ -161,15 +61,6 @@ function memory() {
     saveCodeVerifier: (verifier) => void (stored.verifier = verifier),
     codeVerifier: () => stored.verifier,
   };
-}
-
-async function machineToken(issuer, resource, scope) {
-  const body = new URLSearchParams({ grant_type: "client_credentials", resource, scope });
-  const authorization = `Basic ${btoa("machine:machine-secret")}`;
-  const reply = await fetch(`${issuer}/token`, { method: "POST", headers: { authorization }, body });
-  const { access_token: token, ...rest } = await reply.json();
-  if (!token) throw new Error(JSON.stringify(rest));
-  return token;
 }
 
 /** Logs in with the Python SDK. Returns the number of tools that it sees. */

@@ -1,5 +1,8 @@
 //! Calls that wait for an operator.
 
+mod docker;
+mod tasks;
+
 use std::time::Duration;
 
 use futures_util::future::join_all;

@@ -149,6 +149,45 @@ async fn yes_counts_once_and_only_for_a_question_that_was_asked() {
     assert_eq!(again["resultType"], "input_required", "{again}");
 }
 
+/// The gateways of one database, of which the second is as good as a restart of the first.
+#[tokio::test]
+async fn yes_counts_once_for_all_gateways_of_a_database() {
+    let config = "[approvals]\nconfirm = [\"b__gree*\"]\n";
+    let config = format!("{config}[backends.b]\n{}\n", stdio_fixture());
+    let folder = Folder::new();
+    let store = folder.path("events.db");
+    let args = [
+        "--session-key",
+        "a-key-that-both-gateways-share!!",
+        "--events",
+        &store,
+    ];
+    let one = Gateway::start(Folder::new(), &config, &args).await;
+    let other = Gateway::start(Folder::new(), &config, &args).await;
+    let mut clients = Vec::new();
+    for gateway in [&one, &other] {
+        gateway.until("b", "running").await;
+        let capabilities = json!({"elicitation": {}});
+        clients.push(connect(gateway, EraChoice::Newest, capabilities, None).await);
+    }
+    let call = async |client: &Client, params: &Value| -> Value {
+        let result = client.request("tools/call", params).await.unwrap();
+        serde_json::from_str(result.get()).unwrap()
+    };
+    let mut params = json!({"name": "b__greet", "arguments": {"name": "Ada"}});
+    let asked = call(&clients[0], &params).await;
+    let key = asked["inputRequests"].as_object().unwrap().keys().next();
+    let yes = json!({"action": "accept", "content": {"confirm": true}});
+    params["inputResponses"] = json!({key.unwrap(): yes});
+    params["requestState"] = asked["requestState"].clone();
+    // Either of them may get the answer.
+    assert_contains(&call(&clients[1], &params).await.to_string(), "Hello, Ada!");
+    for client in &clients {
+        let again = call(client, &params).await;
+        assert_eq!(again["resultType"], "input_required", "{again}");
+    }
+}
+
 #[tokio::test]
 async fn restart_of_a_backend_can_need_a_yes_of_the_user() {
     let config = "[approvals]\nconfirm = [\"*\"]\n";

@@ -120,7 +120,10 @@ pub(super) static SDKS: [Sdk; 7] = [
     Sdk {
         name: "oauth",
         folder: "oauth",
-        clients: &[("oauth", "oauth.mjs", &[Fixture])],
+        clients: &[
+            ("oauth", "oauth.mjs", &[Fixture]),
+            ("oauth-gateway", "gateway.mjs", &[Fixture]),
+        ],
         servers: &[],
         tool: Tool::Node,
     },

@@ -185,6 +185,7 @@ fn faults_of_conditions_are_found_when_they_are_read() {
         (r#"matches(args.x, "a" + "b")"#, "as a text in quotes"),
         ("args.x.matches()", "as a text in quotes"),
         (r#"args.x.matches("(\\w{99}){99}")"#, "size limit"),
+        (r#"args.x.matches("\\p{Grek1}")"#, "property not found"),
         (r#"args.x.matches("a{5000}")"#, "repetitions are too large"),
         (&deep, ""),
         (&sum, "nested deeper than 64"),
@@ -212,6 +213,22 @@ fn work_of_patterns_is_counted() {
     assert_eq!(judged(r#"matches(args.x, "^[ab]+$")"#, &text), Ok(true));
     let error = judged(large, r#"{"x":5}"#).unwrap_err();
     assert!(error.contains("of another type"), "{error}");
+}
+
+#[test]
+fn patterns_know_the_classes_of_unicode() {
+    for (pattern, text, expected) in [
+        (r"^\\p{L}+$", "Größe", true),
+        (r"^\\p{L}+$", "Größe1", false),
+        (r"^\\p{Lu}\\p{Ll}*$", "Ärger", true),
+        (r"^\\p{Greek}+$", "λόγος", true),
+        (r"^\\p{Greek}+$", "logos", false),
+        (r"^\\P{Nd}+$", "٣", false),
+    ] {
+        let source = format!(r#"args.x.matches("{pattern}")"#);
+        let call = format!(r#"{{"x":"{text}"}}"#);
+        assert_eq!(judged(&source, &call), Ok(expected), "{pattern} {text}");
+    }
 }
 
 #[test]

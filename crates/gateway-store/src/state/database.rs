@@ -19,16 +19,19 @@ pub enum EntryKind {
     Approval,
     /// A gateway with calls that wait, and the last time when it was seen.
     Gateway,
+    /// An answer of a user that was used, and the time when it expires.
+    UsedAnswer,
 }
 
 impl EntryKind {
-    const ALL: [Self; 3] = [Self::Pin, Self::Approval, Self::Gateway];
+    const ALL: [Self; 4] = [Self::Pin, Self::Approval, Self::Gateway, Self::UsedAnswer];
 
     pub(super) fn name(self) -> &'static str {
         match self {
             Self::Pin => "pin",
             Self::Approval => "approval",
             Self::Gateway => "gateway",
+            Self::UsedAnswer => "used_answer",
         }
     }
 

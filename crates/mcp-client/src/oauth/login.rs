@@ -18,6 +18,9 @@ use crate::Error;
 use crate::authorization::Refusal;
 use crate::http::{Content, challenges};
 
+/// The scope of a refresh token.
+const OFFLINE: &str = "offline_access";
+
 #[derive(Deserialize)]
 struct Registration {
     client_id: String,
@@ -61,6 +64,11 @@ impl OAuth {
             .append_pair("code_challenge_method", "S256")
             .append_pair("resource", &found.resource)
             .extend_pairs(scope.iter().map(|scope| ("scope", scope)));
+        // Without the user's consent to it, servers of OpenID Connect drop this scope (Core 1.0, 11).
+        let has_offline = |scope: &String| scope.split(' ').any(|name| name == OFFLINE);
+        if scope.as_ref().is_some_and(has_offline) {
+            page.query_pairs_mut().append_pair("prompt", "consent");
+        }
         open(page.as_str());
         let address = redirect.address.clone();
         let answered = tokio::time::timeout(timeout, redirect.answer(&state)).await;
@@ -129,13 +137,9 @@ impl OAuth {
         }
         scope = union(scope, challenge.scope.as_deref());
         // Only then there is a refresh token.
-        let offline = "offline_access";
-        let has_offline = found
-            .server
-            .scopes_supported
-            .iter()
-            .any(|name| name == offline);
-        union(scope, has_offline.then_some(offline))
+        let supported = &found.server.scopes_supported;
+        let has_offline = supported.iter().any(|name| name == OFFLINE);
+        union(scope, has_offline.then_some(OFFLINE))
     }
 
     /// The client at this authorization server: registered by hand, by its metadata document, or now.

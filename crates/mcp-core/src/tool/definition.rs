@@ -146,6 +146,17 @@ impl ToolDefinition {
             .map_or(self.effect, |(_, effect)| *effect)
     }
 
+    /// Lets calls of it become tasks when they ask for that ([`TaskSupport::Late`]), and says so in the lists: clients of
+    /// 2025-11-25 start no task otherwise.
+    pub fn continue_as_tasks(&mut self) {
+        self.task = TaskSupport::Late;
+        if let Some(relayed) = &mut self.relayed {
+            let support = self.task.as_str();
+            let execution = format!(r#"{{"taskSupport":"{support}"}}"#);
+            relayed.members.set("execution", &execution);
+        }
+    }
+
     /// The name for people: `list_workflows` is "List workflows".
     pub fn title(&self) -> String {
         let mut words = self.name.replace(['_', '-'], " ");

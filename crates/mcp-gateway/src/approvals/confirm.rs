@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gateway_store::events::{Event, EventStatus, kind};
+use gateway_store::state::{EntryChange, EntryKind, Expected};
 use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{Call, InputRequest, ToolError};
 use serde::{Deserialize, Serialize};
@@ -64,7 +65,7 @@ impl Approvals {
             call.extend_timeout(timeout + TIME_AFTER_DECISION);
         } else {
             let seconds = i64::try_from(timeout.as_secs()).unwrap_or(i64::MAX);
-            let Some(question) = self.answered(call, &key) else {
+            let Some(question) = self.answered(call, &key).await else {
                 let question = Question {
                     nonce: Uuid::new_v4().simple().to_string(),
                     expires: now().saturating_add(seconds),
@@ -106,12 +107,25 @@ impl Approvals {
 
     /// The question of an earlier round that this round answers. An answer to nothing that was asked does not count,
     /// and none counts twice.
-    fn answered(&self, call: &Call, key: &str) -> Option<Question> {
+    async fn answered(&self, call: &Call, key: &str) -> Option<Question> {
         let round = call.extension::<PreviousRounds>()?;
         let question = round.memo.get(QUESTION)?;
         let question: Question = serde_json::from_value(question.clone()).ok()?;
-        let is_answered = round.answers.contains_key(key) && self.rounds.use_up(&question.nonce);
+        let is_answered = round.answers.contains_key(key) && self.use_up(&question).await;
         is_answered.then_some(question)
+    }
+
+    /// Uses the answer to a question up, also for the gateways with the same database, and for this one after a
+    /// restart. Returns false if it was used before.
+    async fn use_up(&self, question: &Question) -> bool {
+        let change = EntryChange {
+            kind: EntryKind::UsedAnswer,
+            key: question.nonce.clone(),
+            expected: Expected::Missing,
+            value: Some(question.expires.to_string().into()),
+        };
+        // Without the database only this process knows it.
+        self.rounds.use_up(&question.nonce) && self.state.change(vec![change]).await.unwrap_or(true)
     }
 
     fn record_answer(

@@ -12,8 +12,8 @@ use upstream::time::Timestamp;
 /// A gateway whose entry has not changed for this time is gone.
 const GATEWAY_TIMEOUT: Duration = Duration::from_secs(12);
 
-/// The difference between the clocks of two hosts that a command assumes, in seconds.
-const MAX_CLOCK_SKEW: i64 = 300;
+/// The difference between the clocks of two hosts that is assumed, in seconds.
+pub(super) const MAX_CLOCK_SKEW: i64 = 300;
 
 /// A call that waits for an operator, or has waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -5,7 +5,7 @@ use std::time::Duration;
 use gateway_store::state::{Entries, Entry, EntryChange, EntryKind, Expected};
 
 use super::Approvals;
-use super::record::{self, Approval, ApprovalStatus, now};
+use super::record::{self, Approval, ApprovalStatus, MAX_CLOCK_SKEW, now};
 
 /// Interval at which a gateway says that it still runs, while calls wait.
 const SWEEP_INTERVAL: Duration = Duration::from_secs(3);
@@ -76,6 +76,18 @@ impl Approvals {
                 .iter()
                 .map(|(id, entry)| remove(EntryKind::Approval, id, entry));
             self.state.request_change(removed.collect());
+        }
+        let used = entries.matching(EntryKind::UsedAnswer, "");
+        let expired = used.filter(|(_, entry)| {
+            let expires: i64 = entry.value.parse().unwrap_or(0);
+            now() - expires > MAX_CLOCK_SKEW
+        });
+        let expired: Vec<EntryChange> = expired
+            .map(|(nonce, entry)| remove(EntryKind::UsedAnswer, nonce, entry))
+            .take(MAX_REMOVED)
+            .collect();
+        if !expired.is_empty() {
+            self.state.request_change(expired);
         }
         for (gateway, entry) in entries.matching(EntryKind::Gateway, "") {
             let seen = entry.value.parse().unwrap_or(0);

@@ -10,6 +10,7 @@ use gateway_access::{
 use serde::Deserialize;
 use toml::Spanned;
 
+use super::approvals::{self, Approve};
 use super::error::{Problem, line_at};
 use super::{BackendKey, Config};
 
@@ -25,7 +26,7 @@ pub(super) struct RoleEntry {
     #[serde(default)]
     confirm: Vec<Spanned<String>>,
     #[serde(default)]
-    approve: Vec<Spanned<String>>,
+    approve: Approve,
     effects: Option<Vec<EffectName>>,
     #[serde(default)]
     own: Vec<Right>,
@@ -222,10 +223,11 @@ impl<'a> Builder<'a> {
         };
         role.deny
             .extend(entry.deny.iter().map(|pattern| rule("deny", pattern)));
-        role.confirm
-            .extend(entry.confirm.iter().map(|pattern| rule("confirm", pattern)));
-        role.approve
-            .extend(entry.approve.iter().map(|pattern| rule("approve", pattern)));
+        let of_persons = approvals::rules(&entry.confirm, &entry.approve, rule);
+        let wrong = |text| Problem::new(&["roles", name, "approve"], text);
+        let [confirm, approve] = of_persons.map_err(wrong)?;
+        role.confirm.extend(confirm);
+        role.approve.extend(approve);
         let allowed = |pattern| rule("allow", pattern).with_effects(entry.effects.clone());
         role.allow.extend(entry.allow.iter().map(allowed));
         role.rights.extend(&entry.own);

@@ -128,6 +128,49 @@ async fn other_methods_batches_tasks_and_repeated_members_open_nothing() {
     }
 }
 
+/// A call of 2025-11-25 that is to run as a task is judged before an operator is asked.
+#[tokio::test]
+async fn legacy_task_is_judged_with_its_arguments() {
+    let role = "[roles.tasks]\nallow = [\"b__greet\", \"b__echo\"]\napprove = [\"b__greet\"]\n\
+        when = 'tool != \"b__greet\" || args.name.startsWith(\"web-\")'\nown = [\"gateway_status\"]\n";
+    let roles = Roles::start_with("", role, &[("guest", "tasks")]).await;
+    let ask = async |method: &str, members: &str| {
+        let dialect = Dialect::Legacy("2025-11-25");
+        roles.request("guest", dialect, method, "", members).await
+    };
+    let call = async |arguments: &str| {
+        let members =
+            format!(r#""name":"b__greet","arguments":{arguments},"task":{{"ttl":60000}}"#);
+        ask("tools/call", &members).await
+    };
+    let waiting = async || {
+        let (folder, store) = (&roles.0.folder, roles.0.folder.path("events.db"));
+        folder.command(&store, &["approvals", "list"]).await.1
+    };
+    for arguments in [
+        r#"{"name":"db"}"#,
+        "{}",
+        r#"{"name":"web-1","name":"db"}"#,
+        r#"{"name":"web-1","NAME":"db"}"#,
+    ] {
+        let created = call(arguments).await.json();
+        let id = &created["result"]["task"]["taskId"];
+        let refused = match id {
+            Value::Null => created.to_string(),
+            id => ask("tasks/result", &format!(r#""taskId":{id}"#)).await.body,
+        };
+        assert_contains(&refused, REFUSED);
+        assert_lacks(&waiting().await, "b__greet");
+    }
+    let created = call(r#"{"name":"web-1"}"#).await.json();
+    let id = &created["result"]["task"]["taskId"];
+    assert!(id.is_string(), "{created}");
+    eventually("a call that waits", async || {
+        waiting().await.contains("b__greet").then_some(())
+    })
+    .await;
+}
+
 /// `call_tool` is judged by what it calls.
 #[tokio::test]
 async fn call_tool_is_judged_by_the_tool_that_it_calls() {

@@ -266,3 +266,65 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
     let config = toml(&format!("{backends}{fine}"));
     assert!(roles::check_backends(&config).is_ok());
 }
+
+#[test]
+fn operator_decides_about_the_calls_of_confirm() {
+    let backends = "[backends]\ndocker.url = \"http://127.0.0.1:1/mcp\"\n";
+    let lists = |text: &str| {
+        let config = toml(&format!("{backends}{text}"));
+        let roles = config.roles.as_ref();
+        let role = roles.and_then(|roles| roles.roles.iter().find(|role| role.name == "a"));
+        let of_all = [&config.approvals.confirm, &config.approvals.approve];
+        let lists = role.map_or(of_all, |role| [&role.confirm, &role.approve]);
+        lists.map(|rules| {
+            let rules: Vec<String> = rules.iter().map(ToString::to_string).collect();
+            rules.join(", ")
+        })
+    };
+    for (text, confirm, approve) in [
+        (
+            "[approvals]\nconfirm = [\"docker__*\"]\napprove = \"operator\"",
+            "",
+            "line 4: approvals.confirm: \"docker__*\"",
+        ),
+        (
+            "[approvals]\nconfirm = [\"docker__x\"]\napprove = [\"docker__y\"]",
+            "line 4: approvals.confirm: \"docker__x\"",
+            "line 5: approvals.approve: \"docker__y\"",
+        ),
+        (
+            "[roles.a]\nconfirm = [\"docker__x\"]\napprove = \"operator\"",
+            "",
+            "line 4: roles.a.confirm: \"docker__x\"",
+        ),
+        // It is about the table where it stands.
+        (
+            "[roles.a]\ninherits = [\"b\"]\nconfirm = [\"docker__x\"]\n[roles.b]\nconfirm = [\"docker__y\"]\napprove = \"operator\"",
+            "line 5: roles.a.confirm: \"docker__x\"",
+            "line 7: roles.b.confirm: \"docker__y\"",
+        ),
+    ] {
+        assert_eq!(lists(text), [confirm, approve], "{text}");
+    }
+    for (text, expected) in [
+        (
+            "[approvals]\napprove = \"operator\"",
+            "approvals.approve: \"operator\" needs `confirm`",
+        ),
+        (
+            "[roles.a]\napprove = \"operator\"",
+            "roles.a.approve: \"operator\" needs `confirm`",
+        ),
+        (
+            "[roles.a]\nconfirm = [\"docker__x\"]\napprove = \"operater\"",
+            "expected a list of patterns, or \"operator\"",
+        ),
+        (
+            "[roles.a]\nconfirm = [\"docker__x\"]\napprove = true",
+            "expected a list of patterns, or \"operator\"",
+        ),
+    ] {
+        let found = error(&format!("{backends}{text}"));
+        assert!(found.contains(expected), "{text}: {found}");
+    }
+}

@@ -1,0 +1,159 @@
+//! Calls that wait for an operator as tasks of the protocol.
+
+use serde_json::{Value, json};
+
+use super::{Folder, Operated};
+use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
+
+const EXTENSION: &str = "io.modelcontextprotocol/tasks";
+
+/// A client that supports tasks.
+struct TaskClient<'a> {
+    gateway: &'a Operated,
+    /// Of 2025-11-25; none with the extension of 2026-07-28.
+    session: Option<String>,
+}
+
+impl<'a> TaskClient<'a> {
+    fn modern(gateway: &'a Operated) -> Self {
+        Self {
+            gateway,
+            session: None,
+        }
+    }
+
+    async fn legacy(gateway: &'a Operated) -> Self {
+        let info = json!({"name": "tests", "version": "1"});
+        let params =
+            json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": info});
+        let body = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
+        let reply = gateway.0.post(body.to_string()).await;
+        let session = reply.headers["mcp-session-id"].to_str().unwrap();
+        Self {
+            gateway,
+            session: Some(session.to_owned()),
+        }
+    }
+
+    /// The response to a request.
+    async fn ask(&self, method: &str, mut params: Value) -> Value {
+        let name = params["taskId"].as_str().or(params["name"].as_str());
+        let name = name.unwrap_or_default().to_owned();
+        let mut headers = vec![];
+        if let Some(session) = &self.session {
+            headers.push(("mcp-session-id", session.as_str()));
+            headers.push(("mcp-protocol-version", "2025-11-25"));
+        } else {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {"extensions": {EXTENSION: {}}},
+            });
+            headers.push(("mcp-protocol-version", "2026-07-28"));
+            headers.push(("mcp-method", method));
+            headers.push(("mcp-name", name.as_str()));
+        }
+        let body = json!({"jsonrpc": "2.0", "id": 1, "method": method, "params": params});
+        let reply = self.gateway.0.post_with(&headers, body.to_string()).await;
+        reply.json()
+    }
+
+    /// Calls `echo` as a task. Returns its id.
+    async fn start(&self) -> Value {
+        let mut params = json!({"name": "b__echo", "arguments": {"value": "made-for-ada"}});
+        if self.session.is_some() {
+            params["task"] = json!({"ttl": 600_000});
+        }
+        let created = self.ask("tools/call", params).await;
+        let task = match &self.session {
+            Some(_) => &created["result"]["task"],
+            None => &created["result"],
+        };
+        assert_eq!(task["status"], "working", "{created}");
+        task["taskId"].clone()
+    }
+
+    async fn until(&self, task: &Value, status: &str) -> Value {
+        eventually(status, async || {
+            let found = self.ask("tasks/get", json!({"taskId": task})).await;
+            (found["result"]["status"] == status).then(|| found["result"].clone())
+        })
+        .await
+    }
+
+    /// The text of all that an ended task has given.
+    async fn outcome(&self, task: &Value) -> String {
+        let method = match &self.session {
+            Some(_) => "tasks/result",
+            None => "tasks/get",
+        };
+        self.ask(method, json!({"taskId": task})).await.to_string()
+    }
+}
+
+async fn decisions_end_the_task(gateway: &Operated, client: &TaskClient<'_>) {
+    let task = client.start().await;
+    let id = gateway.waiting().await;
+    wait_until("the reason of the wait", async || {
+        let found = client.ask("tasks/get", json!({"taskId": task})).await;
+        let status = found["result"]["statusMessage"].to_string();
+        status.contains("waiting for an operator") && status.contains(&id)
+    })
+    .await;
+    assert_eq!(gateway.command(&["approve", &id]).await.0, 0);
+    client.until(&task, "completed").await;
+    assert_contains(&client.outcome(&task).await, "made-for-ada");
+
+    let task = client.start().await;
+    let id = gateway.waiting().await;
+    assert_eq!(gateway.command(&["refuse", &id]).await.0, 0);
+    // A tool that fails completes its task, but not in 2025-11-25.
+    let end = client.session.as_ref().map_or("completed", |_| "failed");
+    client.until(&task, end).await;
+    let outcome = client.outcome(&task).await;
+    assert_contains(&outcome, "who has refused this call");
+    assert_lacks(&outcome, "made-for-ada");
+
+    let task = client.start().await;
+    let id = gateway.waiting().await;
+    let cancelled = client.ask("tasks/cancel", json!({"taskId": task})).await;
+    assert!(cancelled["result"].is_object(), "{cancelled}");
+    gateway.until(&id, "cancelled").await;
+    assert_eq!(gateway.command(&["approve", &id]).await.0, 1);
+    client.until(&task, "cancelled").await;
+    assert_lacks(&client.outcome(&task).await, "made-for-ada");
+}
+
+#[tokio::test]
+async fn task_waits_for_an_operator_in_2025_11_25_and_with_the_extension() {
+    let gateway = Operated::start(Folder::new(), "10m").await;
+    let legacy = TaskClient::legacy(&gateway).await;
+    let tools = legacy.ask("tools/list", json!({})).await.to_string();
+    let support = r#""taskSupport":"optional""#;
+    let echo = tools
+        .split("\"name\":")
+        .find(|tool| tool.starts_with("\"b__echo\""));
+    assert_contains(echo.unwrap(), support);
+    for client in [legacy, TaskClient::modern(&gateway)] {
+        decisions_end_the_task(&gateway, &client).await;
+    }
+    let made = gateway.0.calls().await;
+    let made = made.iter().filter(|call| call["outcome"] == "ok").count();
+    assert_eq!(made, 2, "one approved task of each");
+}
+
+#[tokio::test]
+async fn task_that_no_operator_decides_about_ends_without_a_call() {
+    let gateway = Operated::start(Folder::new(), "2s").await;
+    for client in [
+        TaskClient::legacy(&gateway).await,
+        TaskClient::modern(&gateway),
+    ] {
+        let task = client.start().await;
+        let end = client.session.as_ref().map_or("completed", |_| "failed");
+        client.until(&task, end).await;
+        let outcome = client.outcome(&task).await;
+        assert_contains(&outcome, "no operator has decided in time");
+    }
+    let calls = gateway.0.calls().await;
+    assert!(calls.iter().all(|call| call["outcome"] != "ok"));
+}
