@@ -176,7 +176,8 @@ pub fn kept_volumes(old: &Value, host: &Map<String, Value>) -> Vec<String> {
     kept
 }
 
-fn members(value: Value) -> Map<String, Value> {
+/// Returns the members of an object; none of any other value.
+pub fn members(value: Value) -> Map<String, Value> {
     match value {
         Value::Object(members) => members,
         _ => Map::new(),

@@ -10,6 +10,7 @@
 //! * [`server`]: dispatch, one frame in, one answer out, and notifications of changes
 //!   ([`server::ChangeNotifier`]).
 //! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
+//! * [`duration`]: durations as people write them, such as `1h30m`.
 //! * [`error`]: one enum of kinds; each dialect has its own number for a kind.
 //!
 //! Deliberately absent are a transport (`mcp-serve`, `mcp-client`) and any knowledge of the seeds'
@@ -17,6 +18,7 @@
 
 pub mod clock;
 pub mod completion;
+pub mod duration;
 pub mod era;
 pub mod error;
 pub mod health;

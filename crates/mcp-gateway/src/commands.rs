@@ -18,7 +18,7 @@ use gateway_store::events::{StoreError, StoreLocation};
 use gateway_store::state::{self, StateDatabase};
 use mcp_serve::Product;
 
-use crate::config::{Config, Options};
+use crate::config::{Config, ConfigError, Options};
 
 /// Exit code of an unusable configuration (`EX_CONFIG` of sysexits.h).
 const CONFIG_ERROR: u8 = 78;
@@ -53,10 +53,15 @@ impl Failure {
     }
 }
 
+/// Reads the configuration of a gateway with these options.
+fn load(options: Options) -> Result<Config, Failure> {
+    let unusable = |error: ConfigError| Failure(CONFIG_ERROR, error.to_string());
+    options.load().map(|(config, _)| config).map_err(unusable)
+}
+
 /// Opens the state of a gateway with these options.
 fn open_state(options: Options) -> Result<(Box<dyn StateDatabase>, Config), Failure> {
-    let loaded = options.load();
-    let (config, _) = loaded.map_err(|error| Failure(CONFIG_ERROR, error.to_string()))?;
+    let config = load(options)?;
     if config.events == StoreLocation::Memory {
         let text = "the events of this gateway are in memory, and so is its state: set a file or a database as \
             `store` under [events], or with --events";

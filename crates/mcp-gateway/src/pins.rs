@@ -101,22 +101,13 @@ pub(crate) fn read(entries: &Entries, backend: &str) -> Vec<(String, Pin, Entry)
     };
     let pins = entries
         .matching(EntryKind::Pin, &prefix)
-        .filter_map(|(key, entry)| {
-            let pin = serde_json::from_str(&entry.value).ok()?;
-            Some((key.to_owned(), pin, entry.clone()))
-        });
+        .filter_map(|(key, entry)| Some((key.to_owned(), entry.read()?, entry.clone())));
     pins.collect()
 }
 
 /// The change that stores `pin` in the place of `expected`.
-pub(crate) fn store(key: String, pin: &Pin, expected: Expected) -> Option<EntryChange> {
-    let value = serde_json::to_string(pin).ok()?;
-    Some(EntryChange {
-        kind: EntryKind::Pin,
-        key,
-        expected,
-        value: Some(value.into()),
-    })
+pub(crate) fn store(key: String, pin: &Pin, expected: Expected) -> EntryChange {
+    EntryChange::store(EntryKind::Pin, key, pin, expected)
 }
 
 impl Pins {
@@ -205,8 +196,7 @@ impl Pins {
         }
         // Also those that could not be stored before.
         let waiting = unstored.iter().filter(|(key, _)| key.starts_with(&prefix));
-        let changes =
-            waiting.filter_map(|(key, (pin, expected))| store(key.clone(), pin, *expected));
+        let changes = waiting.map(|(key, (pin, expected))| store(key.clone(), pin, *expected));
         let changes: Vec<EntryChange> = changes.collect();
         if !changes.is_empty() {
             self.state.request_change(changes);

@@ -4,6 +4,7 @@
 
 mod clock;
 mod commands;
+mod followed_files;
 mod function;
 mod http;
 mod key;
@@ -24,6 +25,7 @@ mod token_file;
 mod tokens;
 mod tools;
 
+pub use followed_files::FollowedFiles;
 pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::Key;
 pub use options::{Command, Options};

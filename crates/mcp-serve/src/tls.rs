@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, ensure};
 use parking_lot::RwLock;
@@ -12,9 +11,7 @@ use tokio_rustls::rustls::pki_types::{CertificateDer, PrivateKeyDer};
 use tokio_rustls::rustls::server::WebPkiClientVerifier;
 use tokio_rustls::rustls::{RootCertStore, ServerConfig, crypto::ring};
 
-/// Interval at which the files are read. A change is applied once two reads agree: certificate and key are
-/// two files, and not written at the same moment.
-const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
+use crate::followed_files::FollowedFiles;
 
 /// A larger file is no certificate.
 const MAX_FILE_BYTES: u64 = 1 << 20;
@@ -74,37 +71,25 @@ impl Tls {
     /// Follows the files: within 2 s new connections get a renewed certificate. While the files are unusable,
     /// the last ones stay valid.
     pub(crate) async fn follow(self: Arc<Self>) {
-        let read = || async {
-            let tls = Arc::clone(&self);
-            let read = tokio::task::spawn_blocking(move || tls.files.read());
-            let read = read.await.map_err(anyhow::Error::from);
-            read.and_then(|read| read)
-                .map_err(|error| format!("{error:#}"))
-        };
+        let tls = Arc::clone(&self);
+        let read = move || tls.files.read().map_err(|error| format!("{error:#}"));
         // Not what a read finds now: the files may have changed since.
-        let mut applied = Ok(self.first.clone());
-        let mut before = applied.clone();
+        let mut files = FollowedFiles::new(Ok(self.first.clone()), read);
         loop {
-            tokio::time::sleep(RELOAD_INTERVAL).await;
-            let found = read().await;
-            if found != applied && found == before {
-                let made = found.as_ref().map_err(Clone::clone).and_then(|contents| {
-                    let made = self.files.config(contents);
-                    made.map_err(|error| format!("{error:#}"))
-                });
-                match made {
-                    Ok(config) => {
-                        *self.config.write() = Arc::new(config);
-                        tracing::info!("the TLS certificate has changed and is used");
-                    }
-                    Err(error) => tracing::warn!(
-                        error,
-                        "the files of TLS are unusable; the last certificate stays in use"
-                    ),
+            let made = files.changed().await.and_then(|contents| {
+                let made = self.files.config(&contents);
+                made.map_err(|error| format!("{error:#}"))
+            });
+            match made {
+                Ok(config) => {
+                    *self.config.write() = Arc::new(config);
+                    tracing::info!("the TLS certificate has changed and is used");
                 }
-                applied.clone_from(&found);
+                Err(error) => tracing::warn!(
+                    error,
+                    "the files of TLS are unusable; the last certificate stays in use"
+                ),
             }
-            before = found;
         }
     }
 }
@@ -175,6 +160,7 @@ fn certificates(option: &str, text: &[u8]) -> anyhow::Result<Vec<CertificateDer<
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::followed_files::READ_INTERVAL;
 
     /// A certificate that was renewed while the server started would otherwise never be used.
     #[tokio::test(start_paused = true)]
@@ -190,7 +176,7 @@ mod tests {
         let text = std::fs::read_to_string(&certificate).unwrap();
         std::fs::write(&certificate, format!("{text}\n")).unwrap();
         let following = tokio::spawn(Arc::clone(&tls).follow());
-        tokio::time::sleep(4 * RELOAD_INTERVAL).await;
+        tokio::time::sleep(4 * READ_INTERVAL).await;
         assert!(!Arc::ptr_eq(&first, &tls.config.read()));
         following.abort();
         std::fs::remove_dir_all(&folder).unwrap();

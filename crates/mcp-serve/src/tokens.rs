@@ -6,18 +6,14 @@ mod line;
 use std::collections::HashMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
 
 use anyhow::ensure;
 use parking_lot::RwLock;
 
 use crate::Secret;
+use crate::followed_files::{FollowedFiles, READ_INTERVAL};
 pub(crate) use credential::Credential;
 pub(crate) use line::{Digest, Line, digest, parse};
-
-/// Interval at which the token file is read, and at which streams of expired tokens end. A change is applied
-/// once two reads agree, because an editor may be writing the file.
-const RELOAD_INTERVAL: Duration = Duration::from_millis(500);
 
 /// The valid tokens. Has no `Debug`.
 #[derive(Default)]
@@ -87,36 +83,32 @@ impl Tokens {
     /// Follows the token file; `text` is its current content. Within 2 s a removed or expired token is refused
     /// and its streams end, and a new one is accepted. While the file is unusable, the tokens stay unchanged.
     pub(crate) async fn follow(self: Arc<Self>, secret: Arc<Secret>, text: String) {
-        let read = || async {
-            let secret = Arc::clone(&secret);
-            let text = tokio::task::spawn_blocking(move || secret.get()).await?;
-            anyhow::Ok(text?.unwrap_or_default())
+        let read = move || secret.get().map(Option::unwrap_or_default);
+        let mut file =
+            FollowedFiles::new(Ok(text), move || read().map_err(|error| error.to_string()));
+        let end_expired = async {
+            loop {
+                tokio::time::sleep(READ_INTERVAL).await;
+                self.expire();
+            }
         };
-        let read = || async { read().await.map_err(|error| error.to_string()) };
-        let mut applied = Ok(text);
-        let mut before = applied.clone();
-        loop {
-            tokio::time::sleep(RELOAD_INTERVAL).await;
-            self.expire();
-            let text = read().await;
-            if text != applied && text == before {
-                let replaced = match &text {
-                    Ok(text) => self.replace(text).map_err(|error| format!("{error:#}")),
-                    Err(error) => Err(error.clone()),
-                };
+        let apply_changes = async {
+            loop {
+                let text = file.changed().await;
+                let replaced = text.and_then(|text| {
+                    let replaced = self.replace(&text);
+                    replaced.map_err(|error| format!("{error:#}"))
+                });
                 match replaced {
                     Ok(()) => tracing::info!("the token file has changed and was applied"),
-                    Err(error) => {
-                        tracing::warn!(
-                            error,
-                            "the token file is unusable; the last tokens stay valid"
-                        );
-                    }
+                    Err(error) => tracing::warn!(
+                        error,
+                        "the token file is unusable; the last tokens stay valid"
+                    ),
                 }
-                applied.clone_from(&text);
             }
-            before = text;
-        }
+        };
+        tokio::join!(end_expired, apply_changes);
     }
 }
 

@@ -63,11 +63,13 @@ async fn health_is_answered_while_clients_hold_all_connections() {
     }
     assert_eq!(silent.rest().await, "");
     drop(accepted);
-    wait_until("calls to be served again", async || {
-        RawConnection::round_trip(&listener.url, ping(3))
-            .await
-            .status
-            == 200
+    wait_until_ping_gets(200, &listener).await;
+}
+
+async fn wait_until_ping_gets(status: u16, listener: &TestListener) {
+    wait_until("the status of a ping", async || {
+        let reply = RawConnection::round_trip(&listener.url, ping(3)).await;
+        reply.status == status
     })
     .await;
 }
@@ -104,13 +106,8 @@ async fn calls_with_the_header_of_a_subscription_are_limited() {
     let mut wire = RawConnection::connect(&listener.url).await;
     wire.send(post(&["Mcp-Method: subscriptions/listen"], &slow))
         .await;
-    wait_until("the call to take the only permit", async || {
-        RawConnection::round_trip(&listener.url, ping(1))
-            .await
-            .status
-            == 503
-    })
-    .await;
+    // The call takes the only permit.
+    wait_until_ping_gets(503, &listener).await;
 }
 
 #[tokio::test]

@@ -2,6 +2,9 @@
 
 use std::sync::Arc;
 
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+
 use crate::events::StoreError;
 
 /// The version of the tables. A database of a newer one is refused.
@@ -50,6 +53,13 @@ pub struct Entry {
     pub revision: i64,
 }
 
+impl Entry {
+    /// Reads the value; `None` if it has another form.
+    pub fn read<T: DeserializeOwned>(&self) -> Option<T> {
+        serde_json::from_str(&self.value).ok()
+    }
+}
+
 /// The entry that a change expects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Expected {
@@ -88,6 +98,30 @@ pub struct EntryChange {
     pub expected: Expected,
     /// The new value; `None` removes the entry.
     pub value: Option<Arc<str>>,
+}
+
+impl EntryChange {
+    /// Stores `value` in the place of `expected`.
+    pub fn store(kind: EntryKind, key: String, value: &impl Serialize, expected: Expected) -> Self {
+        // Serializing the types that are stored here cannot fail.
+        let value = serde_json::to_string(value).ok().map(Into::into);
+        Self {
+            kind,
+            key,
+            expected,
+            value,
+        }
+    }
+
+    /// Removes the entry, if it is still the same.
+    pub fn remove(kind: EntryKind, key: &str, entry: &Entry) -> Self {
+        Self {
+            kind,
+            key: key.to_owned(),
+            expected: Expected::Revision(entry.revision),
+            value: None,
+        }
+    }
 }
 
 /// A row of the table: an entry, or the mark of a removed one.

@@ -66,10 +66,7 @@ impl Approvals {
             serde_json::from_slice(body).map_err(|_| (400, invalid))?;
         let entries = self.state.entries();
         let entry = entries.get(EntryKind::Approval, id);
-        let found = entry.and_then(|entry| {
-            let approval: Approval = serde_json::from_str(&entry.value).ok()?;
-            Some((approval, entry))
-        });
+        let found = entry.and_then(|entry| Some((entry.read::<Approval>()?, entry)));
         // First, so that unknown ids look like those of which the caller must not know.
         let approval = found.as_ref().map(|(approval, _)| approval);
         let by = self.decider(approval, caller, token, answer)?;

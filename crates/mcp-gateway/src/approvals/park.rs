@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use gateway_access::Rule;
 use gateway_store::events::{Event, EventStatus, kind};
-use gateway_store::state::{EntryKind, Expected};
+use gateway_store::state::{Entry, EntryKind, Expected};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::json;
 use tokio::time::{Instant, MissedTickBehavior};
@@ -138,8 +138,7 @@ impl Approvals {
             let wanted = is_revoked.then_some(ApprovalStatus::Cancelled).or(wanted);
             let known = Arc::clone(&entries.borrow_and_update());
             let entry = known.get(EntryKind::Approval, &first.id);
-            let stored =
-                entry.and_then(|entry| serde_json::from_str::<Approval>(&entry.value).ok());
+            let stored = entry.and_then(Entry::read::<Approval>);
             let (Some(stored), Some(entry)) = (stored, entry) else {
                 return End::Stored(first.decided(ApprovalStatus::Gone, "the store", now()));
             };

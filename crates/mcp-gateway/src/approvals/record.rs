@@ -89,7 +89,7 @@ impl Approval {
     /// The same for a command, which sees the entry of the gateway once only.
     pub(crate) fn status_in(&self, entries: &Entries) -> ApprovalStatus {
         let seen = entries.get(EntryKind::Gateway, &self.gateway);
-        let seen = seen.and_then(|entry| entry.value.parse::<i64>().ok());
+        let seen = seen.and_then(|entry| entry.read::<i64>());
         let is_alive =
             seen.is_some_and(|seen| now().abs_diff(seen) <= MAX_CLOCK_SKEW.unsigned_abs());
         self.status_at(now(), is_alive)
@@ -135,19 +135,13 @@ impl SeenGateways {
 
 /// The change that says that a gateway was seen now.
 pub(super) fn seen(gateway: &str, now: i64) -> EntryChange {
-    EntryChange {
-        kind: EntryKind::Gateway,
-        key: gateway.to_owned(),
-        expected: Expected::Any,
-        value: Some(now.to_string().into()),
-    }
+    EntryChange::store(EntryKind::Gateway, gateway.to_owned(), &now, Expected::Any)
 }
 
 /// Reads all calls, the oldest first.
 pub(crate) fn read(entries: &Entries) -> Vec<(Approval, Entry)> {
     let all = entries.matching(EntryKind::Approval, "");
-    let all = all
-        .filter_map(|(_, entry)| Some((serde_json::from_str(&entry.value).ok()?, entry.clone())));
+    let all = all.filter_map(|(_, entry)| Some((entry.read()?, entry.clone())));
     let mut all: Vec<(Approval, Entry)> = all.collect();
     all.sort_by(|(one, _), (other, _)| (one.created, &one.id).cmp(&(other.created, &other.id)));
     all
@@ -157,7 +151,7 @@ pub(crate) fn read(entries: &Entries) -> Vec<(Approval, Entry)> {
 pub(super) fn read_open(entries: &Entries) -> impl Iterator<Item = (Approval, &Entry)> {
     let all = entries.matching(EntryKind::Approval, "");
     let open = all.filter(|(_, entry)| is_open(&entry.value));
-    open.filter_map(|(_, entry)| Some((serde_json::from_str(&entry.value).ok()?, entry)))
+    open.filter_map(|(_, entry)| Some((entry.read()?, entry)))
 }
 
 /// True if the stored form is that of a call that has not ended. In a text quotes have a backslash before them, so
@@ -168,12 +162,7 @@ pub(super) fn is_open(value: &str) -> bool {
 
 /// The change that stores a call in the place of `expected`.
 pub(crate) fn store(approval: &Approval, expected: Expected) -> EntryChange {
-    EntryChange {
-        kind: EntryKind::Approval,
-        key: approval.id.clone(),
-        expected,
-        value: serde_json::to_string(approval).ok().map(Into::into),
-    }
+    EntryChange::store(EntryKind::Approval, approval.id.clone(), approval, expected)
 }
 
 /// Seconds since 1970.

@@ -74,7 +74,7 @@ impl Approvals {
         for ended in ended.chunks(MAX_REMOVED).take(MAX_CHANGES) {
             let removed = ended
                 .iter()
-                .map(|(id, entry)| remove(EntryKind::Approval, id, entry));
+                .map(|(id, entry)| EntryChange::remove(EntryKind::Approval, id, entry));
             self.state.request_change(removed.collect());
         }
         let used = entries.matching(EntryKind::UsedAnswer, "");
@@ -90,9 +90,9 @@ impl Approvals {
             self.state.request_change(expired);
         }
         for (gateway, entry) in entries.matching(EntryKind::Gateway, "") {
-            let seen = entry.value.parse().unwrap_or(0);
+            let seen = entry.read().unwrap_or(0);
             if now() - seen > MAX_GATEWAY_AGE {
-                let old = remove(EntryKind::Gateway, gateway, entry);
+                let old = EntryChange::remove(EntryKind::Gateway, gateway, entry);
                 self.state.request_change(vec![old]);
             }
         }
@@ -108,22 +108,13 @@ fn removable(entries: &Entries, now: i64) -> Vec<(&str, &Entry)> {
     ended.sort_unstable_by_key(|(_, entry)| entry.revision);
     let too_many = ended.len().saturating_sub(MAX_ENDED);
     let is_old = |entry: &Entry| {
-        let approval = serde_json::from_str::<Approval>(&entry.value);
-        approval.is_ok_and(|approval| now - approval.created > MAX_AGE)
+        let approval = entry.read::<Approval>();
+        approval.is_some_and(|approval| now - approval.created > MAX_AGE)
     };
     let others = ended[too_many..].iter();
     let old = others.take_while(|(_, entry)| is_old(entry)).count();
     ended.truncate(too_many + old);
     ended
-}
-
-fn remove(kind: EntryKind, key: &str, entry: &Entry) -> EntryChange {
-    EntryChange {
-        kind,
-        key: key.to_owned(),
-        expected: Expected::Revision(entry.revision),
-        value: None,
-    }
 }
 
 #[cfg(test)]

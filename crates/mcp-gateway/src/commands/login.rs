@@ -7,7 +7,7 @@ use std::time::Duration;
 use clap::Parser;
 use mcp_client::oauth::GrantType;
 
-use super::CONFIG_ERROR;
+use super::{CONFIG_ERROR, Failure, load};
 use crate::backend;
 use crate::config::{Config, Options, Target};
 
@@ -33,34 +33,15 @@ pub(super) struct Login {
 
 /// Runs the command.
 pub(super) fn run(login: Login) -> ExitCode {
-    let mut stderr = std::io::stderr();
-    let (config, backend) = match login.options.load() {
-        Ok((config, _)) => (config, login.name),
-        Err(error) => {
-            let _ = writeln!(stderr, "{error}");
-            return ExitCode::from(CONFIG_ERROR);
-        }
-    };
     let timeout = Duration::from_secs(login.wait);
-    match log_in(&config, &backend, timeout, !login.no_browser) {
-        Ok(()) => {
-            let _ = writeln!(stderr, "Logged in to {backend}.");
-            ExitCode::SUCCESS
-        }
-        Err(Failure::Configuration(error)) => {
-            let _ = writeln!(stderr, "{error}");
-            ExitCode::from(CONFIG_ERROR)
-        }
-        Err(Failure::Login(error)) => {
-            let _ = writeln!(stderr, "{error}");
-            ExitCode::FAILURE
-        }
-    }
-}
-
-enum Failure {
-    Configuration(String),
-    Login(String),
+    let done = load(login.options)
+        .and_then(|config| log_in(&config, &login.name, timeout, !login.no_browser));
+    let (code, text) = match done {
+        Ok(()) => (0, format!("Logged in to {}.", login.name)),
+        Err(Failure(code, text)) => (code, text),
+    };
+    let _ = writeln!(std::io::stderr(), "{text}");
+    ExitCode::from(code)
 }
 
 fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Result<(), Failure> {
@@ -74,10 +55,10 @@ fn log_in(config: &Config, name: &str, timeout: Duration, browser: bool) -> Resu
         },
         Some(Target::Child(_)) => Err(format!("the backend {name} has no `url`")),
     };
-    let remote = settings.map_err(Failure::Configuration)?;
-    let failed = |error: &dyn std::fmt::Display| Failure::Login(error.to_string());
+    let remote = settings.map_err(|text| Failure(CONFIG_ERROR, text))?;
+    let failed = |error: &dyn std::fmt::Display| Failure(1, error.to_string());
     let oauth = backend::oauth(remote).map_err(|error| failed(&error))?;
-    let oauth = oauth.ok_or_else(|| Failure::Configuration("no `oauth`".to_owned()))?;
+    let oauth = oauth.ok_or_else(|| Failure(CONFIG_ERROR, "no `oauth`".to_owned()))?;
     let runtime = tokio::runtime::Runtime::new().map_err(|error| failed(&error))?;
     let open = |page: &str| {
         let _ = writeln!(std::io::stderr(), "Log in on this page:\n{page}");

@@ -157,7 +157,7 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
                 }
             }
         }
-        let changes = decided.iter().filter_map(|(key, pin, entry)| {
+        let changes = decided.iter().map(|(key, pin, entry)| {
             pins::store((*key).clone(), pin, Expected::Revision(entry.revision))
         });
         let changes: Vec<_> = changes.collect();

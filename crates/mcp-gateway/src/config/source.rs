@@ -2,19 +2,12 @@
 
 use std::io;
 use std::path::{Path, PathBuf};
-use std::time::Duration;
+
+use mcp_serve::FollowedFiles;
 
 use super::error::{Problem, line_of};
 use super::expand::Environment;
 use super::{Config, ConfigError, cli_backend, file, mcp_json, roles, views};
-
-/// Interval for reading the file. Events of the file system would be faster, but get lost on network
-/// drives, in containers and with editors that replace files.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
-
-/// A change counts when the file is the same again after this time. A file that is written in place
-/// is empty at first, and its first half may be a valid configuration with fewer backends.
-const CHANGE_DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// A larger file is not a configuration.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -27,10 +20,8 @@ pub(crate) struct ConfigSource {
     base: Config,
     /// The command line has set the store of events, which wins over the file.
     events: bool,
-    /// The content of the file that was reported last.
-    reported: Result<String, String>,
-    /// The new content at the last poll; reported if it is the same at the next one.
-    candidate: Option<Result<String, String>>,
+    /// The text of the file.
+    text: FollowedFiles<String>,
 }
 
 impl ConfigSource {
@@ -41,16 +32,16 @@ impl ConfigSource {
         base: Config,
         events: bool,
     ) -> Result<(Config, Self), ConfigError> {
-        let reported = file.as_deref().map_or(Ok(String::new()), read);
+        let text = file.as_deref().map_or(Ok(String::new()), read);
+        let path = file.clone().unwrap_or_default();
         let source = Self {
             file,
             cli_backends,
             base,
             events,
-            reported,
-            candidate: None,
+            text: FollowedFiles::new(text, move || read(&path)),
         };
-        let config = source.config(&source.reported)?;
+        let config = source.config(source.text.reported())?;
         Ok((config, source))
     }
 
@@ -60,42 +51,21 @@ impl ConfigSource {
     /// # Errors
     /// The error in the new configuration; the old one stays valid.
     pub(crate) async fn changed(&mut self) -> Result<Config, ConfigError> {
-        let Some(file) = self.file.clone() else {
+        if self.file.is_none() {
             return std::future::pending().await;
-        };
-        loop {
-            let interval = self
-                .candidate
-                .as_ref()
-                .map_or(POLL_INTERVAL, |_| CHANGE_DEBOUNCE);
-            tokio::time::sleep(interval).await;
-            let path = file.clone();
-            // A network drive that hangs blocks only this task.
-            let Ok(found) = tokio::task::spawn_blocking(move || read(&path)).await else {
-                continue;
-            };
-            if let Some(config) = self.observe(found) {
-                return config;
-            }
         }
+        let text = self.text.changed().await;
+        self.config(&text)
     }
 
     /// Returns the new configuration once the content is stable.
+    #[cfg(test)]
     pub(super) fn observe(
         &mut self,
         found: Result<String, String>,
     ) -> Option<Result<Config, ConfigError>> {
-        let before = self.candidate.take();
-        if found == self.reported {
-            return None;
-        }
-        if before.as_ref() != Some(&found) {
-            self.candidate = Some(found);
-            return None;
-        }
-        let config = self.config(&found);
-        self.reported = found;
-        Some(config)
+        let text = self.text.observe(found)?;
+        Some(self.config(&text))
     }
 
     fn config(&self, text: &Result<String, String>) -> Result<Config, ConfigError> {

@@ -4,11 +4,11 @@ use std::fmt::Write as _;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::Duration;
 
 use anyhow::Context as _;
 use clap::{Args, Parser, Subcommand};
 use jiff::Timestamp;
+use mcp_core::duration::parse_duration;
 
 use crate::token_file::TokenFile;
 
@@ -117,17 +117,7 @@ fn expiry(text: &str) -> anyhow::Result<Timestamp> {
         return Ok(time);
     }
     let help = "must be an age such as 12h or 30d, or a time such as 2027-01-31T12:00:00Z";
-    let unit = text.chars().next_back().context(help)?;
-    let seconds = match unit {
-        's' => 1,
-        'm' => 60,
-        'h' => 3600,
-        'd' => 24 * 3600,
-        'w' => 7 * 24 * 3600,
-        _ => anyhow::bail!(help),
-    };
-    let number: u64 = text.trim_end_matches(unit).parse().context(help)?;
-    let age = Duration::from_secs(number.checked_mul(seconds).context(help)?);
+    let age = parse_duration(text).context(help)?;
     let now = Timestamp::from_second(Timestamp::now().as_second())?;
     now.checked_add(age).context(help)
 }

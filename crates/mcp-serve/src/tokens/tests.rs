@@ -1,5 +1,7 @@
 //! Tests of the valid tokens.
 
+use std::time::Duration;
+
 use super::*;
 
 fn owner(tokens: &Tokens, given: &[u8]) -> Option<String> {
@@ -104,12 +106,12 @@ async fn token_file_is_followed() {
         tokio::time::sleep(wait).await;
         ["a", "b", "c"].map(|token| tokens.credential(token.as_bytes()).is_some())
     };
-    let (once, twice) = (RELOAD_INTERVAL * 6 / 5, RELOAD_INTERVAL * 2);
+    let (once, twice) = (READ_INTERVAL * 6 / 5, READ_INTERVAL * 2);
     assert_eq!(known(once).await, [true, false, false]);
     std::fs::write(&path, "b").unwrap();
     // Read once: an editor may still be writing.
-    assert_eq!(known(RELOAD_INTERVAL).await, [true, false, false]);
-    assert_eq!(known(RELOAD_INTERVAL).await, [false, true, false]);
+    assert_eq!(known(READ_INTERVAL).await, [true, false, false]);
+    assert_eq!(known(READ_INTERVAL).await, [false, true, false]);
     for unusable in ["", "a b c", "b\nc"] {
         std::fs::write(&path, unusable).unwrap();
         assert_eq!(known(twice).await, [false, true, false], "{unusable:?}");

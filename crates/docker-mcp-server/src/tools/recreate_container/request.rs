@@ -3,7 +3,7 @@
 
 use docker_engine::ObjectName;
 use docker_engine::api::ContainerCreateBody;
-use docker_engine::own_options::{OwnOptions, kept_volumes};
+use docker_engine::own_options::{OwnOptions, kept_volumes, members};
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
@@ -99,13 +99,6 @@ pub(super) fn merge(
         kept_volumes,
         networks: networks.collect(),
     })
-}
-
-fn members(value: Value) -> Map<String, Value> {
-    match value {
-        Value::Object(members) => members,
-        _ => Map::new(),
-    }
 }
 
 #[cfg(test)]

@@ -152,6 +152,23 @@ fn removed_file_is_noticed_within_five_seconds() {
     }
 }
 
+/// Limits that a log of 20 events is over.
+const FEW: Retention = Retention {
+    age: Duration::from_secs(30 * 86_400),
+    rows: 15,
+    ..PLENTY
+};
+
+/// Adds ten events to a file with ten: five of those go, whatever their age is.
+fn check_that_only_the_oldest_are_removed(scratch: &Scratch) {
+    let log = EventLog::start(StoreLocation::File(scratch.file()), FEW).unwrap();
+    (10..20).for_each(|n| log.record(event(n)));
+    // Shows that old events were removed.
+    until("written", || log.health().written == 10);
+    until("15 events", || written(&scratch.file()).len() <= 15);
+    assert_eq!(written(&scratch.file()), (5..20).collect::<Vec<_>>());
+}
+
 /// The events are 4,000 days old: so is a log after the clock has jumped.
 #[test]
 fn clock_that_jumps_does_not_erase_the_log() {
@@ -167,17 +184,7 @@ fn clock_that_jumps_does_not_erase_the_log() {
         .append(&(0..10).map(before).collect::<Vec<_>>())
         .unwrap();
     drop(store);
-    let retention = Retention {
-        age: Duration::from_secs(30 * 86_400),
-        rows: 15,
-        ..PLENTY
-    };
-    let log = EventLog::start(StoreLocation::File(scratch.file()), retention).unwrap();
-    (10..20).for_each(|n| log.record(event(n)));
-    // Shows that old events were removed.
-    until("written", || log.health().written == 10);
-    until("15 events", || written(&scratch.file()).len() <= 15);
-    assert_eq!(written(&scratch.file()), (5..20).collect::<Vec<_>>());
+    check_that_only_the_oldest_are_removed(&scratch);
 }
 
 /// The newest event was written with the wrong clock: so is a log at the second start with it.
@@ -191,19 +198,9 @@ fn second_start_with_a_wrong_clock_does_not_erase_the_log() {
         .iter_mut()
         .for_each(|record| record.timestamp = right);
     store.append(&records).unwrap();
-    let retention = Retention {
-        age: Duration::from_secs(30 * 86_400),
-        rows: 15,
-        ..PLENTY
-    };
-    store.retain(&retention, right).unwrap();
+    store.retain(&FEW, right).unwrap();
     drop(store);
-    let log = EventLog::start(StoreLocation::File(scratch.file()), retention).unwrap();
-    (10..20).for_each(|n| log.record(event(n)));
-    // Shows that old events were removed.
-    until("written", || log.health().written == 10);
-    until("15 events", || written(&scratch.file()).len() <= 15);
-    assert_eq!(written(&scratch.file()), (5..20).collect::<Vec<_>>());
+    check_that_only_the_oldest_are_removed(&scratch);
 }
 
 #[test]
