@@ -9,7 +9,7 @@ use crate::committed::root;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 17] = [
+const ALLOWED_CRATES: [(&str, &str); 18] = [
     ("mcp-core", ""),
     // mcp-hosts and mcp-client for the commands `connect` and `doctor`.
     ("mcp-serve", "mcp-core mcp-client mcp-hosts"),
@@ -39,10 +39,16 @@ const ALLOWED_CRATES: [(&str, &str); 17] = [
     ("gateway-access", "mcp-core"),
     // mcp-serve for files that only this user can read, mcp-client for TLS, upstream for timestamps.
     ("gateway-store", "mcp-core mcp-serve mcp-client upstream"),
+    // mcp-serve for answers over HTTP, mcp-client for the webhook, upstream for redaction and timestamps.
+    (
+        "gateway-approvals",
+        "mcp-core mcp-serve mcp-client upstream gateway-access gateway-store",
+    ),
     // upstream for redaction, truncation and timestamps.
     (
         "mcp-gateway",
-        "mcp-core mcp-serve mcp-client upstream gateway-access gateway-store mcp-hosts",
+        "mcp-core mcp-serve mcp-client mcp-hosts upstream gateway-access gateway-approvals \
+         gateway-store",
     ),
     // The servers are programs here, not libraries.
     ("tests", "mcp-core mcp-serve mcp-client mcp-hosts"),

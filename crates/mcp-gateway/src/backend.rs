@@ -22,6 +22,7 @@ mod supervise;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
+use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
@@ -34,7 +35,6 @@ use tokio_util::sync::CancellationToken;
 use crate::config;
 use crate::config::{BackendKey, PinMode};
 use crate::credentials::SharedOAuth;
-use crate::pins::{self, ListedTool, Pins};
 
 pub(crate) use self::caller::Caller;
 use self::circuit_breaker::CircuitBreaker;

@@ -16,7 +16,6 @@ mod key;
 mod mcp_json;
 mod oauth;
 mod options;
-mod pins;
 mod protocol;
 mod reader;
 mod roles;
@@ -30,16 +29,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use gateway_access::Roles;
+pub(crate) use gateway_approvals::approvals::ApprovalConfig;
+pub(crate) use gateway_approvals::pins::{FirstSight, PinMode, PinPolicy};
 use gateway_store::events;
 
-pub(crate) use self::approvals::ApprovalConfig;
 pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::oauth::OAuthSettings;
 pub(crate) use self::options::Options;
-pub(crate) use self::pins::{FirstSight, PinMode, PinPolicy};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
 pub(crate) use self::tool_override::ToolOverride;

@@ -12,9 +12,9 @@ use mcp_serve::Key;
 use parking_lot::Mutex;
 use ring::aead::{Aad, CHACHA20_POLY1305, LessSafeKey, NONCE_LEN, Nonce, UnboundKey};
 use ring::rand::{SecureRandom as _, SystemRandom};
+use upstream::text::hexadecimal;
 
 use crate::config::OAuthSettings;
-use crate::hexadecimal::hexadecimal;
 
 /// The source of tokens of one backend, which all its connections share: a token is renewed once for all of them.
 #[derive(Default)]

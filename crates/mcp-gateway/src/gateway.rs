@@ -6,6 +6,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gateway_access::{Admission, CallCounts, Viewer};
+use gateway_approvals::approvals::{ApprovalRules, Approvals};
+use gateway_approvals::pins::Pins;
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
 use gateway_store::state::StateStore;
 use mcp_core::server::ChangeNotifier;
@@ -15,11 +17,9 @@ use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
-use crate::approvals::{ApprovalRules, Approvals};
 use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
-use crate::pins::Pins;
 use crate::relay::Relay;
 
 /// The service behind the gateway's server.

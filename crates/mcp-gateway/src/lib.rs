@@ -8,12 +8,10 @@
 //! * [`names`]: the public names of the backends' tools.
 //! * [`audit`]: records requests that are not relayed.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
-//! * [`approvals`]: calls that need a person.
-//! * [`pins`]: holds back tools whose definition has changed.
 //!
-//! Roles are in `gateway_access`; the events, and the entries of `pins` and `approvals`, in `gateway_store`.
+//! Roles are in `gateway_access`, approvals and pinned definitions in `gateway_approvals`, and the database in
+//! `gateway_store`.
 
-mod approvals;
 mod audit;
 mod backend;
 mod catalog;
@@ -21,11 +19,9 @@ mod commands;
 mod config;
 mod credentials;
 mod gateway;
-mod hexadecimal;
 mod instructions;
 mod metrics;
 mod names;
-mod pins;
 mod product;
 mod relay;
 mod sanitise;

@@ -20,6 +20,7 @@ pub(crate) mod tool;
 
 use std::sync::Arc;
 
+use gateway_approvals::approvals::Approvals;
 use gateway_store::events::{EventLog, FinishedRequest};
 use mcp_core::jsonrpc::{Json, Members};
 use mcp_core::method::MethodFuture;
@@ -32,7 +33,6 @@ use self::client_request::ClientRequest;
 use self::record::RequestRecord;
 use self::request::RelayedRequest;
 use self::suspended::SuspendedRequests;
-use crate::approvals::Approvals;
 use crate::backend::Backend;
 
 /// The state that all relayed items share.

@@ -2,13 +2,12 @@
 
 use std::collections::BTreeMap;
 
+use gateway_approvals::pins::HoldReason;
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{METHOD_NOT_FOUND, Members, string};
 use serde_json::Value;
 use serde_json::value::RawValue;
-
-use crate::pins::HoldReason;
 
 /// One item of a list.
 #[derive(Clone)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
+use gateway_approvals::pins::ToolChange;
 use gateway_store::events::{Event, EventStatus, kind};
 use mcp_client::{Client, Error};
 use mcp_core::era::Era;
@@ -21,7 +22,6 @@ use upstream::redact::redacted;
 use super::backoff::Backoff;
 use super::snapshot::Snapshot;
 use super::{Backend, BackendState, connect};
-use crate::pins::ToolChange;
 
 /// Changes are collected for this time before the lists are read again.
 const REFRESH_DEBOUNCE: Duration = Duration::from_millis(100);

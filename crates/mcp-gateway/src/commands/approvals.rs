@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use gateway_approvals::approvals::{self, Approval, ApprovalStatus};
+use gateway_approvals::pins::printable;
 use gateway_store::state::{Entries, Entry, Expected, StateDatabase};
 use upstream::time::rfc3339;
 
 use super::{Failure, open_state, print, user};
-use crate::approvals::{self, Approval, ApprovalStatus};
 use crate::config::Options;
-use crate::pins::printable;
 
 /// The fewest digits that choose an approval.
 const MIN_ID_DIGITS: usize = 6;

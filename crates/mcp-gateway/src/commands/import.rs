@@ -8,12 +8,12 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::Parser;
 use clap::builder::PossibleValuesParser;
+use gateway_approvals::pins::printable;
 use mcp_hosts::{Folders, GATEWAY, HOSTS, Host, Reference, listed};
 
 use self::backend::Taken;
 use super::print;
 use crate::config::BackendKey;
-use crate::pins::printable;
 
 /// Takes the servers of a host over as backends of the gateway, and says which not, and why.
 ///

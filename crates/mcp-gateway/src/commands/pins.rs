@@ -3,13 +3,13 @@
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use gateway_approvals::pins::{self, Pin, PinDecision, PinStatus, diff, printable};
 use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use gateway_store::state::{Entries, Entry, Expected, StateDatabase};
 use serde_json::json;
 
 use super::{Failure, open_state, print, user};
 use crate::config::{Options, PinMode};
-use crate::pins::{self, Pin, PinDecision, PinStatus, diff, printable};
 
 /// Digits of a hash that are shown in lists, and the fewest that choose a definition.
 const SHORT_HASH: usize = 12;

@@ -6,13 +6,13 @@ use std::process::ExitCode;
 use std::time::{Duration, Instant};
 
 use clap::Parser;
+use gateway_approvals::pins::printable;
 use mcp_client::{Client, ClientInfo, Endpoint};
 use mcp_serve::Secret;
 use serde::Deserialize;
 use serde_json::json;
 
 use super::print;
-use crate::pins::printable;
 
 /// The time between two questions.
 const INTERVAL: Duration = Duration::from_millis(300);

@@ -3,6 +3,7 @@
 use std::time::Duration;
 
 use gateway_access::Rule;
+use gateway_approvals::approvals::ApprovalConfig;
 use serde::de::{SeqAccess, Unexpected, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
@@ -11,8 +12,7 @@ use super::duration::ConfigDuration;
 use super::error::{Problem, line_at};
 use super::expand::Environment;
 
-/// The default of `timeout`, and its limit.
-const TIMEOUT: Duration = Duration::from_secs(600);
+/// Limit of `timeout`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
 
 /// The calls about which an operator decides: those of these patterns, or with `"operator"` those of `confirm` in the
@@ -96,33 +96,6 @@ pub(super) struct ApprovalsTable {
     allow_own: bool,
 }
 
-/// The calls that need a person, of all callers. Has no `Debug`, since the URL may be a secret.
-#[derive(Clone, PartialEq)]
-pub(crate) struct ApprovalConfig {
-    /// Tools about which the caller's user is asked.
-    pub(crate) confirm: Vec<Rule>,
-    /// Tools about which an operator decides.
-    pub(crate) approve: Vec<Rule>,
-    /// The time that a person has.
-    pub(crate) timeout: Duration,
-    /// A URL that is told of each call that waits for an operator. Its path may be a secret.
-    pub(crate) webhook: Option<String>,
-    /// A principal may approve its own calls.
-    pub(crate) allow_own: bool,
-}
-
-impl Default for ApprovalConfig {
-    fn default() -> Self {
-        Self {
-            confirm: Vec::new(),
-            approve: Vec::new(),
-            timeout: TIMEOUT,
-            webhook: None,
-            allow_own: false,
-        }
-    }
-}
-
 impl ApprovalsTable {
     pub(super) fn build(
         self,
@@ -140,9 +113,10 @@ impl ApprovalsTable {
             Ok(url.to_string())
         });
         let webhook = webhook.transpose()?;
-        let timeout = self
-            .timeout
-            .map_or(TIMEOUT, |ConfigDuration(timeout)| timeout);
+        let timeout = self.timeout.map_or(
+            ApprovalConfig::DEFAULT_TIMEOUT,
+            |ConfigDuration(timeout)| timeout,
+        );
         if timeout.is_zero() || timeout > MAX_TIMEOUT {
             let text = "must be more than 0 and at most 24 h";
             return Err(Problem::new(&["approvals", "timeout"], text));

@@ -4,6 +4,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use gateway_approvals::approvals::is_question;
 use mcp_client::Options;
 use mcp_core::jsonrpc::{MAX_NESTING, Members, is_too_deep, string};
 use mcp_core::server::PreviousRounds;
@@ -16,7 +17,6 @@ use super::Relay;
 use super::call_handler::{CallHandler, Question};
 use super::client_request::ClientRequest;
 use super::suspended::{Owner, SentRequest, SuspendedRequest};
-use crate::approvals::is_question;
 use crate::backend::{Backend, Caller};
 
 /// Questions that a backend can ask within one call.
@@ -46,7 +46,7 @@ struct RoundState {
     parked: Option<String>,
     /// The `requestState` of the backend.
     state: Option<String>,
-    /// Names the agreement of people to this call: [`crate::approvals`] reads it.
+    /// Names the agreement of people to this call: [`gateway_approvals::approvals`] reads it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     agreed: Option<String>,
 }

@@ -2,6 +2,8 @@
 
 use std::sync::Arc;
 
+use gateway_approvals::approvals::GuardedCall;
+use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
 use gateway_store::events::{ArgumentTypes, KnownArguments};
 use mcp_core::jsonrpc::{Members, quoted};
@@ -15,9 +17,7 @@ use super::Relay;
 use super::client_request::ClientRequest;
 use super::record::RequestRecord;
 use super::request::RelayedRequest;
-use crate::approvals::GuardedCall;
 use crate::backend::Backend;
-use crate::pins::HoldReason;
 
 /// One tool of one backend.
 pub(crate) struct RelayedTool {

@@ -1,5 +1,6 @@
 //! `gateway_restart`: starts a backend again, for example after a crash loop.
 
+use gateway_approvals::approvals::GuardedCall;
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
@@ -7,7 +8,6 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 use serde_json::value::RawValue;
 
-use crate::approvals::GuardedCall;
 use crate::backend::BackendState;
 use crate::gateway::{Gateway, not_used};
 

@@ -27,7 +27,7 @@ struct Question {
 }
 
 /// True if the state between two rounds is that of a question of the gateway, and not of a backend.
-pub(crate) fn is_question(memo: &Value) -> bool {
+pub fn is_question(memo: &Value) -> bool {
     memo.get(QUESTION).is_some()
 }
 

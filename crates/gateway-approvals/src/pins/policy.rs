@@ -5,7 +5,7 @@ use serde::Deserialize;
 /// The reaction to a tool whose definition differs from the one that was approved.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum PinMode {
+pub enum PinMode {
     /// Offers it, unless it was refused, and records an event.
     #[default]
     Warn,
@@ -18,7 +18,7 @@ pub(crate) enum PinMode {
 /// The reaction to a tool that was never seen before.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum FirstSight {
+pub enum FirstSight {
     /// Counts as approved.
     #[default]
     Trust,
@@ -28,14 +28,16 @@ pub(crate) enum FirstSight {
 
 /// Both settings of a backend.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) struct PinPolicy {
-    pub(crate) mode: PinMode,
-    pub(crate) first_sight: FirstSight,
+pub struct PinPolicy {
+    /// The reaction to a changed tool.
+    pub mode: PinMode,
+    /// The reaction to a new tool.
+    pub first_sight: FirstSight,
 }
 
 impl PinPolicy {
     /// Returns the policy with these settings in the place of its own.
-    pub(super) fn with(self, mode: Option<PinMode>, first_sight: Option<FirstSight>) -> Self {
+    pub fn with(self, mode: Option<PinMode>, first_sight: Option<FirstSight>) -> Self {
         Self {
             mode: mode.unwrap_or(self.mode),
             first_sight: first_sight.unwrap_or(self.first_sight),

@@ -17,24 +17,31 @@ pub(super) const MAX_CLOCK_SKEW: i64 = 300;
 
 /// A call that waits for an operator, or has waited.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Approval {
-    pub(crate) id: String,
+pub struct Approval {
+    /// Names it in commands and over HTTP.
+    pub id: String,
     /// The gateway where it waits.
-    pub(crate) gateway: String,
-    pub(crate) tool: String,
-    pub(crate) backend: String,
+    pub gateway: String,
+    /// The published name.
+    pub tool: String,
+    /// The key of the backend.
+    pub backend: String,
     /// The caller.
-    pub(crate) principal: Option<String>,
+    pub principal: Option<String>,
     /// For people: without secrets, and cut.
-    pub(crate) arguments: String,
+    pub arguments: String,
     /// Of the tool and the exact arguments.
-    pub(crate) hash: String,
+    pub hash: String,
     /// Seconds since 1970.
-    pub(crate) created: i64,
-    pub(crate) expires: i64,
-    pub(crate) status: ApprovalStatus,
-    pub(crate) decided_by: Option<String>,
-    pub(crate) decided_at: Option<i64>,
+    pub created: i64,
+    /// The end of the wait, in seconds since 1970.
+    pub expires: i64,
+    /// Its state, as it is stored.
+    pub status: ApprovalStatus,
+    /// The name of the person or program that has decided.
+    pub decided_by: Option<String>,
+    /// The time of the decision, in seconds since 1970.
+    pub decided_at: Option<i64>,
     /// The SHA-256 hash of the token that the webhook has got.
     #[serde(default)]
     pub(super) token_hash: Option<String>,
@@ -43,12 +50,16 @@ pub(crate) struct Approval {
 /// The state of a call that needs an operator.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
-pub(crate) enum ApprovalStatus {
+pub enum ApprovalStatus {
+    /// Nobody has decided.
     Waiting,
+    /// Approved, and not made yet.
     Approved,
     /// Approved, and made.
     Used,
+    /// Refused.
     Refused,
+    /// Nobody has decided in time.
     Expired,
     /// Its client has cancelled it.
     Cancelled,
@@ -57,7 +68,8 @@ pub(crate) enum ApprovalStatus {
 }
 
 impl ApprovalStatus {
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns its name, as it is stored.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Waiting => "waiting",
             Self::Approved => "approved",
@@ -70,14 +82,14 @@ impl ApprovalStatus {
     }
 
     /// True while something may still happen.
-    pub(crate) fn is_open(self) -> bool {
+    pub fn is_open(self) -> bool {
         matches!(self, Self::Waiting | Self::Approved)
     }
 }
 
 impl Approval {
     /// The status at this time: that of a call whose gateway has ended is not stored yet.
-    pub(crate) fn status_at(&self, now: i64, is_alive: bool) -> ApprovalStatus {
+    pub fn status_at(&self, now: i64, is_alive: bool) -> ApprovalStatus {
         match self.status {
             status if !status.is_open() => status,
             _ if !is_alive => ApprovalStatus::Gone,
@@ -87,7 +99,7 @@ impl Approval {
     }
 
     /// The same for a command, which sees the entry of the gateway once only.
-    pub(crate) fn status_in(&self, entries: &Entries) -> ApprovalStatus {
+    pub fn status_in(&self, entries: &Entries) -> ApprovalStatus {
         let seen = entries.get(EntryKind::Gateway, &self.gateway);
         let seen = seen.and_then(|entry| entry.read::<i64>());
         let is_alive =
@@ -96,7 +108,7 @@ impl Approval {
     }
 
     /// Returns the approval after a decision.
-    pub(crate) fn decided(&self, status: ApprovalStatus, by: &str, now: i64) -> Self {
+    pub fn decided(&self, status: ApprovalStatus, by: &str, now: i64) -> Self {
         Self {
             status,
             decided_by: Some(by.to_owned()),
@@ -139,7 +151,7 @@ pub(super) fn seen(gateway: &str, now: i64) -> EntryChange {
 }
 
 /// Reads all calls, the oldest first.
-pub(crate) fn read(entries: &Entries) -> Vec<(Approval, Entry)> {
+pub fn read(entries: &Entries) -> Vec<(Approval, Entry)> {
     let all = entries.matching(EntryKind::Approval, "");
     let all = all.filter_map(|(_, entry)| Some((entry.read()?, entry.clone())));
     let mut all: Vec<(Approval, Entry)> = all.collect();
@@ -161,12 +173,12 @@ pub(super) fn is_open(value: &str) -> bool {
 }
 
 /// The change that stores a call in the place of `expected`.
-pub(crate) fn store(approval: &Approval, expected: Expected) -> EntryChange {
+pub fn store(approval: &Approval, expected: Expected) -> EntryChange {
     EntryChange::store(EntryKind::Approval, approval.id.clone(), approval, expected)
 }
 
 /// Seconds since 1970.
-pub(crate) fn now() -> i64 {
+pub fn now() -> i64 {
     Timestamp::now().as_second()
 }
 

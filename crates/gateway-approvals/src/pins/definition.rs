@@ -3,8 +3,7 @@
 use hmac_sha256::Hash;
 use mcp_core::jsonrpc::{Members, is_too_deep, quoted};
 use serde_json::value::RawValue;
-
-use crate::hexadecimal::hexadecimal;
+use upstream::text::hexadecimal;
 
 /// Returns a definition without its name, with the members of its objects in the order of their names: some
 /// servers write them in another order in each process. Duplicates stay, since clients may read either.

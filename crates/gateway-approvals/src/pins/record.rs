@@ -4,50 +4,61 @@ use serde::{Deserialize, Serialize};
 
 /// A tool of a backend, with the definitions that were approved and offered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct Pin {
-    pub(crate) backend: String,
-    pub(crate) tool: String,
+pub struct Pin {
+    /// The key of the backend.
+    pub backend: String,
+    /// The name in its list.
+    pub tool: String,
     /// `None` until the tool is approved for the first time.
-    pub(crate) approved: Option<PinnedDefinition>,
+    pub approved: Option<PinnedDefinition>,
     /// The definition that the backend offered last, if it is not the approved one.
-    pub(crate) offered: Option<PinnedDefinition>,
+    pub offered: Option<PinnedDefinition>,
     /// The hash of the definition that was refused last.
-    pub(crate) refused: Option<String>,
+    pub refused: Option<String>,
     /// The earlier name of the tool, if only that has changed.
-    pub(crate) renamed_from: Option<String>,
+    pub renamed_from: Option<String>,
     /// The last decision.
-    pub(crate) decided: Option<PinDecision>,
+    pub decided: Option<PinDecision>,
 }
 
 /// A definition at one time.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PinnedDefinition {
-    pub(crate) hash: String,
+pub struct PinnedDefinition {
+    /// See [`hash`](super::hash).
+    pub hash: String,
     /// Canonical JSON; `None` if it is too long to be kept.
-    pub(crate) text: Option<String>,
+    pub text: Option<String>,
     /// The time when it was first seen.
-    pub(crate) since: String,
+    pub since: String,
 }
 
 /// A decision about a definition.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(crate) struct PinDecision {
-    pub(crate) at: String,
-    pub(crate) by: String,
+pub struct PinDecision {
+    /// The time.
+    pub at: String,
+    /// The person or program.
+    pub by: String,
 }
 
 /// The state of a pin for people.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum PinStatus {
+pub enum PinStatus {
+    /// Offered as it was approved.
     Approved,
+    /// Offered with another definition.
     Changed,
+    /// Offered with another name.
     Renamed,
+    /// Not approved yet.
     New,
+    /// Offered as it was refused.
     Refused,
 }
 
 impl Pin {
-    pub(crate) fn status(&self) -> PinStatus {
+    /// Returns its state.
+    pub fn status(&self) -> PinStatus {
         match &self.offered {
             None => PinStatus::Approved,
             Some(offered) if self.refused.as_ref() == Some(&offered.hash) => PinStatus::Refused,
@@ -58,13 +69,14 @@ impl Pin {
     }
 
     /// The name by which commands know it.
-    pub(crate) fn name(&self) -> String {
+    pub fn name(&self) -> String {
         format!("{}__{}", self.backend, self.tool)
     }
 }
 
 impl PinStatus {
-    pub(crate) fn name(self) -> &'static str {
+    /// Returns its name, for commands.
+    pub fn name(self) -> &'static str {
         match self {
             Self::Approved => "approved",
             Self::Changed => "changed",

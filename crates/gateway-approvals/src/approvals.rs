@@ -2,13 +2,14 @@
 //! arguments of a call can take the place of either.
 //!
 //! * [`arguments`]: the arguments as people see them; calls whose arguments cannot be shown are refused.
-//! * [`confirm`]: asks the user; [`park`]: waits for an operator.
+//! * [`config`]: the settings. [`confirm`]: asks the user; [`park`]: waits for an operator.
 //! * [`webhook`]: tells a program of it; [`answer`]: takes the decision of a program or a principal over HTTP.
 //! * [`rounds`]: facts between the rounds of one call.
 //! * [`record`]: the stored form of a call that waits; [`sweep`]: ends those whose gateway is gone.
 
 mod answer;
 mod arguments;
+mod config;
 mod confirm;
 mod park;
 mod record;
@@ -30,17 +31,17 @@ use tokio::sync::Notify;
 use uuid::Uuid;
 
 use self::arguments::ShownArguments;
-pub(crate) use self::confirm::is_question;
+pub use self::config::ApprovalConfig;
+pub use self::confirm::is_question;
 use self::record::SeenGateways;
-pub(crate) use self::record::{Approval, ApprovalStatus, now, read, store};
+pub use self::record::{Approval, ApprovalStatus, now, read, store};
 use self::rounds::Rounds;
-use crate::config::ApprovalConfig;
 
 /// The member of the state between two rounds that names a call to which people have agreed.
 const AGREED: &str = "agreed";
 
 /// Judges the calls that need a person.
-pub(crate) struct Approvals {
+pub struct Approvals {
     state: Arc<StateStore>,
     log: Arc<EventLog>,
     rules: Mutex<Arc<ApprovalRules>>,
@@ -56,18 +57,23 @@ pub(crate) struct Approvals {
 
 /// The rules of one configuration.
 #[derive(Default)]
-pub(crate) struct ApprovalRules {
-    pub(crate) roles: Option<Arc<Roles>>,
-    pub(crate) config: ApprovalConfig,
+pub struct ApprovalRules {
+    /// The roles; `None` if every caller may use everything.
+    pub roles: Option<Arc<Roles>>,
+    /// The rules for all callers, and the settings.
+    pub config: ApprovalConfig,
 }
 
 /// A call that may need a person.
-pub(crate) struct GuardedCall<'a> {
+pub struct GuardedCall<'a> {
     /// The published name of its tool.
-    pub(crate) tool: &'a str,
-    pub(crate) backend: &'a str,
-    pub(crate) arguments: &'a RawValue,
-    pub(crate) call: &'a Call,
+    pub tool: &'a str,
+    /// The key of its backend.
+    pub backend: &'a str,
+    /// Its arguments.
+    pub arguments: &'a RawValue,
+    /// The call itself.
+    pub call: &'a Call,
 }
 
 impl GuardedCall<'_> {
@@ -101,7 +107,7 @@ impl GuardedCall<'_> {
 }
 
 /// A call that may be made.
-pub(crate) struct Admitted<'a> {
+pub struct Admitted<'a> {
     approvals: &'a Approvals,
     /// Its id and key, if people have agreed to it.
     agreed: Option<(String, String)>,
@@ -109,12 +115,12 @@ pub(crate) struct Admitted<'a> {
 
 impl Admitted<'_> {
     /// The id of the agreement, for the state between two rounds.
-    pub(crate) fn id(&self) -> Option<String> {
+    pub fn id(&self) -> Option<String> {
         self.agreed.as_ref().map(|(id, _)| id.clone())
     }
 
     /// Keeps the agreement for the next round: the backend asks the client something.
-    pub(crate) fn keep(self) {
+    pub fn keep(self) {
         if let Some((id, key)) = self.agreed {
             self.approvals.rounds.keep(id, key);
         }
@@ -122,7 +128,8 @@ impl Admitted<'_> {
 }
 
 impl Approvals {
-    pub(crate) fn new(state: Arc<StateStore>, log: Arc<EventLog>) -> Self {
+    /// Keeps the calls that wait in `state`, and records them in `log`.
+    pub fn new(state: Arc<StateStore>, log: Arc<EventLog>) -> Self {
         Self {
             state,
             log,
@@ -136,7 +143,7 @@ impl Approvals {
     }
 
     /// Follows a change of the configuration.
-    pub(crate) fn set_rules(&self, rules: ApprovalRules) {
+    pub fn set_rules(&self, rules: ApprovalRules) {
         *self.rules.lock() = Arc::new(rules);
     }
 
@@ -145,7 +152,7 @@ impl Approvals {
     }
 
     /// True if calls of this tool may wait for an operator.
-    pub(crate) fn may_wait(&self, tool: &str) -> bool {
+    pub fn may_wait(&self, tool: &str) -> bool {
         let rules = self.rules();
         let roles = rules.roles.iter().flat_map(|roles| &roles.roles);
         let of_roles = roles.flat_map(|role| &role.approve);
@@ -158,7 +165,7 @@ impl Approvals {
     ///
     /// # Errors
     /// A person has not agreed, and nothing was done; or the question to the client, which ends this round.
-    pub(crate) async fn admit(&self, guarded: &GuardedCall<'_>) -> Result<Admitted<'_>, ToolError> {
+    pub async fn admit(&self, guarded: &GuardedCall<'_>) -> Result<Admitted<'_>, ToolError> {
         let rules = self.rules();
         let principal = guarded
             .origin()

@@ -25,7 +25,7 @@ const MAX_GATEWAY_AGE: i64 = 86_400;
 
 impl Approvals {
     /// Keeps the approvals up to date while the gateway runs.
-    pub(crate) async fn sweep(&self) {
+    pub async fn sweep(&self) {
         loop {
             // Without a store the next sweep ends a call that has left.
             let _ = tokio::time::timeout(SWEEP_INTERVAL, self.left.notified()).await;
@@ -79,11 +79,11 @@ impl Approvals {
         }
         let used = entries.matching(EntryKind::UsedAnswer, "");
         let expired = used.filter(|(_, entry)| {
-            let expires: i64 = entry.value.parse().unwrap_or(0);
+            let expires = entry.read().unwrap_or(0);
             now() - expires > MAX_CLOCK_SKEW
         });
         let expired: Vec<EntryChange> = expired
-            .map(|(nonce, entry)| remove(EntryKind::UsedAnswer, nonce, entry))
+            .map(|(nonce, entry)| EntryChange::remove(EntryKind::UsedAnswer, nonce, entry))
             .take(MAX_REMOVED)
             .collect();
         if !expired.is_empty() {

@@ -77,7 +77,7 @@ impl Checks {
                 false => decided.refused = Some(offered.hash),
             }
             let expected = Expected::Revision(entry.revision);
-            let change = store(key, &decided, expected).unwrap();
+            let change = store(key, &decided, expected);
             assert!(self.pins.state.change(vec![change]).await.unwrap());
         }
     }

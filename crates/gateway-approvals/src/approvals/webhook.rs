@@ -6,12 +6,11 @@ use hmac_sha256::Hash;
 use mcp_client::Endpoint;
 use serde_json::json;
 use tokio_util::task::AbortOnDropHandle;
+use upstream::text::hexadecimal;
 use upstream::time::rfc3339;
 use uuid::Uuid;
 
 use super::record::Approval;
-
-use crate::hexadecimal::hexadecimal;
 
 /// The path of the answer, before the id.
 pub(super) const ANSWER_PATH: &str = "/approvals/";

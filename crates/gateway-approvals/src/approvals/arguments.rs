@@ -6,8 +6,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 use upstream::redact::Redactor;
 use upstream::text::clean;
-
-use crate::hexadecimal::hexadecimal;
+use upstream::text::hexadecimal;
 
 /// Limit for the characters that people see.
 const MAX_SHOWN_CHARS: usize = 4_000;

@@ -2,13 +2,15 @@
 //!
 //! A tool whose definition changes later ("rug pull") may have been harmless only at first.
 //!
-//! * [`record`]: the stored form; [`definition`]: one form and hash of a definition; [`diff`]: what has changed.
+//! * [`record`]: the stored form; [`definition`]: one form and hash of a definition; [`diff`]: what has changed;
+//!   [`policy`]: the settings.
 //!
 //! While the database cannot be read, a tool is compared with what this process has seen; what was approved
 //! before is compared as soon as it can be read.
 
 mod definition;
 mod diff;
+mod policy;
 mod record;
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
@@ -20,13 +22,12 @@ use hmac_sha256::Hash;
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::sync::watch;
+use upstream::text::hexadecimal;
 use upstream::time::Timestamp;
 
-use crate::config::{FirstSight, PinMode, PinPolicy};
-use crate::hexadecimal::hexadecimal;
-
-pub(crate) use self::diff::{diff, printable};
-pub(crate) use self::record::{Pin, PinDecision, PinStatus, PinnedDefinition};
+pub use self::diff::{diff, printable};
+pub use self::policy::{FirstSight, PinMode, PinPolicy};
+pub use self::record::{Pin, PinDecision, PinStatus, PinnedDefinition};
 
 /// Limit for the remembered tools of one backend. None of them is forgotten for others: a backend could list
 /// so many that a changed tool counts as new.
@@ -39,51 +40,63 @@ const MAX_TEXT_BYTES: usize = 64 * 1024;
 const MAX_BACKEND_BYTES: usize = 16 << 20;
 
 /// A tool in a backend's list.
-pub(crate) struct ListedTool<'a> {
-    pub(crate) name: &'a str,
-    pub(crate) definition: &'a RawValue,
+pub struct ListedTool<'a> {
+    /// Its name in the list.
+    pub name: &'a str,
+    /// Its definition, as the backend has written it.
+    pub definition: &'a RawValue,
     /// Of the definition without its name; see [`hash`].
-    pub(crate) hash: &'a str,
+    pub hash: &'a str,
 }
 
 /// Why a tool is held back.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) enum HoldReason {
+pub enum HoldReason {
+    /// Its definition is not the approved one.
     Changed,
+    /// Its definition is that of an approved tool with this name, which is not listed any more.
     Renamed(String),
+    /// It was never seen before.
     New,
+    /// Its definition was refused.
     Refused,
+    /// The backend lists more tools than are remembered.
     TooMany,
 }
 
 /// A tool whose definition is not the one of the last check.
 #[derive(Debug, PartialEq, Eq)]
-pub(crate) struct ToolChange {
-    pub(crate) tool: String,
+pub struct ToolChange {
+    /// Its name in the list.
+    pub tool: String,
     /// Hashes of the definition; no old one for a new tool.
-    pub(crate) old: Option<String>,
-    pub(crate) new: String,
+    pub old: Option<String>,
+    /// The hash of its definition now.
+    pub new: String,
     /// The old name, if only the name has changed.
-    pub(crate) renamed_from: Option<String>,
-    pub(crate) is_held: bool,
+    pub renamed_from: Option<String>,
+    /// True if it is held back.
+    pub is_held: bool,
 }
 
 /// The outcome of a check.
 #[derive(Debug, Default)]
-pub(crate) struct PinCheck {
-    pub(crate) held: BTreeMap<String, HoldReason>,
-    pub(crate) changes: Vec<ToolChange>,
+pub struct PinCheck {
+    /// The tools that are held back.
+    pub held: BTreeMap<String, HoldReason>,
+    /// The tools that have changed since the last check.
+    pub changes: Vec<ToolChange>,
 }
 
 /// The pins of all backends.
-pub(crate) struct Pins {
+pub struct Pins {
     state: Arc<StateStore>,
     /// Pins that are not stored yet, by key, and the entries that they replace.
     unstored: Mutex<HashMap<String, (Pin, Expected)>>,
 }
 
 /// Returns the hash of a definition without its name.
-pub(crate) fn hash(definition: &RawValue) -> String {
+pub fn hash(definition: &RawValue) -> String {
     definition::hash(&definition::canonical(definition))
 }
 
@@ -94,7 +107,7 @@ fn key(backend: &str, tool: &str) -> String {
 }
 
 /// Reads the pins of a backend, or of all backends for an empty `backend`, with their keys and entries.
-pub(crate) fn read(entries: &Entries, backend: &str) -> Vec<(String, Pin, Entry)> {
+pub fn read(entries: &Entries, backend: &str) -> Vec<(String, Pin, Entry)> {
     let prefix = match backend {
         "" => String::new(),
         backend => format!("{backend}/"),
@@ -106,23 +119,24 @@ pub(crate) fn read(entries: &Entries, backend: &str) -> Vec<(String, Pin, Entry)
 }
 
 /// The change that stores `pin` in the place of `expected`.
-pub(crate) fn store(key: String, pin: &Pin, expected: Expected) -> EntryChange {
+pub fn store(key: String, pin: &Pin, expected: Expected) -> EntryChange {
     EntryChange::store(EntryKind::Pin, key, pin, expected)
 }
 
 impl Pins {
-    pub(crate) fn new(state: Arc<StateStore>) -> Self {
+    /// Keeps the pins in `state`.
+    pub fn new(state: Arc<StateStore>) -> Self {
         let unstored = Mutex::default();
         Self { state, unstored }
     }
 
     /// A receiver that is notified when pins may have changed.
-    pub(crate) fn subscribe(&self) -> watch::Receiver<Arc<Entries>> {
+    pub fn subscribe(&self) -> watch::Receiver<Arc<Entries>> {
         self.state.subscribe()
     }
 
     /// A number that changes with every change of a backend's pins.
-    pub(crate) fn revision(&self, backend: &str) -> i64 {
+    pub fn revision(&self, backend: &str) -> i64 {
         let entries = self.state.entries();
         let prefix = format!("{backend}/");
         let pins = entries.matching(EntryKind::Pin, &prefix);
@@ -132,7 +146,7 @@ impl Pins {
 
     /// Compares the tools of a backend with its pins. Remembers new tools; with `is_new_list` also which of
     /// them have changed.
-    pub(crate) fn check(
+    pub fn check(
         &self,
         backend: &str,
         policy: PinPolicy,
@@ -205,7 +219,7 @@ impl Pins {
     }
 
     /// True if pins of this backend wait to be stored.
-    pub(crate) fn has_unstored(&self, backend: &str) -> bool {
+    pub fn has_unstored(&self, backend: &str) -> bool {
         let prefix = format!("{backend}/");
         let unstored = self.unstored.lock();
         unstored.keys().any(|key| key.starts_with(&prefix))
@@ -341,7 +355,7 @@ impl Judge<'_> {
 }
 
 /// The time for records.
-pub(crate) fn now() -> String {
+pub fn now() -> String {
     Timestamp::now().strftime("%FT%TZ").to_string()
 }
 

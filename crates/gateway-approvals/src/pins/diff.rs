@@ -7,7 +7,7 @@ use serde_json::value::RawValue;
 use upstream::text::is_invisible;
 
 /// Returns one line for each value that was removed (`-`) or added (`+`), with its place.
-pub(crate) fn diff(old: &str, new: &str) -> Vec<String> {
+pub fn diff(old: &str, new: &str) -> Vec<String> {
     let (before, after) = (values(old), values(new));
     let old: BTreeSet<&(String, String)> = before.iter().collect();
     let new: BTreeSet<&(String, String)> = after.iter().collect();
@@ -25,7 +25,7 @@ pub(crate) fn diff(old: &str, new: &str) -> Vec<String> {
 }
 
 /// Escapes the characters that a terminal would obey or hide.
-pub(crate) fn printable(text: &str) -> String {
+pub fn printable(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for letter in text.chars() {
         match letter.is_control() || is_invisible(letter) {
