@@ -10,6 +10,7 @@ mod starts;
 
 use std::time::Duration;
 
+use futures_util::future::join_all;
 use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, Servers, TaskId};
 use tokio::sync::OwnedMutexGuard;
 use upstream::time;
@@ -30,6 +31,8 @@ const SEARCH_TICKS: u32 = 300;
 pub(crate) const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest time from the tag that a task runs to the start of its run.
 pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// The time in which the server that changed a waiting task starts it itself.
+const OWN_START_TIME: Duration = Duration::from_secs(5);
 /// Conversations in one response, and responses in one search.
 const PAGE_SIZE: u32 = 100;
 const MAX_PAGES: usize = 20;
@@ -137,24 +140,50 @@ impl Scheduler {
 
     async fn tick(&self, search: bool) -> ApiResult<()> {
         // Tasks in sandboxes need no slot, and OpenHands enforces its own limits there.
-        if let Backend::Agent(server) = self.servers.backend().await? {
-            if search {
-                for stopped in [Execution::Idle, Execution::Paused, Execution::Error] {
-                    self.search(&server, stopped).await?;
-                }
+        let Backend::Agent(server) = self.servers.backend().await? else {
+            return self.start_queued().await;
+        };
+        if search {
+            for stopped in [Execution::Idle, Execution::Paused, Execution::Error] {
+                self.search(&server, stopped).await?;
             }
-            self.enforce_budgets(&server).await?;
         }
-        for id in self.queue.ids() {
-            match self.try_start(id).await {
-                Ok(StartAttempt::Done) => self.queue.remove(id),
-                Ok(StartAttempt::NotReady) => {}
-                Ok(StartAttempt::NoSlot) => break,
-                Err(failure) if failure.is_unknown_task() => self.queue.remove(id),
-                Err(failure) => return Err(failure),
+        // A start may take seconds.
+        let (budgets, starts) = tokio::join!(self.enforce_budgets(&server), self.start_queued());
+        budgets.and(starts)
+    }
+
+    /// Starts the queued tasks in their order, as many at once as there are slots. One that cannot start does not
+    /// stop the others.
+    async fn start_queued(&self) -> ApiResult<()> {
+        let ids = self.queue.ids();
+        let mut next = ids.as_slice();
+        while !next.is_empty() {
+            let at_once = self.free_slots().await?.clamp(1, next.len());
+            let (now, later) = next.split_at(at_once);
+            next = later;
+            let attempts = join_all(now.iter().map(|id| self.try_start(*id))).await;
+            for (id, attempt) in now.iter().zip(attempts) {
+                match attempt {
+                    Ok(StartAttempt::Done) => self.queue.remove(*id),
+                    Ok(StartAttempt::NotReady) => {}
+                    Ok(StartAttempt::NoSlot) => next = &[],
+                    Err(failure) if failure.is_unknown_task() => self.queue.remove(*id),
+                    Err(failure) => tracing::debug!(task = %id, ?failure, "cannot start it yet"),
+                }
             }
         }
         Ok(())
+    }
+
+    /// The slots that no task has.
+    async fn free_slots(&self) -> ApiResult<usize> {
+        let Backend::Agent(server) = self.servers.backend().await? else {
+            return Ok(self.max_parallel);
+        };
+        Ok(self
+            .max_parallel
+            .saturating_sub(running(&server).await?.len()))
     }
 
     /// Finds waiting tasks among the newest conversations in the state `execution`.
@@ -168,7 +197,8 @@ impl Scheduler {
             for listed in conversations.items {
                 let mut tags = ConversationTags::new(listed.tags);
                 if tags.waits_for().is_some() {
-                    found.push(listed.id);
+                    let quiet = time::since(&listed.updated_at).unwrap_or_default();
+                    found.push((listed.id, OWN_START_TIME.saturating_sub(quiet)));
                 } else if execution == Execution::Idle && is_orphaned(&tags, &listed.updated_at) {
                     let Some(_lock) = self.starts.try_lock(listed.id) else {
                         continue;
@@ -181,7 +211,7 @@ impl Scheduler {
                         tags = ConversationTags::from_task(&now);
                         tags.wait_for_slot();
                         server.set_tags(listed.id, tags.as_tags()).await?;
-                        found.push(listed.id);
+                        found.push((listed.id, Duration::ZERO));
                     }
                 }
             }
@@ -191,7 +221,9 @@ impl Scheduler {
             }
         }
         // The list is newest first.
-        found.into_iter().rev().for_each(|id| self.queue.push(id));
+        for (id, delay) in found.into_iter().rev() {
+            self.queue.push_after(id, delay);
+        }
         Ok(())
     }
 
@@ -204,11 +236,12 @@ impl Scheduler {
         self.start_locked(id).await
     }
 
-    /// Starts a task that has just been created, unless others wait before it, or queues it. The caller holds
-    /// its lock.
+    /// Starts a task that has just been created, or queues it if there are only slots for those that wait before
+    /// it. The caller holds its lock.
     pub(crate) async fn start_or_enqueue(&self, id: TaskId) {
-        let is_first = self.queue.ids().is_empty();
-        if !is_first || !matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
+        let before = self.queue.ids().len();
+        let has_slot = before == 0 || matches!(self.free_slots().await, Ok(free) if free > before);
+        if !has_slot || !matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
             self.enqueue(id);
         }
     }

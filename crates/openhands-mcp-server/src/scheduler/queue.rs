@@ -2,37 +2,46 @@
 
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
+use std::time::{Duration, Instant};
 
 use openhands_api::TaskId;
 
-/// The waiting tasks, first come first served.
+/// The waiting tasks, first come first served, and when each may start.
 #[derive(Default)]
-pub(super) struct Queue(Mutex<VecDeque<TaskId>>);
+pub(super) struct Queue(Mutex<VecDeque<(TaskId, Instant)>>);
 
 impl Queue {
-    fn lock(&self) -> MutexGuard<'_, VecDeque<TaskId>> {
+    fn lock(&self) -> MutexGuard<'_, VecDeque<(TaskId, Instant)>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Adds the task at the end, unless it is queued already.
     pub(super) fn push(&self, id: TaskId) {
+        self.push_after(id, Duration::ZERO);
+    }
+
+    /// Adds a task that may start after this time.
+    pub(super) fn push_after(&self, id: TaskId, delay: Duration) {
         let mut waiting = self.lock();
-        if !waiting.contains(&id) {
-            waiting.push_back(id);
+        if waiting.iter().all(|(queued, _)| *queued != id) {
+            waiting.push_back((id, Instant::now() + delay));
         }
     }
 
     pub(super) fn remove(&self, id: TaskId) {
-        self.lock().retain(|other| *other != id);
+        self.lock().retain(|(other, _)| *other != id);
     }
 
     pub(super) fn contains(&self, id: TaskId) -> bool {
-        self.lock().contains(&id)
+        self.lock().iter().any(|(queued, _)| *queued == id)
     }
 
-    /// All queued tasks, in their order.
+    /// The queued tasks that may start, in their order.
     pub(super) fn ids(&self) -> Vec<TaskId> {
-        self.lock().iter().copied().collect()
+        let now = Instant::now();
+        let waiting = self.lock();
+        let due = waiting.iter().filter(|(_, from)| *from <= now);
+        due.map(|(id, _)| *id).collect()
     }
 }
 
@@ -50,5 +59,7 @@ mod tests {
         queue.remove(ids[0]);
         assert_eq!(queue.ids(), ids[1..]);
         assert!(queue.contains(ids[1]) && !queue.contains(ids[0]));
+        queue.push_after(ids[0], Duration::from_secs(60));
+        assert!(queue.contains(ids[0]) && queue.ids() == ids[1..]);
     }
 }

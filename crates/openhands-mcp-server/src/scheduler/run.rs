@@ -15,7 +15,8 @@ const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
 impl Scheduler {
     /// Runs the agent if there is a slot, otherwise tags the task as waiting. Returns true if it runs.
     ///
-    /// The caller holds the lock of the task, whose state was `before`.
+    /// The caller holds the lock of the task, whose state was `before`. Another server may start a waiting task at
+    /// the same time, and the agent server has no compare-and-set: of both runs the first counts.
     pub(crate) async fn run_or_wait(
         &self,
         server: &AgentServer,
@@ -23,21 +24,33 @@ impl Scheduler {
         tags: &mut ConversationTags,
         before: Execution,
     ) -> ApiResult<bool> {
+        let was_waiting = tags.waits_for().is_some();
         if self.take_slot(id).await? {
             // Until the agent server records the start, the state is that of the last run.
             let last = server.last_time(id, event_kind::STATE).await?;
             // Tags first, because they cannot be set during a step.
             tags.begin_run_after(last.as_deref());
             server.set_tags(id, tags.as_tags()).await?;
+            // That may have waited for the end of a step.
+            let last = last.as_deref().unwrap_or_default();
+            if was_waiting && server.has_begun_since(id, last).await.unwrap_or(false) {
+                return Ok(true);
+            }
             match server.run(id).await {
+                Err(failure) if was_waiting && failure.is_conflict() => return Ok(true),
                 Ok(()) => {
                     wait_for_start(server, id, before).await;
                     return Ok(true);
                 }
                 Err(failure) if failure.is_full() => self.slots.give_back(id),
+                // It may run. If it does not, a search finds it.
+                Err(failure) if was_waiting && failure.is_ambiguous() => return Err(failure),
                 Err(failure) => {
                     self.slots.give_back(id);
-                    tags.end_run();
+                    match was_waiting && failure.is_transient() {
+                        true => tags.wait_for_slot(),
+                        false => tags.end_run(),
+                    }
                     server.set_tags(id, tags.as_tags()).await?;
                     return Err(failure);
                 }

@@ -28,6 +28,9 @@ use crate::workspace::{absolute_roots, set_up};
 /// Retries of a creation on a full agent server, and their interval.
 const MAX_SLOT_RETRIES: u32 = 30;
 const SLOT_RETRY_INTERVAL: Duration = Duration::from_millis(300);
+/// Polls for a conversation whose creation got no response, and their interval.
+const MAX_LATE_POLLS: u32 = 10;
+const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
 /// Characters of the names of models in an error.
 const MAX_MODEL_NAMES_CHARS: usize = 300;
 
@@ -277,8 +280,9 @@ async fn repair(
     Ok(())
 }
 
-/// Creates the conversation. If the response is lost, repeats the request, which is safe because the
-/// id is ours.
+/// Creates the conversation. If the response is lost, repeats the request, which is safe because the id is ours: but
+/// not while the first may be at work, because old agent servers (1.30, 1.31) then create the conversation twice, and
+/// one takes the place of the other, which may run.
 ///
 /// # Errors
 /// The outer error: it is uncertain whether the conversation was created.
@@ -288,7 +292,18 @@ async fn post(
 ) -> Result<ApiResult<(Conversation, bool)>, ToolError> {
     match server.create(new).await {
         Err(failure) if failure.is_ambiguous() => {
-            tracing::warn!(task = %new.id, ?failure, "no response to a start, retrying");
+            tracing::warn!(task = %new.id, ?failure, "no response to a start");
+            let polls = if failure.is_timeout() {
+                MAX_LATE_POLLS
+            } else {
+                0
+            };
+            for _ in 0..polls {
+                if let Ok(conversation) = server.conversation(new.id).await {
+                    return Ok(Ok((conversation, false)));
+                }
+                tokio::time::sleep(LATE_POLL_INTERVAL).await;
+            }
             let created = server.create(new).await;
             let created = created.map_err(|failure| uncertain(new.id, failure.into()));
             created.map(Ok)

@@ -110,6 +110,53 @@ async fn end_of_the_last_run_is_not_that_of_a_run_that_has_not_begun() {
 }
 
 #[tokio::test]
+async fn waiting_task_that_another_server_has_started_is_not_run_again() {
+    // The run began while our tags were set, and has ended or is at work.
+    for (begun, conflicts, runs) in [(true, false, 0), (false, true, 1), (false, false, 1)] {
+        let is_tagged = Arc::new(Mutex::new(false));
+        let fake = FakeAgentServer::start(move |request, _| {
+            let mut is_tagged = is_tagged.lock().unwrap();
+            let states = |value: &str, at: &str| {
+                let state = json!({"timestamp": at, "key": "execution_status", "value": value});
+                Reply::Json(200, json!({"items": [state], "next_page_id": null}))
+            };
+            *is_tagged |= request.target.starts_with("PATCH");
+            match (request.target.as_str(), request.path()) {
+                (_, path) if path.ends_with("/events/count") => Reply::Json(200, json!(1)),
+                (_, path) if path.ends_with("/run") && conflicts => {
+                    Reply::Json(409, json!({"detail": "Conversation already running."}))
+                }
+                (target, _) if target.contains("ConversationStateUpdateEvent") => {
+                    match *is_tagged && begun {
+                        true => states("running", "2026-01-01T00:00:02"),
+                        false => states("idle", "2026-01-01T00:00:01"),
+                    }
+                }
+                (target, path) if target.starts_with("GET") && path.ends_with(ID) => {
+                    let tags = json!({"mcpwaits": "room", "mcpseconds": "60"});
+                    let idle = json!({"id": ID, "execution_status": "idle", "tags": tags});
+                    Reply::Json(200, idle)
+                }
+                _ => Reply::Default,
+            }
+        })
+        .await;
+        let arguments = json!({"task_id": ID, "wait_seconds": 0});
+        fake.call("resume_task", arguments).await;
+        let path = format!("POST /api/conversations/{ID}/run");
+        assert_eq!(fake.requests(&path).len(), runs, "{begun} {conflicts}");
+        // The tags of the run stay: its deadline counts.
+        let tagged = fake.requests("PATCH");
+        assert_eq!(tagged.len(), 1);
+        let tags = &tagged[0].json()["tags"];
+        assert!(
+            tags["mcpdeadline"].is_string() && tags["mcpwaits"].is_null(),
+            "{tags}"
+        );
+    }
+}
+
+#[tokio::test]
 async fn profile_that_is_gone_is_found_before_the_message_or_not_needed() {
     let gone = |request: &RecordedRequest| match request.path() {
         "/api/profiles" => Reply::Json(200, json!({"profiles": []})),
