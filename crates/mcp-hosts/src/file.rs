@@ -62,26 +62,35 @@ impl Target {
         })
     }
 
+    /// Tells whether the file can be replaced: it can be written, and is as it was read.
+    pub(crate) fn check(&self) -> Result<(), Error> {
+        let Self { path, text } = self;
+        if text.is_some() {
+            let facts = fs::metadata(path).map_err(failed(path, "cannot be read"))?;
+            if facts.permissions().readonly() {
+                let text =
+                    "is read-only: make it writable, or add the entry where the file is made";
+                return Err(error(path, text));
+            }
+        }
+        match Self::read(path)?.text == *text {
+            true => Ok(()),
+            false => Err(error(path, "has changed meanwhile: try again")),
+        }
+    }
+
     /// Replaces the file at once by this text; `None` removes it.
     pub(crate) fn replace(&self, text: Option<&str>) -> Result<(), Error> {
-        let Self { path, text: before } = self;
-        let facts = before.is_some().then(|| fs::metadata(path)).transpose();
-        let facts = facts.map_err(failed(path, "cannot be read"))?;
-        if facts
-            .as_ref()
-            .is_some_and(|facts| facts.permissions().readonly())
-        {
-            let text = "is read-only: make it writable, or add the entry where the file is made";
-            return Err(error(path, text));
-        }
-        let now = Self::read(path)?;
-        if now.text != *before {
-            return Err(error(path, "has changed meanwhile: try again"));
-        }
+        let path = &self.path;
         let Some(text) = text else {
+            self.check()?;
             return fs::remove_file(path).map_err(failed(path, "cannot be removed"));
         };
-        write(path, text, facts.as_ref()).map_err(failed(path, "cannot be written"))
+        let facts = self.text.is_some().then(|| fs::metadata(path)).transpose();
+        let facts = facts.map_err(failed(path, "cannot be read"))?;
+        let check = || self.check().map_err(|error| io::Error::other(error.reason));
+        // Last of all, so that an edit made meanwhile is not lost.
+        write(path, text, facts.as_ref(), check).map_err(failed(path, "cannot be written"))
     }
 
     /// The file beside it with the text that it had before the entry `name` was added.
@@ -91,27 +100,41 @@ impl Target {
         path.into()
     }
 
-    /// Writes the text that it has now to its backup.
-    pub(crate) fn write_backup(&self, name: &str) -> Result<(), Error> {
+    /// The first backup with this name that is not there yet.
+    pub(crate) fn free_backup(&self, name: &str) -> PathBuf {
+        let numbered = (2..).map(|number| self.backup(&format!("{name}-{number}")));
+        let mut all = std::iter::once(self.backup(name)).chain(numbered);
+        let free = all.find(|path| !path.exists());
+        free.unwrap_or_else(|| self.backup(name))
+    }
+
+    /// Writes the text that it has now to this backup.
+    pub(crate) fn write_backup(&self, path: &Path) -> Result<(), Error> {
         let Some(text) = &self.text else {
             return Ok(());
         };
-        let path = self.backup(name);
         let facts = fs::metadata(&self.path).map_err(failed(&self.path, "cannot be read"))?;
-        write(&path, text, Some(&facts)).map_err(failed(&path, "cannot be written"))
+        write(path, text, Some(&facts), || Ok(())).map_err(failed(path, "cannot be written"))
     }
 }
 
 /// Writes a file beside it and moves it into its place. It gets the rights of `like`; without, only this user
-/// can read it.
-fn write(path: &Path, text: &str, like: Option<&fs::Metadata>) -> io::Result<()> {
+/// can read it. `check` is asked last of all.
+fn write(
+    path: &Path,
+    text: &str,
+    like: Option<&fs::Metadata>,
+    check: impl FnOnce() -> io::Result<()>,
+) -> io::Result<()> {
     if let Some(folder) = path.parent() {
         fs::create_dir_all(folder)?;
     }
     let mut temporary = OsString::from(path);
     temporary.push(format!(".{}.new", std::process::id()));
     let temporary = PathBuf::from(temporary);
-    let written = fill(&temporary, text, like).and_then(|()| fs::rename(&temporary, path));
+    let written = fill(&temporary, text, like);
+    let written = written.and_then(|()| check());
+    let written = written.and_then(|()| fs::rename(&temporary, path));
     if written.is_err() {
         let _ = fs::remove_file(&temporary);
     }
@@ -126,12 +149,24 @@ fn fill(path: &Path, text: &str, like: Option<&fs::Metadata>) -> io::Result<()> 
     file.write_all(text.as_bytes())?;
     if let Some(like) = like {
         #[cfg(unix)]
-        {
-            use std::os::unix::fs::MetadataExt as _;
-            // Only an administrator can give a file to another user, and has to.
-            let _ = std::os::unix::fs::fchown(&file, Some(like.uid()), Some(like.gid()));
-        }
-        file.set_permissions(like.permissions())?;
+        let rights = given(&file, like);
+        #[cfg(not(unix))]
+        let rights = like.permissions();
+        file.set_permissions(rights)?;
     }
     file.sync_all()
+}
+
+/// Gives a file to the user and group of another one. Returns the rights for it.
+#[cfg(unix)]
+fn given(file: &File, like: &fs::Metadata) -> fs::Permissions {
+    use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
+    let mut rights = like.permissions();
+    // Only an administrator can give a file to another user, and has to. The rights of the group are for that group
+    // alone.
+    let owned = std::os::unix::fs::fchown(file, Some(like.uid()), Some(like.gid()));
+    if owned.is_err() {
+        rights.set_mode(rights.mode() & !0o6070);
+    }
+    rights
 }

@@ -51,7 +51,7 @@ pub fn listed(host: &Host, path: &Path) -> Result<Vec<Listed>, Error> {
         .collect())
 }
 
-fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Listed {
+pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Listed {
     let text = |field: &str| Some(entry.get(field)?.as_str()?.to_owned());
     let list = |field: &str| {
         let values = entry.get(field).and_then(Value::as_array);

@@ -9,23 +9,19 @@ use crate::error::Fault;
 use crate::file::Target;
 use crate::host::Host;
 use crate::text::Change;
-use crate::{Error, diff, edit};
+use crate::{Error, Own, diff, edit, listed};
 
 /// A change of a host's file.
 pub struct Plan {
     target: Target,
-    name: String,
     /// The text that the file will have; `None` if it will be removed.
     after: Option<String>,
-    backup: Backup,
-}
-
-/// The fate of the backup.
-#[derive(PartialEq)]
-enum Backup {
-    Written,
-    Kept,
-    Removed,
+    /// The backup to write.
+    backup: Option<PathBuf>,
+    /// The backup to remove.
+    used: Option<PathBuf>,
+    /// The texts that the difference may show.
+    shown: Vec<String>,
 }
 
 impl Plan {
@@ -46,15 +42,19 @@ impl Plan {
 
     /// The backup that [`Plan::apply`] writes.
     pub fn backup(&self) -> Option<PathBuf> {
-        let writes = self.backup == Backup::Written && self.target.text.is_some() && self.changes();
-        writes.then(|| self.target.backup(&self.name))
+        let writes = self.target.text.is_some() && self.changes();
+        self.backup.clone().filter(|_| writes)
+    }
+
+    /// The text that the file will have.
+    pub fn text(&self) -> &str {
+        self.after.as_deref().unwrap_or_default()
     }
 
     /// The changed lines. What other entries hold is left out, since it may be secret.
     pub fn diff(&self) -> String {
-        let [before, after] = [&self.target.text, &self.after];
-        let [before, after] = [before, after].map(|text| text.as_deref().unwrap_or_default());
-        diff::render(&self.target.path, before, after)
+        let before = self.target.text.as_deref().unwrap_or_default();
+        diff::render(&self.target.path, before, self.text(), &self.shown)
     }
 
     /// Makes the change.
@@ -63,49 +63,61 @@ impl Plan {
     /// If the file cannot be written, or has changed meanwhile. It is then as it was.
     pub fn apply(self) -> Result<(), Error> {
         if self.changes() {
-            if self.backup == Backup::Written {
-                self.target.write_backup(&self.name)?;
+            self.target.check()?;
+            let backup = self.backup();
+            if let Some(backup) = &backup {
+                self.target.write_backup(backup)?;
             }
             self.target.replace(self.after.as_deref())?;
         }
-        if self.backup == Backup::Removed {
-            let _ = fs::remove_file(self.target.backup(&self.name));
+        if let Some(used) = self.used {
+            let _ = fs::remove_file(used);
         }
         Ok(())
     }
 }
 
-/// Plans to write an entry into a host's file.
+/// Plans to write an entry into a host's file. `own` tells an earlier entry of this program.
 ///
 /// # Errors
 /// If the file cannot be read, or is broken.
-pub fn connect(host: &Host, path: &Path, name: &str, entry: &Value) -> Result<Plan, Error> {
+pub fn connect(
+    host: &Host,
+    path: &Path,
+    name: &str,
+    entry: &Value,
+    own: &Own,
+) -> Result<Plan, Error> {
     let target = Target::read(path)?;
     let before = target.text.as_deref().unwrap_or_default();
-    let fault = Fault::at;
-    let found = edit::entry(host, before, name).map_err(fault(path.to_owned()))?;
+    let fault = |fault| Fault::at(path.to_owned())(fault);
+    let found = edit::entry(host, before, name).map_err(fault)?;
     let after = match &found {
         Some(found) if found == entry => target.text.clone(),
-        _ => {
-            let after = edit::set(host, before, name, Some(entry));
-            Some(after.map_err(fault(path.to_owned()))?)
-        }
+        _ => Some(edit::set(host, before, name, Some(entry)).map_err(fault)?),
     };
-    // The backup is the text without an entry of this program.
-    let is_ours = found.is_some() && target.backup(name).exists();
+    // The backup is the text without an entry of this program: that of the first change stays, and a file that
+    // `connect` has created has none.
+    let backup = target.backup(name);
+    let keeps = match &found {
+        Some(found) if has(own, host, name, found) => {
+            let created = edit::set(host, "", name, Some(found)).map_err(fault)?;
+            backup.exists() || is_same(&created, before)
+        }
+        _ => false,
+    };
+    let mut shown = vec![name.to_owned(), host.key.to_owned()];
+    texts(entry, true, &mut shown);
     Ok(Plan {
-        backup: if is_ours {
-            Backup::Kept
-        } else {
-            Backup::Written
-        },
-        name: name.to_owned(),
+        backup: (!keeps).then_some(backup),
+        used: None,
         target,
         after,
+        shown,
     })
 }
 
-/// Plans to write several entries. The backup is named by `label`.
+/// Plans to write several entries. The backup is named by `label`; earlier ones stay.
 ///
 /// # Errors
 /// If the file cannot be read, or is broken.
@@ -117,23 +129,29 @@ pub fn add(
 ) -> Result<Plan, Error> {
     let target = Target::read(path)?;
     let mut after = target.text.clone().unwrap_or_default();
+    let mut shown = vec![host.key.to_owned()];
     for (name, entry) in entries {
         let set = edit::set(host, &after, name, Some(entry));
         after = set.map_err(Fault::at(path.to_owned()))?;
+        shown.push(name.clone());
+        // What these entries hold comes from another file, and may be secret.
+        texts(entry, false, &mut shown);
     }
     Ok(Plan {
+        backup: Some(target.free_backup(label)),
+        used: None,
         target,
-        name: label.to_owned(),
         after: Some(after),
-        backup: Backup::Written,
+        shown,
     })
 }
 
 /// Plans to make a host's file what it was before [`connect`]. Other changes that were made since are kept.
+/// Where there is no backup to show what was there, what is removed is in a backup itself.
 ///
 /// # Errors
-/// If the file cannot be read, is broken, or has no such entry.
-pub fn disconnect(host: &Host, path: &Path, name: &str) -> Result<Plan, Error> {
+/// If the file cannot be read, is broken, has no such entry, or one that is not of this program.
+pub fn disconnect(host: &Host, path: &Path, name: &str, own: &Own) -> Result<Plan, Error> {
     let target = Target::read(path)?;
     let fault = |fault| Fault::at(path.to_owned())(fault);
     let now = target.text.as_deref().unwrap_or_default();
@@ -142,31 +160,72 @@ pub fn disconnect(host: &Host, path: &Path, name: &str) -> Result<Plan, Error> {
         return Err(fault(Fault::new(reason)));
     };
     let backup = target.backup(name);
-    let after = match backup.exists() {
-        true => {
-            let before = Target::read(&backup)?.text.unwrap_or_default();
-            // A backup that someone has broken is as good as none.
-            let restored = restore(host, now, &before, name, &entry).ok().flatten();
-            Some(match restored {
-                Some(text) => text,
-                None => edit::set(host, now, name, None).map_err(fault)?,
-            })
-        }
-        false => {
-            // A file that `connect` has created.
+    let before = match backup.exists() {
+        true => Target::read(&backup)?.text,
+        false => None,
+    };
+    // A backup that was broken since is as good as none.
+    let restored =
+        before.and_then(|before| restore(host, now, &before, name, &entry).ok().flatten());
+    let is_url = entry.get("command").is_none() && restored.is_some();
+    if !is_url && !has(own, host, name, &entry) {
+        let reason = format!(
+            "the server {name:?} was not written by this program: remove it by hand, or name its URL with --http"
+        );
+        return Err(fault(Fault::new(reason)));
+    }
+    let mut shown = vec![name.to_owned(), host.key.to_owned()];
+    texts(&entry, false, &mut shown);
+    let (after, backup, used) = match restored {
+        Some(text) => (Some(text), None, Some(backup)),
+        None => {
+            // A file that `connect` has created goes.
             let created = edit::set(host, "", name, Some(&entry)).map_err(fault)?;
-            match created == now {
+            let after = match is_same(&created, now) {
                 true => None,
                 false => Some(edit::set(host, now, name, None).map_err(fault)?),
-            }
+            };
+            (
+                after,
+                Some(target.free_backup(&format!("undo-{name}"))),
+                None,
+            )
         }
     };
     Ok(Plan {
         target,
-        name: name.to_owned(),
         after,
-        backup: Backup::Removed,
+        backup,
+        used,
+        shown,
     })
+}
+
+fn has(own: &Own, host: &Host, name: &str, entry: &Value) -> bool {
+    let entry = entry.as_object();
+    entry.is_some_and(|entry| own.has(&listed::read(host, name, entry)))
+}
+
+/// True if two texts differ in blanks and line ends only.
+fn is_same(one: &str, other: &str) -> bool {
+    one.split_whitespace()
+        .flat_map(str::chars)
+        .eq(other.split_whitespace().flat_map(str::chars))
+}
+
+/// Adds the keys of an entry, and its texts if `all`.
+fn texts(value: &Value, all: bool, found: &mut Vec<String>) {
+    match value {
+        Value::String(text) if all => found.push(text.clone()),
+        Value::Array(values) => values.iter().for_each(|value| texts(value, all, found)),
+        Value::Object(members) => {
+            for (key, value) in members {
+                found.push(key.clone());
+                texts(value, all, found);
+            }
+        }
+        _ => {}
+    }
 }
 
 /// Takes back the change that led from the text `before`. `None` if its place is not found.

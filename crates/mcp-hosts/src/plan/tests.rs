@@ -49,6 +49,13 @@ fn server() -> Server {
     }
 }
 
+fn own() -> Own {
+    Own {
+        programs: vec!["docker-mcp-server".to_owned(), "later".to_owned()],
+        urls: Vec::new(),
+    }
+}
+
 /// The hosts that have a file.
 fn hosts() -> impl Iterator<Item = &'static Host> {
     HOSTS.iter().filter(|host| host.file.is_some())
@@ -87,7 +94,7 @@ fn other(host: &Host, comments: bool, end: &str, mark: &str) -> String {
 
 #[track_caller]
 fn connected(host: &Host, path: &Path) {
-    connect(host, path, "docker", &entry(host))
+    connect(host, path, "docker", &entry(host), &own())
         .unwrap()
         .apply()
         .unwrap();
@@ -116,7 +123,7 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
             if let Some(file) = &file {
                 fs::write(&path, file).unwrap();
             }
-            let plan = connect(host, &path, "docker", &entry(host)).unwrap();
+            let plan = connect(host, &path, "docker", &entry(host), &own()).unwrap();
             // A dry run writes nothing.
             assert!(plan.diff().contains("docker-mcp-server"), "{}", plan.diff());
             assert_eq!(fs::read_to_string(&path).ok(), file);
@@ -126,13 +133,17 @@ fn every_host_takes_every_valid_file_and_gets_it_back() {
             let is_windows = file.as_ref().is_some_and(|file| file.contains('\r'));
             let lines = once.matches('\n').count();
             assert_eq!(returns, if is_windows { lines } else { 0 }, "{once}");
-            let again = connect(host, &path, "docker", &entry(host)).unwrap();
+            let again = connect(host, &path, "docker", &entry(host), &own()).unwrap();
             assert!(!again.changes() && again.diff().is_empty(), "{}", host.id);
             again.apply().unwrap();
             assert_eq!(fs::read_to_string(&path).unwrap(), once);
-            disconnect(host, &path, "docker").unwrap().apply().unwrap();
+            disconnect(host, &path, "docker", &own())
+                .unwrap()
+                .apply()
+                .unwrap();
             assert_eq!(fs::read_to_string(&path).ok(), file, "{}: {once}", host.id);
-            assert_eq!(folder.files(), usize::from(file.is_some()));
+            // What a backup does not hold is in one of its own.
+            assert_eq!(folder.files(), 1);
         }
     }
 }
@@ -153,7 +164,9 @@ fn broken_files_are_refused_with_their_line_and_stay() {
             let folder = Temporary::new();
             let path = folder.0.join("file");
             fs::write(&path, &text).unwrap();
-            let error = connect(host, &path, "docker", &entry(host)).err().unwrap();
+            let error = connect(host, &path, "docker", &entry(host), &own())
+                .err()
+                .unwrap();
             assert_eq!(error.line.is_some(), has_line, "{error}");
             assert_eq!(fs::read_to_string(&path).unwrap(), text);
             assert_eq!(folder.files(), 1);
@@ -166,7 +179,7 @@ fn file_that_is_no_text_is_refused() {
     let folder = Temporary::new();
     let path = folder.0.join("file");
     fs::write(&path, b"{\"a\": \"\xff\"}").unwrap();
-    let error = connect(&HOSTS[0], &path, "docker", &json!({}))
+    let error = connect(&HOSTS[0], &path, "docker", &json!({}), &own())
         .err()
         .unwrap();
     assert!(error.to_string().ends_with("is not UTF-8"), "{error}");
@@ -187,14 +200,17 @@ fn rights_and_symbolic_links_stay_and_read_only_files_are_refused() {
         let mode = |path: &Path| fs::metadata(path).unwrap().permissions().mode() & 0o777;
         assert_eq!(mode(&path), 0o640);
         assert_eq!(mode(&folder.0.join("file.before-docker")), 0o640);
-        disconnect(host, &link, "docker").unwrap().apply().unwrap();
+        disconnect(host, &link, "docker", &own())
+            .unwrap()
+            .apply()
+            .unwrap();
         assert_eq!(
             fs::read_to_string(&path).unwrap(),
             other(host, false, "\n", "")
         );
 
         fs::set_permissions(&path, fs::Permissions::from_mode(0o440)).unwrap();
-        let plan = connect(host, &path, "docker", &entry(host)).unwrap();
+        let plan = connect(host, &path, "docker", &entry(host), &own()).unwrap();
         let error = plan.apply().unwrap_err();
         assert!(error.reason.starts_with("is read-only"), "{error}");
         assert_eq!(
@@ -209,7 +225,7 @@ fn rights_and_symbolic_links_stay_and_read_only_files_are_refused() {
     let folder = Temporary::new();
     let link = folder.0.join("link");
     symlink("nowhere", &link).unwrap();
-    assert!(connect(&HOSTS[0], &link, "docker", &json!({})).is_err());
+    assert!(connect(&HOSTS[0], &link, "docker", &json!({}), &own()).is_err());
 }
 
 #[test]
@@ -220,11 +236,14 @@ fn changes_of_others_since_then_are_kept() {
         fs::write(&path, other(host, false, "\n", "")).unwrap();
         connected(host, &path);
         let second = json!({"command": "later"});
-        connect(host, &path, "later", &second)
+        connect(host, &path, "later", &second, &own())
             .unwrap()
             .apply()
             .unwrap();
-        disconnect(host, &path, "docker").unwrap().apply().unwrap();
+        disconnect(host, &path, "docker", &own())
+            .unwrap()
+            .apply()
+            .unwrap();
         let text = fs::read_to_string(&path).unwrap();
         assert_eq!(edit::entry(host, &text, "docker").unwrap(), None);
         assert_eq!(
@@ -232,12 +251,15 @@ fn changes_of_others_since_then_are_kept() {
             Some(second),
             "{text}"
         );
-        disconnect(host, &path, "later").unwrap().apply().unwrap();
+        disconnect(host, &path, "later", &own())
+            .unwrap()
+            .apply()
+            .unwrap();
         let text = fs::read_to_string(&path).unwrap();
         let before = other(host, false, "\n", "");
         assert_eq!(edit::read(host, &text), edit::read(host, &before));
         assert_eq!(folder.files(), 1);
-        let error = disconnect(host, &path, "docker").err().unwrap();
+        let error = disconnect(host, &path, "docker", &own()).err().unwrap();
         assert!(error.reason.contains("has no server"), "{error}");
     }
 }
@@ -250,8 +272,48 @@ fn entry_of_the_user_with_the_same_name_comes_back() {
         let before = other(host, false, "\n", "").replace("files", "docker");
         fs::write(&path, &before).unwrap();
         connected(host, &path);
-        disconnect(host, &path, "docker").unwrap().apply().unwrap();
+        disconnect(host, &path, "docker", &own())
+            .unwrap()
+            .apply()
+            .unwrap();
         assert_eq!(fs::read_to_string(&path).unwrap(), before);
+    }
+}
+
+#[test]
+fn entries_of_others_stay_with_and_without_a_backup() {
+    for host in hosts() {
+        let folder = Temporary::new();
+        let path = folder.0.join("file");
+        let foreign = other(host, false, "\n", "").replace("files", "docker");
+        fs::write(&path, &foreign).unwrap();
+        let error = disconnect(host, &path, "docker", &own()).err().unwrap();
+        assert!(error.reason.contains("was not written"), "{error}");
+        // The backup of an entry that was replaced since is no proof.
+        fs::write(folder.0.join("file.before-docker"), "").unwrap();
+        let error = disconnect(host, &path, "docker", &own()).err().unwrap();
+        assert!(error.reason.contains("was not written"), "{error}");
+        connected(host, &path);
+        let backup = fs::read_to_string(folder.0.join("file.before-docker")).unwrap();
+        assert_eq!(backup, foreign);
+    }
+}
+
+#[test]
+fn file_that_two_connects_have_made_goes_again() {
+    for host in hosts() {
+        let folder = Temporary::new();
+        let path = folder.0.join("file");
+        connected(host, &path);
+        let mut second = entry(host);
+        second["args"] = json!(["--stdio", "--read-only"]);
+        let plan = connect(host, &path, "docker", &second, &own()).unwrap();
+        plan.apply().unwrap();
+        disconnect(host, &path, "docker", &own())
+            .unwrap()
+            .apply()
+            .unwrap();
+        assert!(!path.exists(), "{}", host.id);
     }
 }
 
@@ -260,11 +322,12 @@ fn file_that_changes_between_plan_and_write_is_not_overwritten() {
     let (host, folder) = (&HOSTS[0], Temporary::new());
     let path = folder.0.join("file");
     fs::write(&path, "{}").unwrap();
-    let plan = connect(host, &path, "docker", &entry(host)).unwrap();
+    let plan = connect(host, &path, "docker", &entry(host), &own()).unwrap();
     fs::write(&path, "{\"a\": 1}").unwrap();
     let error = plan.apply().unwrap_err();
     assert!(error.reason.contains("changed meanwhile"), "{error}");
     assert_eq!(fs::read_to_string(&path).unwrap(), "{\"a\": 1}");
+    assert_eq!(folder.files(), 1);
 }
 
 #[test]
@@ -274,7 +337,7 @@ fn differences_show_no_secret_of_another_entry() {
     let secret = format!("sk-{}", "7".repeat(40));
     let text = json!({"mcpServers": {"x": {"env": {"KEY": secret}}}, "z": {"key": secret}});
     fs::write(&path, text.to_string()).unwrap();
-    let plan = connect(host, &path, "docker", &entry(host)).unwrap();
+    let plan = connect(host, &path, "docker", &entry(host), &own()).unwrap();
     assert!(!plan.diff().contains(&secret), "{}", plan.diff());
 }
 

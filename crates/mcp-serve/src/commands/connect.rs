@@ -9,7 +9,7 @@ use std::process::ExitCode;
 use anyhow::Context as _;
 use clap::builder::PossibleValuesParser;
 use clap::{Arg, Command, Parser};
-use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Plan, Server, Token};
+use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Own, Plan, Server, Token};
 
 /// Writes this server into the file of a host, so that the host uses it.
 ///
@@ -27,8 +27,8 @@ pub(super) struct Connect {
     #[arg(long)]
     undo: bool,
     /// Let the host call this URL of a running server, such as http://127.0.0.1:3456/mcp, instead of
-    /// starting this program.
-    #[arg(long, value_name = "URL", conflicts_with = "undo")]
+    /// starting this program. With --undo: the URL of the entry.
+    #[arg(long, value_name = "URL")]
     http: Option<String>,
     /// Let the host start this program; the default.
     #[arg(long, conflicts_with_all = ["http", "undo"])]
@@ -79,7 +79,7 @@ impl Connect {
         let host = Host::find(&self.host).context("this host is not known")?;
         let name = self.name.clone().unwrap_or_else(|| short(program));
         if self.undo {
-            let plan = mcp_hosts::disconnect(host, &self.path(host)?, &name)?;
+            let plan = mcp_hosts::disconnect(host, &self.path(host)?, &name, &self.own(program))?;
             return self.finish(host, plan, &[]);
         }
         let launch = match &self.http {
@@ -97,7 +97,8 @@ impl Connect {
             return Ok(format!("{:#}\n", entry.value));
         }
         let name = self.name.clone().unwrap_or_else(|| short(program));
-        let plan = mcp_hosts::connect(host, &self.path(host)?, &name, &entry.value)?;
+        let own = self.own(program);
+        let plan = mcp_hosts::connect(host, &self.path(host)?, &name, &entry.value, &own)?;
         self.finish(host, plan, &entry.warnings)
     }
 
@@ -123,6 +124,17 @@ impl Connect {
         }
         text.push_str(&format!("next: {}\n", host.after));
         Ok(text)
+    }
+
+    /// The names and the URL by which an entry is one of this program.
+    fn own(&self, program: &str) -> Own {
+        let file = std::env::current_exe().ok();
+        let stem = file.as_deref().and_then(Path::file_stem);
+        let stem = stem.and_then(|stem| stem.to_str()).map(str::to_owned);
+        Own {
+            programs: stem.into_iter().chain([program.to_owned()]).collect(),
+            urls: self.http.iter().cloned().collect(),
+        }
     }
 
     fn path(&self, host: &Host) -> anyhow::Result<PathBuf> {

@@ -5,6 +5,7 @@ mod files;
 mod port;
 mod report;
 
+use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
@@ -26,7 +27,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Checks the service, the port, the tokens and the hosts, and says what to do. Changes nothing.
 ///
-/// Takes the options of the server. Starts the programs that hosts have for this server. Exit code: 0 if it
+/// Takes the options of the server. Starts this program as the files of the user's hosts do. Exit code: 0 if it
 /// works, 1 if something fails.
 #[derive(Parser)]
 pub(super) struct Doctor<O: Args> {
@@ -62,7 +63,8 @@ async fn examine<S: Service, O: Args + 'static>(
     mut product: Product<S, O>,
 ) {
     let (name, options) = (product.identity.name.clone(), command.common.clone());
-    files::examine(report, &Command::<O>::command());
+    let server = Command::<O>::command();
+    files::examine(report, &server);
     examine_access(report, &options);
     let tools = product.product_tools(&command.product).choose(&options);
     let own_tools = tools.as_ref().map(|tools| {
@@ -78,12 +80,12 @@ async fn examine<S: Service, O: Args + 'static>(
             "correct --toolsets or MCP_TOOLSETS",
         );
     }
-    let address = (options.bind, options.port.unwrap_or(product.port)).into();
+    let address = SocketAddr::from((options.bind, options.port.unwrap_or(product.port)));
     let listening = port::examine(report, address, &name, options.tls_cert.is_some()).await;
+    let url = format!("http://{}/mcp", port::reachable(address));
     match (&listening, S::RELAYS) {
         // The service of a gateway is its backends, of which a running one tells.
         (Listening::Own, true) => {
-            let url = format!("http://{address}/mcp");
             examine_backends(report, &url, options.token.as_deref()).await;
         }
         (_, true) => {}
@@ -94,7 +96,6 @@ async fn examine<S: Service, O: Args + 'static>(
     }
     match &listening {
         Listening::Own => {
-            let url = format!("http://{address}/mcp");
             running_tools(report, &url, options.token.as_deref()).await;
         }
         _ if S::RELAYS => report.warn(
@@ -104,7 +105,7 @@ async fn examine<S: Service, O: Args + 'static>(
         ),
         _ => report.context("the default list", &own_tools.unwrap_or_default()),
     }
-    entries::examine(report, &name, &short(&name), address.port()).await;
+    entries::examine(report, &name, &short(&name), address.port(), &server).await;
 }
 
 /// Checks the tokens and certificates of clients.
@@ -186,8 +187,11 @@ async fn examine_backends(report: &mut Report, url: &str, token: Option<&str>) {
     for (name, backend) in status["backends"].as_object().into_iter().flatten() {
         let state = backend["status"].as_str().unwrap_or("unknown");
         let error = backend["last_error"].as_str().unwrap_or_default();
+        // Without requests it stops; the next call starts it.
+        let is_idle = state == "stopped" && backend["protocol"].is_string();
         match state {
             "running" | "disabled" => report.ok("service", format!("backend {name}: {state}")),
+            _ if is_idle => report.ok("service", format!("backend {name}: {state}")),
             _ => report.fail("service", format!("backend {name}: {state}: {error}"), ""),
         }
     }

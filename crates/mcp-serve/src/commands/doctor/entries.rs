@@ -1,15 +1,23 @@
 //! The hosts that have this server, and whether their entries work.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
+use anyhow::Context as _;
 use mcp_client::{Client, Command, Endpoint};
-use mcp_hosts::{Folders, HOSTS, Listed, listed};
+use mcp_hosts::{Folders, HOSTS, Host, Listed, Reference, listed};
 
 use super::report::Report;
 use super::tools_of;
 
-/// Checks the entries of all hosts that start `program` or call its port.
-pub(super) async fn examine(report: &mut Report, program: &str, short: &str, port: u16) {
+/// Checks the entries of all hosts that start `program` or call its port. Of their variables the server gets those
+/// that it knows itself.
+pub(super) async fn examine(
+    report: &mut Report,
+    program: &str,
+    short: &str,
+    port: u16,
+    server: &clap::Command,
+) {
     let Some(folders) = Folders::here() else {
         return;
     };
@@ -42,7 +50,19 @@ pub(super) async fn examine(report: &mut Report, program: &str, short: &str, por
                     );
                     continue;
                 }
-                match try_entry(entry).await {
+                if !entry.command.is_empty() && (project || !is_this_program(entry)) {
+                    let reason = match project {
+                        true => "a file of this folder may name any program and service",
+                        false => "it names another file than this program",
+                    };
+                    report.warn(
+                        "host",
+                        format!("{what}: not started: {reason}"),
+                        "try it in the host",
+                    );
+                    continue;
+                }
+                match try_entry(entry, host, server).await {
                     Ok(tools) => report.ok("host", format!("{what} works, {tools} tools")),
                     Err(error) => {
                         let advice = format!("{program} connect {} --name {}", host.id, entry.name);
@@ -78,19 +98,66 @@ fn is_own(entry: &Listed, program: &str, port: u16) -> bool {
     (starts && !bridges) || url.is_some_and(is_here)
 }
 
+/// True if the file behind the command of an entry is that of this program, or the gateway beside it for its bridge.
+fn is_this_program(entry: &Listed) -> bool {
+    let (Some(command), Ok(own)) = (entry.command.first(), std::env::current_exe()) else {
+        return false;
+    };
+    let real = |path: PathBuf| path.canonicalize().ok();
+    let Some(found) = real(on_path(command)) else {
+        return false;
+    };
+    let bridges = entry.command.get(1).is_some_and(|arg| arg == "bridge");
+    let gateway = format!("mcp-gateway{}", std::env::consts::EXE_SUFFIX);
+    let gateway = bridges.then(|| real(own.with_file_name(gateway))).flatten();
+    real(own).as_ref() == Some(&found) || gateway.as_ref() == Some(&found)
+}
+
+/// The file of a command, which may be a bare name.
+fn on_path(command: &str) -> PathBuf {
+    let path = Path::new(command);
+    if path.components().count() > 1 {
+        return path.to_owned();
+    }
+    let folders = std::env::var_os("PATH").unwrap_or_default();
+    let mut folders = std::env::split_paths(&folders).filter(|folder| folder.is_absolute());
+    let found = folders.find_map(|folder| {
+        let path = folder.join(command);
+        path.is_file().then_some(path)
+    });
+    found.unwrap_or_else(|| path.to_owned())
+}
+
 /// Starts or calls the server as the host does. Returns the number of its tools.
-async fn try_entry(entry: &Listed) -> anyhow::Result<usize> {
+async fn try_entry(entry: &Listed, host: &Host, server: &clap::Command) -> anyhow::Result<usize> {
+    let expanded = |text: &str| match host.reference {
+        Reference::Braces | Reference::Env => expanded(text),
+        Reference::Named | Reference::Unsupported => Ok(text.to_owned()),
+    };
+    let token = match entry.command.iter().position(|arg| arg == "--token-env") {
+        Some(at) => entry.command.get(at + 1),
+        None => None,
+    };
+    let is_known = |name: &str| {
+        let mut known = server.get_arguments().filter_map(clap::Arg::get_env);
+        known.any(|known| known == name) || token.is_some_and(|token| token == name)
+    };
     let client = match (entry.command.split_first(), &entry.url) {
         (Some((program, args)), _) => {
-            let mut command = Command::new(expanded(program)?);
+            // The file that was compared, not one that a variable names.
+            let program = on_path(program).canonicalize();
+            let mut command = Command::new(program.context("its program is not there")?);
             for arg in args {
                 command = command.arg(expanded(arg)?);
             }
-            for (name, value) in &entry.env {
+            for (name, value) in entry.env.iter().filter(|(name, _)| is_known(name)) {
                 command = command.env(name, expanded(value)?);
             }
-            for name in &entry.env_pass {
+            for name in entry.env_pass.iter().filter(|name| is_known(name)) {
                 command = command.env(name, variable(name)?);
+            }
+            if let Some(folder) = &entry.cwd {
+                command = command.directory(expanded(folder)?);
             }
             Client::stdio(command)?
         }

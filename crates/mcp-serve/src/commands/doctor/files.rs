@@ -22,7 +22,7 @@ pub(super) fn examine(report: &mut Report, server: &Command) {
             continue;
         };
         let path = Path::new(&path);
-        match std::fs::metadata(path) {
+        match std::fs::File::open(path).and_then(|file| file.metadata()) {
             Err(error) => {
                 let text = format!("{name}: {}: {error}", path.display());
                 report.fail("file", text, "write the secret to it, with mode 600");
@@ -31,10 +31,13 @@ pub(super) fn examine(report: &mut Report, server: &Command) {
                 let text = format!("{name}: other users can read {}", path.display());
                 report.warn("file", text, "chmod 600");
             }
-            Ok(_) => report.ok(
-                "file",
-                format!("{name}: only this user can read {}", path.display()),
-            ),
+            Ok(_) => {
+                let text = match cfg!(unix) {
+                    true => format!("{name}: only this user can read {}", path.display()),
+                    false => format!("{name}: {} can be read", path.display()),
+                };
+                report.ok("file", text);
+            }
         }
     }
 }
@@ -45,7 +48,7 @@ fn is_shared(facts: &std::fs::Metadata) -> bool {
     facts.permissions().mode() & 0o044 != 0
 }
 
-/// On Windows a file has the rights of its folder.
+/// On Windows a file has the rights of its folder, which are not looked at.
 #[cfg(not(unix))]
 fn is_shared(_: &std::fs::Metadata) -> bool {
     false

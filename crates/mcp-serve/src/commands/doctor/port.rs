@@ -23,6 +23,16 @@ pub(super) enum Listening {
     Other,
 }
 
+/// The address at which a server with this one can be asked.
+pub(super) fn reachable(address: SocketAddr) -> SocketAddr {
+    match address.ip() {
+        ip if ip.is_unspecified() => {
+            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
+        }
+        _ => address,
+    }
+}
+
 pub(super) async fn examine(
     report: &mut Report,
     address: SocketAddr,
@@ -46,13 +56,7 @@ pub(super) async fn examine(
         }
     }
     let other = "stop that program, or choose another --port";
-    let reachable = match address.ip() {
-        ip if ip.is_unspecified() => {
-            SocketAddr::new(IpAddr::V4(Ipv4Addr::LOCALHOST), address.port())
-        }
-        _ => address,
-    };
-    let help = get(reachable, "/mcp").await;
+    let help = get(reachable(address), "/mcp").await;
     let found = help.as_ref().and_then(|help| help["name"].as_str());
     match (found, help.as_ref()) {
         (Some(found), Some(help)) if found == name => {
