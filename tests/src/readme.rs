@@ -297,6 +297,6 @@ async fn gateway_files_are_valid() {
             files += 1;
         }
     }
-    assert_eq!(files, 5);
+    assert_eq!(files, 6);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -51,7 +51,7 @@ pub struct Approval {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ApprovalStatus {
-    /// Nobody has decided.
+    /// Waits for a decision.
     Waiting,
     /// Approved, and not made yet.
     Approved,
@@ -59,7 +59,7 @@ pub enum ApprovalStatus {
     Used,
     /// Refused.
     Refused,
-    /// Nobody has decided in time.
+    /// The time for a decision is over.
     Expired,
     /// Its client has cancelled it.
     Cancelled,
