@@ -83,13 +83,9 @@ impl Admission {
         let (role, view) = (self.role_of(group), self.view_of(group));
         match (item, view) {
             (AccessItem::Tool { name, effect: None }, Some(view)) => {
-                let original = view.original(name);
-                let missing = match view.renames(name) {
-                    true => Decision::NoRule,
-                    false => view.decide_missing(original),
-                };
+                let missing = view.decide_missing(name);
                 let item = AccessItem::Tool {
-                    name: original,
+                    name: view.original(name),
                     effect: None,
                 };
                 (role.map(|role| role.decide(item)), Some(missing))

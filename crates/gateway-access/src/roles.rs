@@ -125,6 +125,10 @@ pub enum Decision<'a> {
     AmbiguousUri,
     /// One of the gateway's own tools, and whether the role may use it.
     Own(bool),
+    /// The view has no backend that may have it.
+    NoBackend,
+    /// The view calls it by this name.
+    OtherName(&'a str),
 }
 
 impl Roles {
@@ -355,6 +359,8 @@ impl fmt::Display for Decision<'_> {
             }
             Self::AmbiguousUri => f.write_str("denied: a URI with `..`, tabs or the like"),
             Self::NoRule => f.write_str("denied: no rule allows it"),
+            Self::NoBackend => f.write_str("denied: of none of its backends"),
+            Self::OtherName(name) => write!(f, "denied: it is {name} there"),
             Self::Own(true) => f.write_str("allowed: a tool of the gateway"),
             Self::Own(false) => f.write_str("denied: `own` does not have it"),
         }

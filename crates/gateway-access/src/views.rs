@@ -22,6 +22,9 @@ pub struct View {
     pub name: Arc<str>,
     /// The names of its backends; `None` for all.
     pub backends: Option<BTreeSet<String>>,
+    /// The names of all other backends, if one of its own publishes names without its key: a name that begins with
+    /// none of them may be such a one.
+    pub others: Option<BTreeSet<String>>,
     /// Its `allow` and `deny`.
     pub rules: Role,
     /// The tools of the gateway itself that it has.
@@ -84,23 +87,33 @@ impl View {
         }
     }
 
-    /// Decides about a tool that is not in the catalog, by its published name.
+    /// Decides about a tool that is not in the catalog, by its name here, its published name or the form `KEY:NAME`.
     pub fn decide_missing(&self, name: &str) -> Decision<'_> {
-        let backends = self.backends.iter().flatten();
-        let is_of_backend = |key: &String| {
-            let item = name.strip_prefix(key.as_str());
+        let original = self.original(name);
+        let item = AccessItem::Tool {
+            name: original,
+            effect: None,
+        };
+        if OWN_TOOLS.contains(&name) {
+            return self.decide(item);
+        }
+        let published = name.replacen([':', '.'], "__", 1);
+        let mut tools = self.tools.iter();
+        let other_name = tools.find(|tool| tool.original == published && tool.name.is_some());
+        if let (true, Some(tool)) = (original == name, other_name) {
+            return Decision::OtherName(tool.shown());
+        }
+        let is_of = |key: &String| {
+            let item = original.strip_prefix(key.as_str());
             item.is_some_and(|item| ["__", ":", "."].iter().any(|mark| item.starts_with(mark)))
         };
-        if self.backends.is_some() && !backends.into_iter().any(is_of_backend) {
-            return Decision::NoRule;
+        let has = |keys: &BTreeSet<String>| keys.iter().any(is_of);
+        let may_be_bare = || self.others.as_ref().is_some_and(|others| !has(others));
+        let is_here = self.backends.as_ref().is_none_or(has) || may_be_bare();
+        match is_here {
+            true => self.decide(item),
+            false => Decision::NoBackend,
         }
-        self.decide(AccessItem::Tool { name, effect: None })
-    }
-
-    /// True if a tool has this published name and another name here.
-    pub fn renames(&self, name: &str) -> bool {
-        let mut tools = self.tools.iter();
-        tools.any(|tool| tool.original == name && tool.name.is_some())
     }
 
     /// A number that is the same while the decisions are, wherever its lines are in the file.

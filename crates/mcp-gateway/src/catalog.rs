@@ -14,6 +14,7 @@ use gateway_store::search::ToolIndex;
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
+pub(crate) use self::scope::Scope;
 use self::views::CatalogOfView;
 use crate::backend::{Backend, ListedItem, Snapshot};
 use crate::config::BackendKey;

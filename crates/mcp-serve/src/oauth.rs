@@ -183,8 +183,9 @@ impl ResourceServer {
         if self.is_metadata_path(path) {
             return Some(self.metadata().to_owned());
         }
-        let name = path.strip_prefix(&*self.metadata.path)?.strip_prefix('/')?;
-        Some(self.metadata.of_view(name).filter(|_| has_views)?.json)
+        let (_, name) = path.rsplit_once('/').filter(|_| has_views)?;
+        let view = self.metadata.of_view(name)?;
+        (view.path == path).then_some(view.json)
     }
 
     /// True if this path has the metadata.
@@ -193,8 +194,7 @@ impl ResourceServer {
     }
 
     /// The value of `WWW-Authenticate` for an answer to a request, of the server or of a view, that is refused with
-    /// `error`. `has_token` is
-    /// false if it has no token, which is no error yet (RFC 6750, 3.1).
+    /// `error`. `has_token` is false if it has no token, which is no error yet (RFC 6750, 3.1).
     pub(crate) fn challenge_in(
         &self,
         error: &Error,

@@ -21,6 +21,7 @@ fn view(name: &str, allow: &[&str], deny: &[&str]) -> Arc<View> {
     Arc::new(View {
         name: name.into(),
         backends: None,
+        others: None,
         rules: rules(name, allow, deny),
         own: Vec::new(),
         tools: Vec::new(),

@@ -140,6 +140,9 @@ impl fmt::Display for StoreError {
 
 impl std::error::Error for StoreError {}
 
+/// The member of the metadata of requests with the types of their arguments, which have any names.
+pub(super) const ARGUMENTS: &str = r#""arguments":"#;
+
 /// Limit for the events of one query.
 pub(super) const MAX_QUERY_LIMIT: usize = 1_000;
 
@@ -177,7 +180,8 @@ impl Default for Query {
 }
 
 impl Query {
-    /// A part of the metadata that only requests of `principal` have: quotes in a text are escaped there.
+    /// A part of the metadata that only requests of `principal` have: quotes in a text are escaped there. It is before
+    /// [`ARGUMENTS`].
     pub(super) fn principal_member(&self) -> Option<String> {
         let name = self.principal.as_deref()?;
         Some(format!(r#""principal":{}"#, serde_json::json!(short(name))))

@@ -27,7 +27,8 @@ pub trait Audit: Send + Sync {
 pub struct AuditedRequest<'a> {
     /// One of the methods of the specification or of seed 001.
     pub method: &'a str,
-    /// The name or URI that the client sent, if it is readable. It may name nothing.
+    /// The name or URI that the client sent, if it is readable. It may name nothing. A tool is named as the server
+    /// does, whatever the view calls it.
     pub item: Option<Cow<'a, str>>,
     /// The name of the caller's principal, if it has one.
     pub caller: Option<&'a Arc<str>>,
@@ -180,13 +181,18 @@ impl Drop for AuditRecord<'_> {
         if self.notes.is_recorded.load(Ordering::Relaxed) {
             return;
         }
-        let item = self.item();
-        if let (RequestEnd::Failed(Some(_)), Some(item)) = (self.end, &item) {
+        let mut item = self.item();
+        if let Some(name) = &mut item {
             let catalog = self.server.catalog_of(self.caller);
-            let denial = catalog.denial(self.method, item);
-            denial
-                .into_iter()
-                .for_each(|denial| self.notes.set_denial(denial));
+            if let RequestEnd::Failed(Some(_)) = self.end
+                && let Some(denial) = catalog.denial(self.method, name)
+            {
+                self.notes.set_denial(denial);
+            }
+            let published = catalog.published(self.method, name);
+            if *published != **name {
+                *name = Cow::Owned(published.to_owned());
+            }
         }
         self.audit.ended(&AuditedRequest {
             method: &self.request.method,

@@ -23,6 +23,20 @@ pub struct ViewItems {
     pub prompts: BoundItems<PromptKind>,
 }
 
+impl ViewItems {
+    /// The reason why an item that the rules allow is not there, for the operator: a `tool` has another name in
+    /// the view, or the item is of a backend that the view does not have.
+    pub fn denial(&self, tool: Option<&ToolDefinition>) -> String {
+        let reason = match tool {
+            Some(tool) if self.tools.includes(tool) != Inclusion::Out => {
+                format!("it is {} there", self.tools.definition(tool).name)
+            }
+            _ => "of none of its backends".to_owned(),
+        };
+        format!("view {}: denied: {reason}", self.name)
+    }
+}
+
 /// Whether a tool of the server is in a view.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum Inclusion {

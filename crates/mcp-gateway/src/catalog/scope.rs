@@ -3,14 +3,16 @@
 use std::collections::BTreeSet;
 use std::sync::{Arc, OnceLock};
 
+use gateway_access::Viewer;
 use gateway_store::events::StoreError;
 use gateway_store::search::ToolIndex;
-use mcp_core::server::Inclusion;
+use mcp_core::server::{AccessItem, Inclusion};
 use mcp_core::tool::{BoundTool, ToolDefinition};
 
 use super::Catalog;
 use super::views::CatalogOfView;
 use crate::config::BackendKey;
+use crate::names::RefusedItem;
 
 /// The tools of a catalog as the clients of one view know them, whatever their role.
 #[derive(Clone, Copy)]
@@ -52,6 +54,16 @@ impl<'a> Scope<'a> {
         })
     }
 
+    /// Items that are not offered, or not as a view says: without a view those of every one.
+    pub(crate) fn refused(self) -> impl Iterator<Item = &'a RefusedItem> {
+        let views = match self.view {
+            None => &*self.catalog.views,
+            Some(view) => std::slice::from_ref(view),
+        };
+        let unchanged = views.iter().flat_map(|view| &view.unchanged);
+        self.catalog.refused.iter().chain(unchanged)
+    }
+
     /// The numbers of its resources and prompts.
     pub(crate) fn counts(self) -> (usize, usize) {
         let lists = &self.catalog.lists;
@@ -79,16 +91,29 @@ impl<'a> Scope<'a> {
         found
     }
 
+    /// Returns the tool of the catalog with this name or alias, which may not be in the view.
+    fn known(self, name: &str) -> Option<&'a Tool> {
+        let original = self.view.map(|view| view.items.tools.original(name));
+        let original = original.unwrap_or(name);
+        let mut tools = self.catalog.lists.tools.iter();
+        tools.find(|(tool, _)| {
+            tool.name == original || tool.aliases.iter().any(|alias| alias == original)
+        })
+    }
+
+    /// The reason why the caller cannot use a tool that is there, for the operator.
+    pub(crate) fn denial(self, name: &str, viewer: &Viewer) -> Option<String> {
+        let (tool, _) = self.known(name)?;
+        match viewer.allows(tool) {
+            true => Some(self.view?.items.denial(Some(tool))),
+            false => viewer.explain(AccessItem::of_tool(tool)),
+        }
+    }
+
     /// Returns the tool with this name or alias.
     pub(crate) fn tool(self, name: &str) -> Option<&'a Tool> {
-        let shown = self.view.map(|view| &*view.items.tools);
-        let original = shown.map_or(name, |shown| shown.original(name));
-        let mut tools = self.catalog.lists.tools.iter();
-        let has_name = |tool: &ToolDefinition| {
-            tool.name == original || tool.aliases.iter().any(|alias| alias == original)
-        };
-        let tool = tools.find(|(tool, _)| has_name(tool))?;
-        match shown {
+        let tool = self.known(name)?;
+        match self.view.map(|view| &*view.items.tools) {
             None => Some(tool),
             Some(shown) if shown.has_other_name(&tool.0, name) || !self.includes(&tool.0) => None,
             Some(shown) => Some(shown.shown(tool)),

@@ -15,6 +15,8 @@ use crate::names::RefusedItem;
 /// The items of one view.
 pub(crate) struct CatalogOfView {
     pub(crate) items: ViewItems,
+    /// Tools that it shows as `/mcp` does, since their tables cannot be used.
+    pub(crate) unchanged: Vec<RefusedItem>,
     /// Made by the first search.
     pub(super) index: OnceLock<ToolIndex>,
 }
@@ -26,11 +28,11 @@ impl Catalog {
     /// Adds the items of `views`. In a view with more tools than `search_above` they are searched, not listed.
     pub(crate) fn add_views(&mut self, views: &[Arc<ViewConfig>], search_above: Option<usize>) {
         for view in views {
-            let mut refused = Vec::new();
-            let items = self.items_of(view, search_above, &mut refused);
-            self.refused.append(&mut refused);
+            let mut unchanged = Vec::new();
+            let items = self.items_of(view, search_above, &mut unchanged);
             self.views.push(CatalogOfView {
                 items,
+                unchanged,
                 index: OnceLock::new(),
             });
         }
@@ -122,7 +124,10 @@ impl Catalog {
             let shown = match known.get(&*entry.original) {
                 None => self.unknown(view, entry, known.keys().copied()),
                 Some(_) if entry.name.is_some() && known.contains_key(entry.shown()) => {
-                    let text = format!("another tool has the name {:?}", entry.shown());
+                    let text = format!(
+                        "another tool has the name {:?}; it keeps its own",
+                        entry.shown()
+                    );
                     Some(Err(text))
                 }
                 Some((tool, bound)) => {

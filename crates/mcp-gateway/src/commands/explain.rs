@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use clap::Parser;
 use mcp_core::server::{AccessItem, Principal};
 
-use gateway_access::{Role, ViewTool, WITHOUT_VIEW, suggestion};
+use gateway_access::{Role, WITHOUT_VIEW, suggestion};
 use serde_json::value::RawValue;
 
 use super::CONFIG_ERROR;
@@ -102,18 +102,16 @@ fn explained(
         parts.push(decided.map(text).map_err(text)?);
     }
     if let Some(view) = found {
-        let decision = match as_item(original) {
-            AccessItem::Tool { name, .. } if view.renames(item) => {
-                let mut tools = view.tools.iter();
-                let shown = tools.find(|tool| tool.original == name);
-                let shown = shown.map_or(name, ViewTool::shown);
-                return Err(format!("view {}: denied: it is {shown} there", view.name));
-            }
-            AccessItem::Tool { name, .. } => view.decide_missing(name),
-            resource => view.decide(resource),
+        let (decision, backend) = match as_item(item) {
+            AccessItem::Tool { name, .. } => (view.decide_missing(name), ""),
+            // Only a backend that runs tells its resources.
+            uri if view.backends.is_some() => (view.decide(uri), ", if one of its backends has it"),
+            uri => (view.decide(uri), ""),
         };
-        let text = format!("view {}: {decision}", view.name);
-        match decision.is_allowed() {
+        let is_allowed = decision.is_allowed();
+        let backend = if is_allowed { backend } else { "" };
+        let text = format!("view {}: {decision}{backend}", view.name);
+        match is_allowed {
             true => parts.push(text),
             false => return Err(text),
         }

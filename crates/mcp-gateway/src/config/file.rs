@@ -155,7 +155,9 @@ impl ConfigFile {
     ) -> Result<Config, Problem> {
         let mut config = base;
         config.roles = roles::build(text, &self.roles, &self.principals)?.map(Arc::new);
-        config.views = views::build(text, self.views)?;
+        let is_bare = self.backends.iter();
+        let is_bare = is_bare.map(|(key, entry)| (key.clone(), entry.bare));
+        config.views = views::build(text, self.views, &is_bare.collect())?;
         config.approvals = self
             .approvals
             .unwrap_or_default()

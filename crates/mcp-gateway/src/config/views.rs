@@ -61,19 +61,26 @@ struct ViewToolEntry {
 const MAX_TITLE_CHARS: usize = 100;
 const MAX_INSTRUCTIONS_CHARS: usize = 4_000;
 
-/// Builds the views of a file with this text, in the order of their names.
+/// Builds the views of a file with this text, in the order of their names. `is_bare` has all backends, and whether
+/// their names are published as they are.
 pub(super) fn build(
     text: &str,
     views: BTreeMap<String, ViewEntry>,
+    is_bare: &BTreeMap<String, bool>,
 ) -> Result<Vec<Arc<ViewConfig>>, Problem> {
     let views = views.into_iter();
     views
-        .map(|(name, entry)| entry.build(text, &name).map(Arc::new))
+        .map(|(name, entry)| entry.build(text, &name, is_bare).map(Arc::new))
         .collect()
 }
 
 impl ViewEntry {
-    fn build(self, text: &str, name: &str) -> Result<ViewConfig, Problem> {
+    fn build(
+        self,
+        text: &str,
+        name: &str,
+        is_bare: &BTreeMap<String, bool>,
+    ) -> Result<ViewConfig, Problem> {
         let wrong = |field: &str, text: String| Problem::new(&["views", name, field], text);
         let is_legal = |letter: char| is_portable(letter) && !letter.is_ascii_uppercase();
         if !(1..=MAX_NAME_LEN).contains(&name.len()) || !name.chars().all(is_legal) {
@@ -148,6 +155,13 @@ impl ViewEntry {
         let view = View {
             tools,
             name: name.into(),
+            others: backends
+                .iter()
+                .any(|key| is_bare.get(key) == Some(&true))
+                .then(|| {
+                    let others = is_bare.keys().filter(|key| !backends.contains(*key));
+                    others.cloned().collect()
+                }),
             backends: self.backends.map(|_| backends),
             rules,
             own: self.own,

@@ -14,7 +14,7 @@ use serde_json::json;
 
 use super::Gateway;
 use crate::audit::RequestAudit;
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, Scope};
 use crate::config::{BackendKey, Config, ViewConfig};
 use crate::instructions;
 use crate::metrics::GatewayMetrics;
@@ -133,7 +133,7 @@ impl Gateway {
             let config = self.config();
             catalog.add_views(&config.views, config.search_above);
             let catalog = Arc::new(catalog);
-            for refused in &catalog.refused {
+            for refused in catalog.scope(None).into_iter().flat_map(Scope::refused) {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
             }
             *self.catalog.lock() = Arc::clone(&catalog);

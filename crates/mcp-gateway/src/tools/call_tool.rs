@@ -1,7 +1,7 @@
 //! `call_tool`: calls a tool that `search_tools` has found.
 
 use gateway_access::CALL_TOOL;
-use mcp_core::server::{AccessItem, OriginalRequest};
+use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -40,7 +40,7 @@ impl Tool for CallTool {
         let scope = catalog.scope(viewer.view());
         let found = scope.and_then(|scope| scope.tool(&self.name));
         let Some((definition, tool)) = found.filter(|(tool, _)| viewer.allows(tool)) else {
-            let denial = found.and_then(|(tool, _)| viewer.explain(AccessItem::of_tool(tool)));
+            let denial = scope.and_then(|scope| scope.denial(&self.name, &viewer));
             if let (Some(denial), Some(origin)) = (denial, call.extension::<OriginalRequest>()) {
                 origin.notes.set_denial(denial);
             }

@@ -146,9 +146,9 @@ impl Tool for GatewayStatus {
             .filter(|(key, _)| viewer.has_backend(key.as_str()))
             .map(|(key, reason)| (key.to_string(), BackendReport::disabled(key, reason)));
         let is_shown = |refused: &&RefusedItem| viewer.has_backend(&refused.backend);
-        let not_offered = catalog.refused.iter().filter(is_shown);
-        let not_offered = not_offered.take(MAX_NOT_OFFERED);
         let scope = catalog.scope(viewer.view());
+        let not_offered = scope.into_iter().flat_map(|scope| scope.refused());
+        let not_offered = not_offered.filter(is_shown).take(MAX_NOT_OFFERED);
         let (resources, prompts) = scope.map_or((0, 0), |scope| scope.counts());
         Ok(GatewayReport {
             gateway: GatewayInfo {

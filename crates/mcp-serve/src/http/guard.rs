@@ -53,7 +53,8 @@ impl Guard {
         self.oauth.as_ref()
     }
 
-    /// Checks a request to the server, or to one of its views. Returns its credential, or `None` where no token is required.
+    /// Checks a request to the server, or to one of its views. Returns its credential, or `None` where no token is
+    /// required.
     ///
     /// # Errors
     /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token,

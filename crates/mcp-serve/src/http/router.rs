@@ -162,19 +162,21 @@ impl Router {
                 self.mcp.delete(headers, &client)
             }
             (&Method::GET, "/sse") if self.mcp.serves_sse() => self.mcp.open_sse(&client),
-            (_, "/mcp") => reply::method_not_allowed(&self.help(headers, &client)),
+            (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
             (&Method::GET | &Method::HEAD, "/healthz") => {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
             }
             (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
             (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry),
-            (&Method::GET | &Method::HEAD, path) if self.metadata(path).is_some() => {
-                reply::json(StatusCode::OK, self.metadata(path).unwrap_or_default())
+            (method, path) => {
+                let is_read = matches!(method, &Method::GET | &Method::HEAD);
+                match is_read.then(|| self.metadata(path)).flatten() {
+                    Some(metadata) => reply::json(StatusCode::OK, metadata),
+                    None => {
+                        reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help(headers)))
+                    }
+                }
             }
-            _ => reply::json(
-                StatusCode::NOT_FOUND,
-                format!("{:#}\n", self.help(headers, &client)),
-            ),
         };
         reply::before_body(response, headers, body)
     }
@@ -274,7 +276,7 @@ impl Router {
     }
 
     /// Describes this server and how to call it, for people with a browser or a bare `curl`.
-    fn help(&self, headers: &HeaderMap, client: &Authenticated) -> Value {
+    fn help(&self, headers: &HeaderMap) -> Value {
         let identity = self.server().identity();
         let host = headers.get(HOST).and_then(|host| host.to_str().ok());
         let mut help = json!({
@@ -289,9 +291,9 @@ impl Router {
             ),
         });
         // Where tokens are required, this may be a reply to anybody.
-        let views = match self.guard.needs_token() || client.credential.is_some() {
+        let views = match self.guard.needs_token() {
             true => Vec::new(),
-            false => self.server().views(None),
+            false => self.server().views(),
         };
         if !views.is_empty() {
             let paths = views.iter().map(|name| format!("/mcp/{name}"));

@@ -59,6 +59,7 @@ impl Metadata {
             insufficient: header(format!("Bearer error=\"insufficient_scope\", {challenge}"))?,
         })
     }
+
     /// The documents of a view, which is a resource of its own; `None` for a name that no view has.
     pub(super) fn of_view(&self, name: &str) -> Option<Self> {
         let is_legal = |byte: u8| byte.is_ascii_alphanumeric() || b"-_".contains(&byte);
@@ -70,7 +71,12 @@ impl Metadata {
     }
 }
 
-/// The URL of a view of this resource.
+/// The URL of a view of this resource. That of the server may be its origin only, without the path `/mcp`.
 pub(super) fn view_resource(resource: &str, name: &str) -> String {
-    format!("{}/{name}", resource.trim_end_matches('/'))
+    let base = resource.trim_end_matches('/');
+    let has_path = base
+        .split_once("://")
+        .is_some_and(|(_, rest)| rest.contains('/'));
+    let path = if has_path { "" } else { "/mcp" };
+    format!("{base}{path}/{name}")
 }

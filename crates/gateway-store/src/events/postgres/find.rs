@@ -3,6 +3,7 @@
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Row};
 
+use crate::events::store::ARGUMENTS;
 use crate::events::{EventStatus, Query, Record, StoreError};
 
 const COLUMNS: &str = "id, timestamp, trace_id, event_type, status, source, metadata";
@@ -34,7 +35,10 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
     let members = [query.principal_member(), query.view_member()];
     for member in members.iter().flatten() {
         values.push((member, Type::TEXT));
-        conditions.push(format!("position(${} in metadata) > 0", values.len()));
+        let at = values.len();
+        conditions.push(format!(
+            "position(${at} in split_part(metadata, '{ARGUMENTS}', 1)) > 0"
+        ));
     }
     let limit = query.limit();
     let walk = |more: &str| {

@@ -3,6 +3,7 @@
 use rusqlite::{Connection, Row, params_from_iter, types::Value};
 
 use super::trace_index;
+use crate::events::store::ARGUMENTS;
 use crate::events::{EventStatus, Query, Record, StoreError, kind};
 
 // Each query names its index: without statistics SQLite may choose one that matches half of all
@@ -63,7 +64,9 @@ pub(super) fn find(connection: &Connection, query: &Query) -> Result<Vec<Record>
         .into_iter()
         .flatten()
     {
-        add("instr(metadata, ?) > 0", member.into());
+        let before =
+            format!("substr(metadata, 1, instr(metadata || '{ARGUMENTS}', '{ARGUMENTS}'))");
+        add(&format!("instr({before}, ?) > 0"), member.into());
     }
     if let Some(since) = query.since {
         // No id is below its timestamp, so the condition on the id only ends the walk earlier.

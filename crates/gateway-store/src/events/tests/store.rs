@@ -59,6 +59,22 @@ fn finds_by_each_filter(open: Open<'_>) {
         .unwrap()[0];
     let json = |record| serde_json::to_value(record).unwrap();
     assert_eq!(json(back), json(&records[2]));
+    // The types of arguments, which may be called anything, are not about the caller.
+    let facts = [
+        json!({"number": 5, "principal": "string", "view": "boolean"}),
+        json!({"arguments": {"principal": "string", "view": "boolean"}, "number": 6}),
+    ];
+    let events = facts.map(|facts| Event::new("called", EventStatus::Success, facts).into());
+    store.append(&events).unwrap();
+    let name = |name: &str| Some(name.into());
+    for (principal, view) in [(None, name("boolean")), (name("string"), None)] {
+        let query = Query {
+            principal,
+            view,
+            ..all()
+        };
+        assert_eq!(found(&mut *store, &query), [5], "{query:?}");
+    }
 }
 
 fn returns_a_thousand_at_most(open: Open<'_>) {

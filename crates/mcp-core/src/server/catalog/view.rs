@@ -145,32 +145,57 @@ impl CatalogView {
         }
     }
 
+    /// The name by which the server knows the item of a request with this method: that of a tool may be an alias, or
+    /// its name in the view.
+    pub(in crate::server) fn published<'a>(&'a self, method: McpMethod, item: &'a str) -> &'a str {
+        let is_call = matches!(method, McpMethod::CallTool | McpMethod::Seed001CallTool);
+        let tool = is_call.then(|| self.known(item)).flatten();
+        tool.map_or(item, |tool| &tool.name)
+    }
+
+    /// The tool with this name in the view, or this name or alias of the server; it may not be for this caller.
+    fn known(&self, name: &str) -> Option<&ToolDefinition> {
+        let tools = &self.catalog.tools;
+        let at = self.position(name).or_else(|| tools.position(name))?;
+        Some(&tools.get(at)?.0)
+    }
+
     /// The reason why this caller may not use an item that is there, for the operator. `item` is the name or URI
     /// of a request with this method.
     pub(in crate::server) fn denial(&self, method: McpMethod, item: &str) -> Option<String> {
+        let Some(group) = self.group else {
+            return Some("denied: there is no such view for this caller".to_owned());
+        };
         let access = self.catalog.access.as_ref()?;
-        let group = self.group?;
-        let is_prompt = || {
-            let mut prompts = self.catalog.prompts.iter();
+        let has_prompt = |prompts: &BoundItems<PromptKind>| {
+            let mut prompts = prompts.iter();
             prompts.any(|(prompt, _)| prompt.name == item)
         };
-        let item = match method {
+        let (decided, tool) = match method {
             McpMethod::CallTool | McpMethod::Seed001CallTool => {
-                let at = self.position(item).or(self.catalog.tools.position(item))?;
-                if let (Some(view), Inclusion::Out) = (self.view(), self.inclusion(at)) {
-                    let name = &view.items.name;
-                    return Some(format!("view {name}: denied: of another backend"));
-                }
-                AccessItem::of_tool(&self.catalog.tools.get(at)?.0)
+                let tool = self.known(item)?;
+                (AccessItem::of_tool(tool), Some(tool))
             }
-            McpMethod::GetPrompt | McpMethod::Complete if is_prompt() => AccessItem::Prompt(item),
+            McpMethod::GetPrompt | McpMethod::Complete if has_prompt(&self.catalog.prompts) => {
+                (AccessItem::Prompt(item), None)
+            }
             McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Complete => {
-                AccessItem::Resource(item)
+                (AccessItem::Resource(item), None)
             }
             _ => return None,
         };
-        let is_denied = !access.allows(group, item);
-        is_denied.then(|| access.explain(group, item))
+        if !access.allows(group, decided) {
+            return Some(access.explain(group, decided));
+        }
+        let view = &self.view()?.items;
+        let is_here = match decided {
+            AccessItem::Tool { .. } => self.tool(item).is_some(),
+            AccessItem::Prompt(_) => has_prompt(&view.prompts),
+            AccessItem::Resource(uri) => {
+                has_resource(&view.resources, uri) || !has_resource(&self.catalog.resources, uri)
+            }
+        };
+        (!is_here).then(|| view.denial(tool))
     }
 
     /// The error of a call to the tool `name`, which is not in the catalog but may be later.
@@ -222,14 +247,7 @@ impl CatalogView {
 
     /// True if changes of this resource concern callers: it may have been in their view when they subscribed.
     pub(in crate::server) fn watches(&self, uri: &str) -> bool {
-        let has_resource = || {
-            let mut resources = self.resources().iter().map(|(resource, _)| resource);
-            resources.any(|resource| match resource.uri.split_once('{') {
-                Some((start, _)) => uri.starts_with(start),
-                None => resource.uri == uri,
-            })
-        };
-        self.allows_uri(uri) && (self.view.is_none() || has_resource())
+        self.allows_uri(uri) && (self.view.is_none() || has_resource(self.resources(), uri))
     }
 
     /// True if callers may use all items.
@@ -323,8 +341,20 @@ impl CatalogView {
     }
 }
 
+/// True if one of them has this URI, or is a template for such ones.
+fn has_resource(resources: &BoundItems<ResourceKind>, uri: &str) -> bool {
+    let mut resources = resources.iter().map(|(resource, _)| resource);
+    resources.any(|resource| match resource.uri.split_once('{') {
+        Some((start, _)) => uri.starts_with(start),
+        None => resource.uri == uri,
+    })
+}
+
 /// A result with one member: an array of encoded items.
 fn list(name: &str, items: impl Iterator<Item = String>) -> Json {
     let items: Vec<String> = items.collect();
     Json::Owned(format!(r#"{{"{name}":[{}]}}"#, items.join(","))).shared()
 }
+
+#[cfg(test)]
+mod tests;

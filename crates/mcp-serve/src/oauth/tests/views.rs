@@ -76,3 +76,30 @@ async fn view_has_metadata_of_its_own() {
     assert!(challenge(Some("support")).contains(&expected("/mcp/support")));
     assert!(challenge(None).contains(&expected("/mcp")));
 }
+
+/// The views of a server whose resource is its origin are below `/mcp`, where its clients reach them.
+#[tokio::test]
+async fn resource_without_a_path_has_its_views_below_mcp() {
+    let key = Key::new();
+    let issuer = Issuer::start(&[key.jwk("one")]).await;
+    for origin in ["https://mcp.test", "https://mcp.test/"] {
+        let server = build(&["--auth-issuer", &issuer.url, "--auth-resource", origin]);
+        let server = server.unwrap().unwrap();
+        for issuer in &server.issuers {
+            issuer.refresh().await;
+        }
+        let at = |path: &str| server.metadata_at(&format!("{METADATA_PATH}{path}"), true);
+        assert!(at("").is_some());
+        assert_eq!(at("/mcp"), None);
+        assert_eq!(at("/support"), None);
+        let document: Value = serde_json::from_str(&at("/mcp/support").unwrap()).unwrap();
+        assert_eq!(document["resource"], "https://mcp.test/mcp/support");
+        let claims = with(issuer.claims(), "aud", json!(document["resource"]));
+        let token = key.sign(&header(), &claims);
+        let valid = server
+            .credential_in(token.as_bytes(), Some("support"))
+            .await;
+        assert!(valid.is_ok());
+        assert!(server.credential_in(token.as_bytes(), None).await.is_err());
+    }
+}
