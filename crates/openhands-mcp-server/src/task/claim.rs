@@ -1,28 +1,33 @@
 //! Claims: of several calls with one idempotency key one starts the task, and one runs its verify command.
 //!
 //! Calls of this server wait for each other (`scheduler::starts`). Calls of other replicas see a file on the machine of the
-//! agent server, which exists while the task is being started. The call that has it renews the time in it, so that
+//! agent server, which exists while the task is being started. The call that has it renews its time, so that
 //! the claim of a server that crashed is over soon.
+
+mod script;
 
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
+use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use tokio::task::AbortHandle;
 use tokio::time::{Instant, sleep};
 
+use self::script::{OURS, remove, renew, take};
+
 /// The directory of the claims, below the root of tasks.
 const DIRECTORY: &str = ".mcp-claims";
-/// The interval at which a claim is renewed, and the seconds after which one that is not counts as left behind by
-/// a server that crashed.
-const RENEW_INTERVAL: Duration = Duration::from_secs(2);
-const STALE_SECONDS: u32 = 8;
+/// The interval at which a claim is renewed, and the timeout of a renewal. Three may fail before the claim counts
+/// as left behind (`script::STALE_SECONDS`).
+const RENEW_INTERVAL: Duration = Duration::from_secs(1);
+const RENEW_SECONDS: u64 = 2;
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 
 /// A claim of this call. Dropping it removes it.
 pub(super) struct Claim {
     server: AgentServer,
     path: String,
+    nonce: String,
     renewal: AbortHandle,
 }
 
@@ -44,61 +49,51 @@ impl Claim {
         fingerprint: &str,
     ) -> ApiResult<Claimed> {
         let path = format!("{root}/{DIRECTORY}/{id}");
-        // With `set -C` only one shell can create the file.
-        let script = format!(
-            "file={file}\n\
-             mkdir -p -- \"${{file%/*}}\" || exit 1\n\
-             find \"$file\" -size 0 -mmin +1 -exec rm -f {{}} \\; 2>/dev/null\n\
-             if read -r _ time < \"$file\"; then\n\
-             case $time in *[!0-9]*) time=0;; esac\n\
-             [ $(($(date +%s) - ${{time:-0}})) -gt {STALE_SECONDS} ] && rm -f -- \"$file\"; fi 2>/dev/null\n\
-             for attempt in 1 2; do\n\
-             if (set -C; : > \"$file\") 2>/dev/null; then\n\
-             echo {fingerprint} $(date +%s) 2>/dev/null > \"$file\" && echo ours && exit 0\n\
-             rm -f -- \"$file\"; exit 1; fi\n\
-             # Removed in between, or it cannot be created.\n\
-             [ -f \"$file\" ] && cut -d ' ' -f 1 -- \"$file\" 2>/dev/null && exit 0\n\
-             done; exit 1\n",
-            file = shell_quoted(&path),
-        );
-        let printed = server.run_script(&script).await?;
+        let nonce = TaskId::random().to_string();
+        let printed = server.run_script(&take(&path, fingerprint, &nonce)).await?;
         if printed.exit_code != Some(0) {
             return Err(ApiFailure::NotWritable(path));
         }
         Ok(match printed.text().trim() {
-            // It is being written.
-            "" => Claimed::ByAnother,
-            "ours" => Claimed::ByUs(Self {
-                renewal: renew(server.clone(), &path, fingerprint),
+            OURS => Claimed::ByUs(Self {
+                renewal: keep(server.clone(), &path, &nonce),
                 server: server.clone(),
                 path,
+                nonce,
             }),
+            // It is being written.
+            "" => Claimed::ByAnother,
             other if other == fingerprint => Claimed::ByAnother,
             _ => Claimed::ForAnotherTask,
         })
+    }
+
+    /// Returns true if no other call has taken it over. It is then renewed too.
+    pub(super) async fn is_ours(&self) -> ApiResult<bool> {
+        let script = renew(&self.path, &self.nonce);
+        Ok(self.server.run_script(&script).await?.text().trim() == OURS)
     }
 }
 
 impl Drop for Claim {
     fn drop(&mut self) {
         self.renewal.abort();
-        let (server, file) = (self.server.clone(), shell_quoted(&self.path));
+        let (server, script) = (self.server.clone(), remove(&self.path, &self.nonce));
         tokio::spawn(async move {
-            if let Err(failure) = server.run_script(&format!("rm -f -- {file}")).await {
+            if let Err(failure) = server.run_script(&script).await {
                 tracing::warn!(?failure, "cannot remove the claim of a key");
             }
         });
     }
 }
 
-/// Renews the time of a claim until it is aborted.
-fn renew(server: AgentServer, path: &str, fingerprint: &str) -> AbortHandle {
-    let file = shell_quoted(path);
-    let script = format!("[ -f {file} ] && echo {fingerprint} $(date +%s) > {file}\n");
+/// Renews a claim until it is aborted.
+fn keep(server: AgentServer, path: &str, nonce: &str) -> AbortHandle {
+    let script = renew(path, nonce);
     let renewal = tokio::spawn(async move {
         loop {
             sleep(RENEW_INTERVAL).await;
-            if let Err(failure) = server.run_script(&script).await {
+            if let Err(failure) = server.run_script_for(&script, RENEW_SECONDS).await {
                 tracing::debug!(?failure, "cannot renew the claim of a key");
             }
         }

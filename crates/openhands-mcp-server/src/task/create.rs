@@ -174,7 +174,12 @@ async fn create_new(
             prompt: Some(&prompt),
         };
         let waits_for = workspace.fetch.map(WaitsFor::Repository);
-        let started = start_or_queue(&scheduler, &server, &new, &tags, waits_for).await;
+        let claim = held.1.as_ref();
+        let started = async {
+            check_claim(claim, id).await?;
+            start_or_queue(&scheduler, &server, &new, &tags, waits_for, claim).await
+        };
+        let started = started.await;
         drop(held);
         started
     });
@@ -193,6 +198,7 @@ async fn start_or_queue(
     new: &NewConversation<'_>,
     tags: &ConversationTags,
     waits_for: Option<WaitsFor>,
+    claim: Option<&Claim>,
 ) -> Result<(), ToolError> {
     let mut tags = tags.clone();
     // The scheduler sets the model between the prompt and the start.
@@ -212,14 +218,18 @@ async fn start_or_queue(
     tags.end_run();
     tags.set_waits_for(Some(waits_for.unwrap_or(WaitsFor::Slot)));
     let tags = tags.as_tags();
-    create_waiting(server, NewConversation { tags, ..*new }).await?;
+    create_waiting(server, NewConversation { tags, ..*new }, claim).await?;
     scheduler.start_or_enqueue(new.id).await;
     Ok(())
 }
 
 /// Creates the conversation without starting the agent. All that the start needs is then at the agent
 /// server.
-async fn create_waiting(server: &AgentServer, new: NewConversation<'_>) -> Result<(), ToolError> {
+async fn create_waiting(
+    server: &AgentServer,
+    new: NewConversation<'_>,
+    claim: Option<&Claim>,
+) -> Result<(), ToolError> {
     let unprompted = NewConversation {
         prompt: None,
         ..new
@@ -235,10 +245,20 @@ async fn create_waiting(server: &AgentServer, new: NewConversation<'_>) -> Resul
             created => break created?.1,
         }
     };
+    check_claim(claim, new.id).await?;
     if is_new || server.count_messages(new.id, "user").await? == 0 {
         send_prompt(server, new.id, new.prompt.unwrap_or_default()).await?;
     }
     Ok(())
+}
+
+/// # Errors
+/// Another replica has taken the claim over, since this one was too slow, and starts the task.
+async fn check_claim(claim: Option<&Claim>, id: TaskId) -> Result<(), ToolError> {
+    match claim {
+        Some(claim) if !claim.is_ours().await? => Err(being_started(id)),
+        _ => Ok(()),
+    }
 }
 
 /// Sends the prompt of a task that waits. If the response is lost, looks whether it arrived.

@@ -104,7 +104,7 @@ async fn start(
     let lock = timeout_at(give_up, scheduler.starts.lock(id)).await;
     let _lock = lock.map_err(|_| ApiFailure::NoAnswer)?;
     let claim_id = TaskId::from_key(&format!("verify {id}"));
-    let (task, _claim) = loop {
+    let (task, claim) = loop {
         let claimed = Claim::try_new(&server, &root, claim_id, "verify").await?;
         let task = TaskSnapshot::read(&server, id).await?;
         let known = ConversationTags::new(task.conversation.tags.clone()).check(task.steps);
@@ -127,6 +127,10 @@ async fn start(
     };
     let known = tags.check(task.steps);
     let script = script(&task.conversation.workspace.working_dir, command);
+    // Another replica has taken it over, since this one was too slow.
+    if !claim.is_ours().await? {
+        return Err(ApiFailure::NoAnswer);
+    }
     let script = server.start_script(&script, CHECK_SECONDS).await?;
     let run = CheckRun::new(script, task.steps, known.is_some());
     // All tags are replaced, so those of a run that has begun meanwhile would be lost.
