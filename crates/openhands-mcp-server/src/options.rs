@@ -27,7 +27,7 @@ pub struct Options {
 
     /// Directory on the agent server in which every task gets its own directory; a relative one is
     /// in the agent server's home directory
-    #[arg(long, env = "OPENHANDS_WORKSPACE_ROOT", value_name = "DIR")]
+    #[arg(long, env = "OPENHANDS_WORKSPACE_ROOT", value_name = "REMOTE_DIR")]
     #[arg(default_value = "mcp-tasks")]
     pub(crate) openhands_workspace_root: String,
 
@@ -37,7 +37,7 @@ pub struct Options {
 
     /// Other directories on the agent server that tasks may name as their workspace, separated by
     /// commas
-    #[arg(long, env = "OPENHANDS_WORKSPACES", value_name = "DIR")]
+    #[arg(long, env = "OPENHANDS_WORKSPACES", value_name = "REMOTE_DIR")]
     #[arg(value_delimiter = ',')]
     pub(crate) openhands_workspaces: Vec<String>,
 

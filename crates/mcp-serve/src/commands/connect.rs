@@ -152,7 +152,7 @@ impl Connect {
     fn address(&self, url: &str, program: &str) -> anyhow::Result<Launch> {
         let is_http = url.starts_with("http://") || url.starts_with("https://");
         anyhow::ensure!(
-            is_http && !has_password(url),
+            is_http && !environment::has_password(url),
             "--http must be a URL that starts with http:// or https://, without a password"
         );
         let token = match (&self.token_env, &self.token_file) {
@@ -181,10 +181,11 @@ impl Connect {
             let is_missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
             anyhow::ensure!(is_missing, "the options after `--`: {}", first_line(&error));
         }
-        let mut is_path = false;
+        // The option whose value is the next word.
+        let mut named: Option<&Arg> = None;
         for option in args.iter_mut().skip(1) {
-            if std::mem::take(&mut is_path) {
-                *option = environment::absolute(std::mem::take(option));
+            if let Some(arg) = named.take().filter(|_| !option.starts_with("--")) {
+                *option = argument(arg, std::mem::take(option))?;
                 continue;
             }
             let (long, value) = match option.split_once('=') {
@@ -199,21 +200,36 @@ impl Connect {
             let Some(arg) = known.find(is_named) else {
                 continue;
             };
-            if environment::is_secret(arg) {
-                let name = arg.get_env().unwrap_or_default().to_string_lossy();
-                anyhow::bail!(
-                    "{long} is a secret and does not belong on a command line: set {name} or {name}_FILE instead"
-                );
-            }
-            // Hosts start programs in a folder of their own.
             match value {
-                _ if !environment::names_file(arg) => {}
-                Some(value) => *option = format!("{long}={}", environment::absolute(value)),
-                None => is_path = true,
+                _ if environment::is_secret(arg) => return Err(secret(arg)),
+                Some(value) => *option = format!("{long}={}", argument(arg, value)?),
+                None => named = arg.get_action().takes_values().then_some(arg),
             }
         }
         Ok(args)
     }
+}
+
+/// The value of an option of this server, for a command line.
+fn argument(arg: &Arg, value: String) -> anyhow::Result<String> {
+    match environment::has_password(&value) {
+        true => Err(secret(arg)),
+        false => Ok(environment::absolute(arg, value)),
+    }
+}
+
+fn secret(arg: &Arg) -> anyhow::Error {
+    let long = arg.get_long().unwrap_or_default();
+    let name = arg.get_env().unwrap_or_default().to_string_lossy();
+    let what = match environment::is_secret(arg) {
+        true => format!(
+            "is a secret and does not belong on a command line: set {name} or {name}_FILE instead"
+        ),
+        false => {
+            format!("has a password, which does not belong on a command line: set {name} instead")
+        }
+    };
+    anyhow::anyhow!("--{long} {what}")
 }
 
 fn first_line(error: &clap::Error) -> String {
@@ -232,13 +248,6 @@ fn warn(warnings: &[String]) {
 pub(super) fn short(program: &str) -> String {
     let name = program.trim_end_matches("-mcp-server");
     name.trim_start_matches("mcp-").to_owned()
-}
-
-/// True if a URL has a user name or password.
-fn has_password(url: &str) -> bool {
-    let authority = url.split_once("://").map_or(url, |(_, rest)| rest);
-    let authority = authority.split(['/', '?', '#']).next();
-    authority.is_some_and(|authority| authority.contains('@'))
 }
 
 /// The path of this program, by the folder of `PATH` in which it is found: that one stays after an update.

@@ -3,8 +3,6 @@
 use clap::{Arg, Command};
 use mcp_hosts::Value;
 
-use super::has_password;
-
 /// Variables of servers on the network, which a host that starts the program does not need.
 const OF_HTTP: &[&str] = &[
     "MCP_ALLOWED_HOSTS",
@@ -34,8 +32,7 @@ pub(super) fn variables(server: &Command) -> Vec<(String, Value)> {
             .filter(|value| !value.is_empty() && !of_http)?;
         let value = match is_secret(arg) || has_password(&value) {
             true => Value::Inherited,
-            false if names_file(arg) => Value::Text(absolute(value)),
-            false => Value::Text(value),
+            false => Value::Text(absolute(arg, value)),
         };
         Some((name, value))
     };
@@ -53,17 +50,74 @@ pub(super) fn is_secret(arg: &Arg) -> bool {
     arg.is_hide_env_values_set() || names.iter().any(|name| secrets.contains(&name.as_str()))
 }
 
-/// True if the value is the path of a file or folder.
-pub(super) fn names_file(arg: &Arg) -> bool {
+/// The value of an option with each path on this machine from the root: hosts start programs in a folder of their own.
+pub(super) fn absolute(arg: &Arg, value: String) -> String {
     let names = arg.get_value_names().unwrap_or_default();
-    names
-        .iter()
-        .any(|name| matches!(name.as_str(), "FILE" | "DIR"))
+    let is = |searched: &[&str]| names.iter().any(|name| searched.contains(&name.as_str()));
+    let one = |value: &str| match value.split_once('=') {
+        Some((name, path)) if is(&["NAME=FILE"]) => format!("{name}={}", from_root(path)),
+        _ if is(&["FILE", "DIR"]) => from_root(value),
+        _ => value.to_owned(),
+    };
+    match arg.get_value_delimiter() {
+        Some(delimiter) => {
+            let values: Vec<_> = value.split(delimiter).map(one).collect();
+            values.join(&delimiter.to_string())
+        }
+        None => one(&value),
+    }
 }
 
-/// The path from the root.
-pub(super) fn absolute(path: String) -> String {
-    let absolute = std::path::absolute(&path).ok();
+fn from_root(path: &str) -> String {
+    let absolute = std::path::absolute(path.trim()).ok();
     let absolute = absolute.and_then(|path| path.to_str().map(str::to_owned));
-    absolute.unwrap_or(path)
+    // An empty path has none.
+    absolute.unwrap_or_else(|| path.to_owned())
+}
+
+/// True if an address among the values has a password. A user name alone is one in a URL of HTTP, where tokens
+/// stand in its place, but not in `ssh://me@host`.
+pub(super) fn has_password(values: &str) -> bool {
+    values.split(',').any(|value| {
+        let (scheme, rest) = value.split_once("://").unwrap_or(("", value));
+        let authority = rest.split(['/', '?', '#']).next().unwrap_or_default();
+        let user = authority.rsplit_once('@').map(|(user, _)| user);
+        user.is_some_and(|user| user.contains(':') || scheme.contains("http"))
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn arg(name: &'static str) -> Arg {
+        Arg::new("a").value_name(name)
+    }
+
+    #[test]
+    fn paths_on_this_machine_are_written_from_the_root() {
+        let root = from_root("a");
+        let list = arg("FILE").value_delimiter(',');
+        assert_eq!(absolute(&list, "a,a".into()), format!("{root},{root}"));
+        let named = arg("NAME=FILE").value_delimiter(',');
+        let expected = format!("x={root},y={root}");
+        assert_eq!(absolute(&named, "x=a,y=a".into()), expected);
+        assert_eq!(absolute(&arg("REMOTE_DIR"), "a".into()), "a");
+        assert_eq!(absolute(&arg("DIR"), "a".into()), root);
+    }
+
+    #[test]
+    fn user_name_is_no_password_except_in_a_url_of_http() {
+        for with in [
+            "tcp://u:pw@h",
+            "n8n=http://u:pw@h/mcp",
+            "https://TOKEN@h",
+            "ssh://h,tcp://:pw@h",
+        ] {
+            assert!(has_password(with), "{with}");
+        }
+        for without in ["ssh://me@host", "http://h/@x", "me@host", "a:b,c", ""] {
+            assert!(!has_password(without), "{without}");
+        }
+    }
 }
