@@ -1,7 +1,9 @@
 //! `mcp-gateway import`: takes the servers of a host over into the file of the gateway.
 
 mod backend;
+mod secret;
 
+use std::collections::BTreeSet;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -10,10 +12,11 @@ use clap::Parser;
 use clap::builder::PossibleValuesParser;
 use gateway_approvals::pins::printable;
 use mcp_hosts::{Folders, GATEWAY, HOSTS, Host, Reference, listed};
+use serde_json::Value;
 
-use self::backend::Taken;
+use self::backend::Variables;
 use super::print;
-use crate::config::BackendKey;
+use crate::config::{BackendKey, ConfigSource};
 
 /// Takes the servers of a host over as backends of the gateway, and says which not, and why.
 ///
@@ -58,6 +61,23 @@ impl Import {
         let before = listed(&GATEWAY, &self.config)?;
         let mut keys: Vec<String> = before.iter().map(|backend| backend.name.clone()).collect();
         let mut entries = Vec::new();
+        let text = std::fs::read_to_string(&self.config).unwrap_or_default();
+        let old = toml::from_str::<toml::Table>(&text).unwrap_or_default();
+        let values = servers
+            .iter()
+            .flat_map(|server| server.env.iter().chain(&server.headers));
+        let values = values.map(|(_, value)| value.as_str());
+        let used: Vec<&str> = values.chain([text.as_str()]).collect();
+        let is_used = |variable: &str| {
+            let forms = [
+                format!("${{{variable}"),
+                format!("${{env:{variable}"),
+                format!("${variable}"),
+            ];
+            used.iter()
+                .any(|text| forms.iter().any(|form| text.contains(form)))
+        };
+        let mut variables = Variables::new();
         let can_refer = host.reference != Reference::Unsupported;
         for server in &servers {
             let name = &server.name;
@@ -74,9 +94,24 @@ impl Import {
                 )));
                 continue;
             };
-            let Taken { value, variables } = taken.named(&key);
+            let (value, named) = taken.named(&key, &mut variables, is_used);
+            if let Some(other) = same(&old, &value) {
+                print(&printable(&format!(
+                    "not taken: {name}: the file has it as {other}"
+                )));
+                continue;
+            }
+            let one = [(key.clone(), value)];
+            let alone = mcp_hosts::add(&GATEWAY, &self.config, "import", &one)?;
+            if let Err(error) = ConfigSource::check(&self.config, alone.text()) {
+                // Without a file of the gateway that is right, the fault may be anywhere.
+                ConfigSource::check(&self.config, &text)?;
+                print(&printable(&format!("not taken: {name}: {error}")));
+                continue;
+            }
+            let [(_, value)] = one;
             print(&printable(&format!("taken: {name} as {key}")));
-            for variable in variables {
+            for variable in named {
                 print(&format!(
                     "  set {variable} where the gateway is started: its value was not copied"
                 ));
@@ -88,6 +123,7 @@ impl Import {
             return Ok(());
         }
         let plan = mcp_hosts::add(&GATEWAY, &self.config, "import", &entries)?;
+        ConfigSource::check(&self.config, plan.text())?;
         plan.diff().lines().for_each(|line| print(&printable(line)));
         if self.dry_run {
             print("nothing was written");
@@ -110,6 +146,25 @@ impl Import {
         let path = host.path(&folders, self.project);
         path.with_context(|| format!("{} has no file of projects", host.name))
     }
+}
+
+/// The backend of the file that has the same program or URL, with variables and headers of the same names.
+fn same<'a>(old: &'a toml::Table, new: &Value) -> Option<&'a str> {
+    let identity = |backend: &Value| {
+        let fields = ["command", "cwd", "url"].map(|field| backend[field].clone());
+        let names = ["env", "headers"].map(|field| {
+            let members = backend[field].as_object().into_iter().flatten();
+            members
+                .map(|(name, _)| name.clone())
+                .collect::<BTreeSet<_>>()
+        });
+        (fields, names)
+    };
+    let backends = old.get("backends")?.as_table()?;
+    let found = backends.iter().find(|(_, backend)| {
+        serde_json::to_value(backend).is_ok_and(|backend| identity(&backend) == identity(new))
+    });
+    found.map(|(key, _)| key.as_str())
 }
 
 /// The key of a backend for a name, with a number if it is taken.

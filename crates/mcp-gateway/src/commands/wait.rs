@@ -51,6 +51,9 @@ struct GatewayStatus {
 #[derive(Deserialize)]
 struct BackendStatus {
     status: String,
+    /// The protocol version, once it has been connected.
+    #[serde(default)]
+    protocol: Option<String>,
     #[serde(default)]
     last_error: Option<String>,
 }
@@ -159,7 +162,9 @@ impl Wait {
 
 impl BackendStatus {
     fn reason(&self) -> Option<String> {
-        (self.status != "running").then(|| match &self.last_error {
+        // Without requests it stops; the next call starts it.
+        let is_idle = self.status == "stopped" && self.protocol.is_some();
+        (self.status != "running" && !is_idle).then(|| match &self.last_error {
             Some(error) => format!("{}: {error}", self.status),
             None => self.status.clone(),
         })

@@ -45,6 +45,22 @@ impl ConfigSource {
         Ok((config, source))
     }
 
+    /// Tells whether a gateway takes this text as its file.
+    ///
+    /// # Errors
+    /// The error in the text.
+    pub(crate) fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
+        let text = Ok(text.to_owned());
+        let source = Self {
+            file: Some(file.to_owned()),
+            cli_backends: Vec::new(),
+            base: Config::default(),
+            events: false,
+            text: FollowedFiles::new(text.clone(), || Ok(String::new())),
+        };
+        source.config(&text).map(drop)
+    }
+
     /// Waits until the file has changed and returns the new configuration. Never completes without a
     /// file. Cancel-safe.
     ///

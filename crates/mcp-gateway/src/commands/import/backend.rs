@@ -1,45 +1,88 @@
 //! A backend in place of a host's server.
 
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use mcp_hosts::Listed;
 use serde_json::{Map, Value, json};
 
-/// Parts of names of variables, headers and options that hold secrets.
-const SECRET_WORDS: &[&str] = &[
-    "KEY",
-    "TOKEN",
-    "SECRET",
-    "PASSWORD",
-    "PASSWD",
-    "CREDENTIAL",
-    "AUTHORIZATION",
-];
+use super::secret;
 
 /// A backend in the form of the gateway's file.
 pub(super) struct Taken {
     pub(super) value: Value,
-    /// The variables that stand for secrets, which were not copied.
-    pub(super) variables: Vec<String>,
+    secrets: Vec<Secret>,
 }
 
-/// Stands for the name of the backend in the name of a variable.
-const KEY: &str = "{KEY}";
+/// A value that was not copied.
+struct Secret {
+    /// `env` or `headers`.
+    place: &'static str,
+    name: String,
+    value: String,
+}
+
+/// The secrets for which variables stand, by the names of the variables.
+pub(super) type Variables = BTreeMap<String, String>;
 
 impl Taken {
-    /// Puts the name of the backend in.
-    pub(super) fn named(mut self, key: &str) -> Self {
-        let key = key.to_uppercase().replace('-', "_");
-        for variable in &mut self.variables {
-            *variable = variable.replace(KEY, &key);
+    /// Puts references to variables in place of secrets. Returns the variables. `is_used`: the file of the gateway
+    /// refers to it.
+    pub(super) fn named(
+        mut self,
+        key: &str,
+        known: &mut Variables,
+        is_used: impl Fn(&str) -> bool,
+    ) -> (Value, Vec<String>) {
+        let key = key.to_uppercase();
+        let (mut variables, mut has_header) = (Vec::new(), false);
+        for Secret { place, name, value } in self.secrets {
+            let (scheme, _) = match place {
+                "headers" => secret::scheme(&value),
+                _ => ("", ""),
+            };
+            let own = match place {
+                "headers" if !has_header => variable(&format!("{key}_TOKEN")),
+                "headers" => variable(&format!("{key}_{}", name.to_uppercase())),
+                _ => variable(&name),
+            };
+            has_header |= place == "headers";
+            let is_free = |variable: &String| {
+                known
+                    .get(variable)
+                    .map_or(!is_used(variable), |other| *other == value)
+            };
+            let numbered = (2..).map(|number| {
+                format!(
+                    "{}_{number}",
+                    variable(&format!("{key}_{}", name.to_uppercase()))
+                )
+            });
+            let mut all = [
+                own.clone(),
+                variable(&format!("{key}_{}", name.to_uppercase())),
+            ]
+            .into_iter()
+            .chain(numbered);
+            let chosen = all.find(is_free).unwrap_or(own);
+            self.value[place][&name] = format!("{scheme}${{{chosen}}}").into();
+            known.insert(chosen.clone(), value);
+            variables.push(chosen);
         }
-        if let Some(headers) = self.value.get_mut("headers").and_then(Value::as_object_mut) {
-            for header in headers.values_mut() {
-                let text = header.as_str().unwrap_or_default().replace(KEY, &key);
-                *header = text.into();
-            }
-        }
-        self
+        (self.value, variables)
+    }
+}
+
+/// The nearest name of a variable.
+fn variable(text: &str) -> String {
+    let is_letter = |c: char| c.is_ascii_alphanumeric() || c == '_';
+    let name: String = text
+        .chars()
+        .map(|c| if is_letter(c) { c } else { '_' })
+        .collect();
+    match name.starts_with(|c: char| c.is_ascii_digit()) {
+        true => format!("_{name}"),
+        false => name,
     }
 }
 
@@ -74,12 +117,29 @@ pub(super) fn take(server: &Listed, can_refer: bool) -> Result<Taken, String> {
     {
         return Err("it asks for an input, which the gateway cannot: use a variable".to_owned());
     }
-    if let Some(option) = secret_option(&server.command) {
+    if let Some(found) = secret::in_command(&server.command, can_refer) {
         return Err(format!(
-            "{option} may hold a secret on a command line: move it to a variable"
+            "{found} may hold a secret on a command line: move it to a variable"
         ));
     }
-    let (mut value, mut variables) = (Map::new(), Vec::new());
+    let (mut value, mut secrets) = (Map::new(), Vec::new());
+    let mut pairs = |place, pairs: &[(String, String)]| -> Map<String, Value> {
+        let pairs = pairs.iter().map(|(name, old)| {
+            let new = match secret::is_plain(name, old, can_refer) {
+                true => text(&braced(old)),
+                false => {
+                    secrets.push(Secret {
+                        place,
+                        name: name.clone(),
+                        value: old.clone(),
+                    });
+                    String::new()
+                }
+            };
+            (name.clone(), new.into())
+        });
+        pairs.collect()
+    };
     match (server.command.is_empty(), &server.url) {
         (false, _) => {
             let command: Vec<_> = server.command.iter().map(|word| text(word)).collect();
@@ -87,17 +147,7 @@ pub(super) fn take(server: &Listed, can_refer: bool) -> Result<Taken, String> {
             if let Some(folder) = &server.cwd {
                 value.insert("cwd".to_owned(), text(folder).into());
             }
-            let mut env = Map::new();
-            for (name, old) in &server.env {
-                let new = match is_secret(name) && !old.starts_with('$') && !old.is_empty() {
-                    true => {
-                        variables.push(name.clone());
-                        format!("${{{name}}}")
-                    }
-                    false => text(&braced(old)),
-                };
-                env.insert(name.clone(), new.into());
-            }
+            let env = pairs("env", &server.env);
             if !env.is_empty() {
                 value.insert("env".to_owned(), env.into());
             }
@@ -106,10 +156,13 @@ pub(super) fn take(server: &Listed, can_refer: bool) -> Result<Taken, String> {
             }
         }
         (true, Some(url)) => {
+            if secret::has_password(url) {
+                return Err("its URL has a user: move the password to a header".to_owned());
+            }
             let (_, query) = url.split_once('?').unwrap_or((url, ""));
             if query
                 .split('&')
-                .any(|part| is_secret(part.split('=').next().unwrap_or(part)))
+                .any(|part| secret::is_named(part.split('=').next().unwrap_or(part)))
             {
                 return Err("its URL may hold a secret: move it to a header".to_owned());
             }
@@ -120,25 +173,7 @@ pub(super) fn take(server: &Listed, can_refer: bool) -> Result<Taken, String> {
             if let Some(name) = &server.token_variable {
                 value.insert("token".to_owned(), format!("${{{name}}}").into());
             }
-            let mut headers = Map::new();
-            for (name, old) in &server.headers {
-                let is_literal = !old.contains('$') && !old.is_empty();
-                let new = match is_secret(name) && is_literal {
-                    true => {
-                        let variable = format!("{KEY}_TOKEN");
-                        let scheme = if old.starts_with("Bearer ") {
-                            "Bearer "
-                        } else {
-                            ""
-                        };
-                        let new = format!("{scheme}${{{variable}}}");
-                        variables.push(variable);
-                        new
-                    }
-                    false => text(old),
-                };
-                headers.insert(name.clone(), new.into());
-            }
+            let headers = pairs("headers", &server.headers);
             if !headers.is_empty() {
                 value.insert("headers".to_owned(), headers.into());
             }
@@ -147,43 +182,17 @@ pub(super) fn take(server: &Listed, can_refer: bool) -> Result<Taken, String> {
     }
     Ok(Taken {
         value: value.into(),
-        variables,
+        secrets,
     })
 }
 
 /// `$NAME`, as Gemini CLI has it, in the form of the gateway.
 fn braced(text: &str) -> String {
-    let name = text.strip_prefix('$').unwrap_or_default();
+    let (scheme, rest) = secret::scheme(text);
+    let name = rest.strip_prefix('$').unwrap_or_default();
     let is_name = !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     match is_name {
-        true => format!("${{{name}}}"),
+        true => format!("{scheme}${{{name}}}"),
         false => text.to_owned(),
     }
-}
-
-fn is_secret(name: &str) -> bool {
-    let name = name.to_uppercase();
-    let names_file = name.ends_with("_FILE");
-    !names_file && SECRET_WORDS.iter().any(|word| name.contains(word))
-}
-
-/// The option of a command line with a secret as its value.
-fn secret_option(command: &[String]) -> Option<&str> {
-    let mut words = command.iter().skip(1).peekable();
-    while let Some(word) = words.next() {
-        let Some(option) = word.strip_prefix("--") else {
-            continue;
-        };
-        let (name, value) = option.split_once('=').unwrap_or((option, ""));
-        let names_file = name.ends_with("file") || name.ends_with("env");
-        let has_value =
-            !value.is_empty() || words.peek().is_some_and(|next| !next.starts_with('-'));
-        let refers =
-            value.starts_with('$') || words.peek().is_some_and(|next| next.starts_with('$'));
-        if is_secret(name) && has_value && !names_file && !refers {
-            let end = word.find('=').unwrap_or(word.len());
-            return Some(&word[..end]);
-        }
-    }
-    None
 }
