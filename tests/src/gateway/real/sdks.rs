@@ -28,8 +28,10 @@ async fn fastmcp_can_ask_where_it_is_held_at_2025_11_25() {
     };
     let held = format!("{}\nprotocol = \"2025-11-25\"", child(&argv));
     let gateway = Gateway::with_backends(&[("b", &child(&argv)), ("held", &held)]).await;
-    wait_until("its tool", async || {
-        gateway.tool_names().await.contains(&"held__ask".to_owned())
+    wait_until("their tools", async || {
+        let names = gateway.tool_names().await;
+        let is_listed = |name: &str| names.iter().any(|listed| listed == name);
+        is_listed("b__ask") && is_listed("held__ask")
     })
     .await;
     for era in [EraChoice::Newest, EraChoice::Legacy] {
