@@ -52,7 +52,7 @@ pub use crate::tool::Principal;
 
 pub use access::{Access, AccessItem};
 pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};
-pub use caller::{Caller, Peer, owner_in_view};
+pub use caller::{Caller, Peer};
 use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use client_name::ClientName;

@@ -86,13 +86,10 @@ impl Caller {
         self
     }
 
-    /// Returns the caller, which uses the view with this name. What belongs to its principal, such as a task,
-    /// belongs to it in this view only.
+    /// Returns the caller, which uses the view with this name. What belongs to it, such as a task, belongs to
+    /// it in this view only.
     #[must_use]
     pub fn with_view(mut self, view: Option<Arc<str>>) -> Self {
-        if let (Some(principal), Some(view)) = (&self.info.principal, &view) {
-            self.info.name = Some(owner_in_view(&principal.name, view).into());
-        }
         self.view = view;
         self
     }
@@ -147,11 +144,6 @@ impl Caller {
         peer.notify(message);
         true
     }
-}
-
-/// The owner of what belongs to a principal in one view. No name has a line end.
-pub fn owner_in_view(principal: &str, view: &str) -> String {
-    format!("{principal}\n{view}")
 }
 
 impl Client for Caller {

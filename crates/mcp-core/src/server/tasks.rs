@@ -10,7 +10,7 @@
 //! * [`subscription`]: notifications of changes.
 //! * [`wire`]: the JSON of a task.
 //!
-//! Tasks are kept in memory, each visible only to its caller, and end with the process. Those of a tool that
+//! Tasks are kept in memory, each visible only to its caller in its view, and end with the process. Those of a tool that
 //! finds its work at the service again ([`crate::tool::Tool::find_task`]) survive a restart.
 
 pub(super) mod calls;
@@ -31,7 +31,7 @@ use std::time::Duration;
 use tokio::sync::Semaphore;
 
 use self::task::Task;
-use super::lock;
+use super::{Caller, lock};
 use crate::tool::ToolError;
 
 pub(super) const EXTENSION: &str = "io.modelcontextprotocol/tasks";
@@ -46,16 +46,16 @@ const MAX_TTL: Duration = Duration::from_secs(24 * 3600);
 
 /// Stored tasks. A new one replaces the oldest that has ended.
 const MAX_TASKS: usize = 1000;
-/// Running tasks of one caller.
+/// Running tasks of one caller, in all views.
 const MAX_RUNNING_TASKS: usize = 100;
 /// Bytes of stored results and answers. The oldest results are removed first.
 const MAX_STORED_BYTES: usize = 64 * 1024 * 1024;
 /// Requests that wait for the end of a task; less than the requests that a transport admits.
 const MAX_WAITING_REQUESTS: usize = 200;
 
-/// By caller and id: after a restart two callers may find one task, each its own.
+/// By caller, view and id: after a restart two callers may find one task, each its own.
 type TaskMap = HashMap<TaskKey, Arc<Task>>;
-type TaskKey = (Option<Arc<str>>, String);
+type TaskKey = (Option<Arc<str>>, Option<Arc<str>>, String);
 
 pub(super) struct Tasks {
     by_id: Mutex<TaskMap>,
@@ -95,12 +95,13 @@ impl Tasks {
 
     /// The task with this id, if it is the caller's. Unknown ids and ids of other callers are
     /// indistinguishable.
-    fn find(&self, id: &str, caller: Option<&Arc<str>>) -> Option<Arc<Task>> {
-        let key = (caller.cloned(), id.to_owned());
+    fn find(&self, id: &str, caller: &Caller) -> Option<Arc<Task>> {
+        let (name, view) = (caller.name().cloned(), caller.view().cloned());
+        let key = (name, view, id.to_owned());
         self.tasks().get(&key).cloned()
     }
 
-    /// The caller's tasks, oldest first.
+    /// The tasks of a caller in all views, oldest first.
     fn owned_by(&self, caller: &str) -> Vec<Arc<Task>> {
         let tasks = self.tasks();
         let own = |task: &&Arc<Task>| task.owner.as_deref() == Some(caller);
@@ -140,7 +141,7 @@ impl Tasks {
 }
 
 fn key(task: &Task) -> TaskKey {
-    (task.owner.clone(), task.id.clone())
+    (task.owner.clone(), task.view.clone(), task.id.clone())
 }
 
 /// Removes the oldest task that has ended; false if none has ended.
@@ -152,4 +153,75 @@ fn remove_oldest(tasks: &mut TaskMap) -> bool {
         task.removed.cancel();
     }
     oldest.is_some()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::pin::Pin;
+
+    use serde_json::Map;
+    use tokio_util::sync::CancellationToken;
+
+    use super::*;
+    use crate::clock::Clock;
+
+    struct NoTime;
+
+    impl Clock for NoTime {
+        fn uptime(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn unix_time(&self) -> Duration {
+            Duration::ZERO
+        }
+
+        fn sleep(&self, _: Duration) -> Pin<Box<dyn Future<Output = ()> + Send>> {
+            Box::pin(std::future::pending())
+        }
+    }
+
+    fn task(id: usize, caller: &Caller) -> Arc<Task> {
+        let (closing, none) = (CancellationToken::new(), Map::new());
+        let id = format!("{id:032x}");
+        Arc::new(Task::new(
+            id,
+            caller,
+            TTL,
+            &none,
+            &closing,
+            Arc::new(NoTime),
+        ))
+    }
+
+    fn caller(name: Option<&str>, view: Option<&str>) -> Caller {
+        Caller::new(name.map(Into::into), None).with_view(view.map(Into::into))
+    }
+
+    #[test]
+    fn task_is_there_in_its_view_only() {
+        for name in [None, Some("alice")] {
+            let tasks = Tasks::new();
+            let views = [None, Some("a"), Some("b")];
+            let task = tasks
+                .insert(&task(1, &caller(name, Some("a"))))
+                .ok()
+                .unwrap();
+            let found = views.map(|view| tasks.find(&task.id, &caller(name, view)).is_some());
+            assert_eq!(found, [false, true, false], "{name:?}");
+        }
+    }
+
+    #[test]
+    fn running_tasks_are_counted_in_all_views() {
+        let tasks = Tasks::new();
+        for id in 0..MAX_RUNNING_TASKS {
+            let view = format!("v{}", id % 3);
+            let task = task(id, &caller(Some("alice"), Some(&view)));
+            assert!(tasks.insert(&task).is_ok());
+        }
+        let more = |name| tasks.insert(&task(MAX_RUNNING_TASKS, &caller(Some(name), None)));
+        assert!(more("alice").is_err());
+        assert!(more("bob").is_ok());
+    }
 }

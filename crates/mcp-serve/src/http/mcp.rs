@@ -12,7 +12,7 @@ use http::header::{HeaderMap, WWW_AUTHENTICATE};
 use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
-use mcp_core::server::{Caller, FrameReply, Principal, Server, owner_in_view};
+use mcp_core::server::{Caller, FrameReply, Principal, Server};
 use mcp_core::sign::Signer;
 use tokio::sync::Semaphore;
 use tokio_util::sync::CancellationToken;
@@ -63,7 +63,8 @@ impl ViewOwner {
     /// The view of this name, used by the owner of a token.
     pub(super) fn new(name: Arc<str>, principal: Option<&Principal>) -> Self {
         let principal = principal.map_or("", |principal| &principal.name);
-        let owner = owner_in_view(principal, &name);
+        // No name has a line end.
+        let owner = format!("{principal}\n{name}");
         Self { name, owner }
     }
 }

@@ -33,6 +33,9 @@ struct RequestState {
     request: Option<String>,
     /// The client of the request, if it is known.
     principal: Option<String>,
+    /// Its view; `None` for the server itself.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    view: Option<String>,
     /// Random.
     #[serde(default)]
     id: Option<String>,
@@ -81,6 +84,7 @@ impl Server {
             expires: (self.clock.unix_time() + ANSWER_TIMEOUT).as_secs(),
             request: identity(method, context.params),
             principal: principal(context.caller),
+            view: view(context.caller),
             id: (self.settings.random)().map(|random| format!("{random:032x}")),
             answers: round.map(|round| round.answers.clone()).unwrap_or_default(),
             memo: questions.memo,
@@ -99,7 +103,9 @@ impl Server {
         let payload = self.settings.signer.open(PURPOSE, sealed)?;
         let state: RequestState = serde_json::from_slice(&payload).ok()?;
         let has_expired = state.expires < self.clock.unix_time().as_secs();
-        let is_same = state.request? == request? && state.principal == principal(caller);
+        let is_same = state.request? == request?
+            && state.principal == principal(caller)
+            && state.view == view(caller);
         (is_same && !has_expired).then_some(PreviousRounds {
             answers: state.answers,
             memo: state.memo,
@@ -110,6 +116,10 @@ impl Server {
 
 fn principal(caller: &Caller) -> Option<String> {
     caller.name().map(ToString::to_string)
+}
+
+fn view(caller: &Caller) -> Option<String> {
+    caller.view().map(ToString::to_string)
 }
 
 /// Returns a text that identifies the request; `None` if its arguments cannot be read, so that these are not all

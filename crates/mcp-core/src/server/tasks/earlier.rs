@@ -42,7 +42,7 @@ impl Server {
         id: &str,
         context: &Context<'_>,
     ) -> Result<Option<Arc<Task>>, Error> {
-        let known = self.tasks.find(id, context.caller.name());
+        let known = self.tasks.find(id, context.caller);
         match (known, parse(id)) {
             (Some(task), _) => Ok(Some(task)),
             (None, None) => Ok(None),
@@ -75,7 +75,7 @@ impl Server {
         };
         let task = Arc::new(Task::new(
             id.to_owned(),
-            context.caller.name().cloned(),
+            context.caller,
             TTL,
             &Map::new(),
             &self.closing,

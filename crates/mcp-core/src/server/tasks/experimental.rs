@@ -25,8 +25,9 @@ impl Server {
                 "tasks/list needs a session or a token".to_owned(),
             ));
         };
-        let tasks = self.tasks.owned_by(caller);
-        let tasks: Vec<Value> = tasks.iter().map(|task| task.legacy()).collect();
+        let tasks = self.tasks.owned_by(caller).into_iter();
+        let tasks = tasks.filter(|task| task.view.as_ref() == context.caller.view());
+        let tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
         Ok(json!({"tasks": tasks}).into())
     }
 

@@ -35,7 +35,7 @@ impl Server {
         if !ids.is_empty() && !context.call.supports_tasks() {
             return Err(missing_extension());
         }
-        let caller = context.caller.name();
+        let caller = context.caller;
         let known = ids.iter().filter_map(|id| self.tasks.find(id, caller));
         let mut tasks: Vec<Arc<Task>> = known.take(MAX_SUBSCRIBED_TASKS).collect();
         let is_known = |id: &&String| self.tasks.find(id, caller).is_some();

@@ -12,6 +12,7 @@ use tokio_util::sync::CancellationToken;
 use super::outcome::TaskOutcome;
 use crate::clock::Clock;
 use crate::error::truncated;
+use crate::server::Caller;
 
 /// A call that continues after its request was answered.
 pub(in crate::server) struct Task {
@@ -19,6 +20,8 @@ pub(in crate::server) struct Task {
     pub(super) id: String,
     /// The only caller that may see it.
     pub(super) owner: Option<Arc<str>>,
+    /// The only view in which it is there; `None` for the server itself.
+    pub(super) view: Option<Arc<str>>,
     /// Creation time, since 1970.
     pub(super) created: Duration,
     /// Lifetime in milliseconds, from its creation.
@@ -54,10 +57,10 @@ fn as_millis(time: Duration) -> u64 {
 }
 
 impl Task {
-    /// A task of `owner` with the answers of earlier rounds.
+    /// A task of `caller` with the answers of earlier rounds.
     pub(super) fn new(
         id: String,
-        owner: Option<Arc<str>>,
+        caller: &Caller,
         ttl: Duration,
         answers: &Map<String, Value>,
         closing: &CancellationToken,
@@ -75,7 +78,8 @@ impl Task {
         };
         Self {
             id,
-            owner,
+            owner: caller.name().cloned(),
+            view: caller.view().cloned(),
             created,
             ttl: AtomicU64::new(as_millis(ttl)),
             stop: closing.child_token(),
