@@ -16,6 +16,7 @@ mod harness;
 mod architecture;
 mod auth;
 mod client;
+mod commands;
 mod committed;
 mod docker;
 mod documents;

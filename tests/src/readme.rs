@@ -117,6 +117,7 @@ fn every_flag_exists() {
             printed("mcp-gateway", "doctor --help"),
             printed("mcp-gateway", "import --help"),
             printed("mcp-gateway", "wait --help"),
+            printed("mcp-gateway", "check --help"),
         ])
     {
         known.extend(words(&help).map(str::to_owned));
@@ -297,6 +298,6 @@ async fn gateway_files_are_valid() {
             files += 1;
         }
     }
-    assert_eq!(files, 6);
+    assert_eq!(files, 7);
     std::fs::remove_dir_all(&folder).unwrap();
 }

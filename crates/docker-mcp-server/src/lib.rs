@@ -74,6 +74,13 @@ impl mcp_serve::Service for Docker {
         Ok(())
     }
 
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+        match self.engine.version(Duration::from_secs(5)).await {
+            Ok(version) => Ok(format!("Docker Engine {version} answers")),
+            Err(error) => Err(vec![error.message().to_owned()]),
+        }
+    }
+
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         if server.has_tool("recreate_container") {
             let (engine, policy) = (self.engine.clone(), Arc::clone(&self.policy));

@@ -73,7 +73,7 @@ pub struct DockerOptions {
     /// privileged, host_namespaces, capabilities, binds.
     // Read once, with the command line: the list of tools depends on it.
     #[arg(long = "policy", env = "DOCKER_MCP_POLICY", value_name = "FILE")]
-    #[arg(value_parser = PolicyFile::read)]
+    #[arg(value_parser = PolicyFile::read, value_hint = clap::ValueHint::FilePath)]
     pub(crate) policy_file: Option<PolicyFile>,
 }
 

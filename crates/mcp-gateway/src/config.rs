@@ -16,6 +16,7 @@ mod key;
 mod mcp_json;
 mod oauth;
 mod options;
+mod problems;
 mod protocol;
 mod reader;
 mod roles;

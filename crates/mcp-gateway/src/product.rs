@@ -4,12 +4,13 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gateway_access::suggestion;
-use gateway_store::events::EventLog;
+use gateway_store::events::{EventLog, StoreLocation};
 use gateway_store::state::StateStore;
-use mcp_serve::Product;
+use mcp_serve::{Problem, Product};
+use serde_json::{Value, json};
 
 use crate::commands;
-use crate::config::{Config, Options};
+use crate::config::{Config, ConfigError, ConfigSource, Options};
 use crate::gateway::Gateway;
 use crate::instructions;
 use crate::tools;
@@ -35,14 +36,64 @@ pub fn product() -> Product<Gateway, GatewayOptions> {
     )
     .instructions(instructions::OWN)
     .port(3455)
-    .tools(|_| tools::own());
+    .tools(|_| tools::own())
+    .check(problems, connect_for_check)
+    .schema(schema);
     commands::add(product)
 }
 
+/// The schema of the configuration file, with that of its table `server`.
+fn schema(server: Value) -> Value {
+    json!({"type": "object", "properties": {"server": server}})
+}
+
+/// Every problem of the options and of the file.
+fn problems(options: &GatewayOptions) -> Vec<Problem> {
+    let found = options.gateway.problems().into_iter();
+    let mut found: Vec<_> = found.map(problem).collect();
+    if found.is_empty()
+        && let Err(error) = options.load()
+    {
+        found.push(Problem::new(format!("{error:#}")));
+    }
+    found
+}
+
+fn problem(error: ConfigError) -> Problem {
+    Problem {
+        place: match error.line {
+            Some(line) => format!("{}:{line}", error.origin),
+            None => error.origin,
+        },
+        field: error.field,
+        text: error.problem,
+    }
+}
+
+/// Makes a gateway that keeps nothing.
+fn connect_for_check(options: GatewayOptions) -> anyhow::Result<Gateway> {
+    let mut loaded = options.load()?;
+    loaded.0.events = StoreLocation::Memory;
+    start(loaded)
+}
+
 fn connect(options: GatewayOptions) -> anyhow::Result<Gateway> {
-    let (config, source) = options.gateway.load()?;
-    let view = options.view.filter(|name| !name.is_empty());
-    let view = view.map(|name| view_named(&name, &config)).transpose()?;
+    start(options.load()?)
+}
+
+/// The configuration, its source, and the view of the client over stdio.
+type Loaded = (Config, ConfigSource, Option<Arc<str>>);
+
+impl GatewayOptions {
+    fn load(&self) -> anyhow::Result<Loaded> {
+        let (config, source) = self.gateway.clone().load()?;
+        let view = self.view.as_ref().filter(|name| !name.is_empty());
+        let view = view.map(|name| view_named(name, &config)).transpose()?;
+        Ok((config, source, view))
+    }
+}
+
+fn start((config, source, view): Loaded) -> anyhow::Result<Gateway> {
     let log = EventLog::start(config.events.clone(), config.retention.clone())
         .context("cannot start the event log")?;
     let state = StateStore::start(config.events.clone()).context("cannot start the state store")?;

@@ -1,13 +1,19 @@
 //! The commands that every server has beside serving. Each is a file of its own: a struct that clap parses,
 //! whose documentation is its help, and a function.
 
+mod check;
+mod completions;
 mod connect;
 mod doctor;
+mod man;
+mod schema;
 mod token;
 
+use std::io::Write as _;
+use std::process::ExitCode;
 use std::sync::Arc;
 
-use clap::{Args, CommandFactory as _};
+use clap::Args;
 
 use crate::subcommand::Subcommand;
 use crate::{Product, Service};
@@ -15,13 +21,30 @@ use crate::{Product, Service};
 impl<S: Service, O: Args + 'static> Product<S, O> {
     /// All commands, in the order of `--help`; then those of this product.
     pub(crate) fn subcommands(&self) -> Vec<Arc<Subcommand<Self>>> {
-        // One line each: the name, the struct and the function.
+        let check = check::command(self.options_command());
+        // One each: the name, the struct and the function.
         let shared = [
+            Subcommand::unparsed(check::NAME, check, |command, product: Self, args| {
+                check::run(product, command, args)
+            }),
+            Subcommand::new("completions", |completions, product: Self| {
+                completions::run(&completions, product.command_line())
+            }),
             Subcommand::new("connect", |connect, product: Self| {
-                let server = crate::Command::<O>::command();
+                let server = product.options_command();
                 connect::run(&connect, &product.identity.name, &server)
             }),
-            Subcommand::new("doctor", doctor::run::<S, O>),
+            Subcommand::unparsed(
+                "doctor",
+                doctor::command::<O>(),
+                |command, product: Self, args| doctor::run(product, command, args),
+            ),
+            Subcommand::new("man", |man, product: Self| {
+                man::run(&man, product.command_line())
+            }),
+            Subcommand::new("schema", |_: schema::Schema, product: Self| {
+                schema::run(product.options_command(), product.schema)
+            }),
             Subcommand::new("token", |token, product: Self| {
                 token::run(token, &product.identity.name)
             }),
@@ -29,4 +52,16 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let own = self.commands.iter().cloned();
         shared.into_iter().map(Arc::new).chain(own).collect()
     }
+}
+
+/// Writes to stdout. A closed pipe changes nothing.
+fn print(text: &[u8]) -> ExitCode {
+    let _ = std::io::stdout().write_all(text);
+    ExitCode::SUCCESS
+}
+
+/// Writes the reason to stderr.
+fn fail(program: &str, text: &str) -> ExitCode {
+    let _ = write!(std::io::stderr(), "{program}: {text}");
+    ExitCode::FAILURE
 }

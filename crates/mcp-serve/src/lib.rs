@@ -4,6 +4,7 @@
 
 mod clock;
 mod commands;
+mod config;
 mod followed_files;
 mod function;
 mod http;
@@ -25,6 +26,7 @@ mod token_file;
 mod tokens;
 mod tools;
 
+pub use config::Problem;
 pub use followed_files::FollowedFiles;
 pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::Key;

@@ -9,9 +9,7 @@ use tracing_subscriber::EnvFilter;
 /// # Errors
 /// If the filter is invalid.
 pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
-    let filter = EnvFilter::builder()
-        .parse(filter)
-        .map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))?;
+    let filter = self::filter(filter)?;
     // Slow and broken clients are usual: no warning for the operator.
     let filter = match "hyper=error".parse() {
         Ok(quiet) => filter.add_directive(quiet),
@@ -25,4 +23,13 @@ pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
         .log_internal_errors(false)
         .init();
     Ok(())
+}
+
+/// Parses a filter.
+///
+/// # Errors
+/// If it is invalid.
+pub(crate) fn filter(filter: &str) -> anyhow::Result<EnvFilter> {
+    let parsed = EnvFilter::builder().parse(filter);
+    parsed.map_err(|error| anyhow::anyhow!("--log {filter:?} is not a log filter: {error}"))
 }

@@ -56,7 +56,7 @@ pub struct Options {
     pub port: Option<u16>,
 
     /// Bearer token that every message over HTTP must carry.
-    #[arg(long, env = "MCP_TOKEN")]
+    #[arg(long, env = "MCP_TOKEN", hide_env_values = true)]
     pub token: Option<String>,
 
     /// File with the token, or with one `NAME TOKEN` per line, as the command `token add` writes it.

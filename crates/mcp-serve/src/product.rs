@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::config::Problem;
 use crate::function;
 use crate::subcommand::Subcommand;
 
@@ -36,7 +37,15 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) prompts: PromptSet<S>,
     pub(crate) methods: MethodSet<S>,
     pub(crate) experimental: Map<String, Value>,
+    pub(crate) check: Option<Check<S, O>>,
+    pub(crate) schema: Option<fn(Value) -> Value>,
     pub(crate) commands: Vec<Arc<Subcommand<Self>>>,
+}
+
+/// The product's part of the command `check`.
+pub(crate) struct Check<S, O> {
+    pub(crate) problems: fn(&O) -> Vec<Problem>,
+    pub(crate) connect: fn(O) -> anyhow::Result<S>,
 }
 
 /// No options beside those of every server.
@@ -78,6 +87,8 @@ impl<S, O> Product<S, O> {
             prompts: PromptSet::new(),
             methods: MethodSet::new(),
             experimental: Map::new(),
+            check: None,
+            schema: None,
             commands: Vec::new(),
         }
     }
@@ -156,6 +167,28 @@ impl<S, O> Product<S, O> {
         }
     }
 
+    /// Sets how the command `check` finds the problems: `problems` returns every one and opens nothing;
+    /// `connect` makes the service for `--online`, which then keeps nothing. Without them `check` makes the
+    /// service as the server does, and tells the first problem.
+    #[must_use]
+    pub fn check(
+        self,
+        problems: fn(&O) -> Vec<Problem>,
+        connect: fn(O) -> anyhow::Result<S>,
+    ) -> Self {
+        let check = Some(Check { problems, connect });
+        Self { check, ..self }
+    }
+
+    /// Sets the JSON Schema of its configuration file, made from that of the options of every server. For a
+    /// server whose option `config` names a file of another form: in it the options of every server are the
+    /// table `server`.
+    #[must_use]
+    pub fn schema(self, schema: fn(Value) -> Value) -> Self {
+        let schema = Some(schema);
+        Self { schema, ..self }
+    }
+
     /// Adds a command of its own, which works without the server: `PROGRAM NAME …`. The documentation of `C` is
     /// its help.
     #[must_use]
@@ -202,6 +235,22 @@ pub trait Service: Send + Sync + 'static {
     /// The reason why it would not, in words for the operator and the model.
     fn probe(&self) -> impl Future<Output = Result<(), ToolError>> + Send {
         std::future::ready(Ok(()))
+    }
+
+    /// Asks for the command `check --online` whether it would serve calls, and returns what answers.
+    ///
+    /// # Errors
+    /// The reasons why it would not.
+    fn check(
+        self: Arc<Self>,
+        server: Arc<Server>,
+    ) -> impl Future<Output = Result<String, Vec<String>>> + Send {
+        let _ = server;
+        async move {
+            let asked = self.probe().await;
+            asked.map_err(|error| vec![error.message().to_owned()])?;
+            Ok("the service answers".to_owned())
+        }
     }
 
     /// Runs in the background, from the start to the stop of the server: follows changes of the

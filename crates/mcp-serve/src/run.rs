@@ -19,7 +19,7 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::tools::ProductTools;
-use crate::{Command, Options, Product, Service, Tls, log, print, probe, stdio, stop};
+use crate::{Command, Options, Product, Service, Tls, config, log, print, probe, stdio, stop};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -47,9 +47,13 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         if let Some(command) = named.flatten() {
             args.remove(0);
             let name = self.identity.name.clone();
-            return command.run(self, &name, args);
+            return command.run(self, &name, &args);
         }
-        let matches = self.command_line().get_matches_from(args);
+        let applied = config::apply(self.command_line(), &args);
+        if !applied.problems.is_empty() {
+            return config::refuse(&self.identity.name, &applied.problems);
+        }
+        let matches = config::without_values(applied.command).get_matches_from(args);
         let command = match Command::<O>::from_arg_matches(&matches) {
             Ok(command) => command,
             Err(error) => error.exit(),
@@ -78,8 +82,14 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         self,
         args: impl IntoIterator<Item = A>,
     ) -> anyhow::Result<(HttpService, Running<S>)> {
+        let args: Vec<OsString> = args.into_iter().map(Into::into).collect();
         let command = self.options_command().no_binary_name(true);
-        let command = Command::<O>::from_arg_matches(&command.try_get_matches_from(args)?)?;
+        let applied = config::apply(command, &args);
+        if let Some(problem) = applied.problems.first() {
+            anyhow::bail!("{problem}");
+        }
+        let command = config::without_values(applied.command).try_get_matches_from(args)?;
+        let command = Command::<O>::from_arg_matches(&command)?;
         let (key, options) = (self.key(&command)?, command.common.clone());
         anyhow::ensure!(
             options.tls()?.is_none(),
@@ -140,25 +150,24 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
     }
 
     /// The command line of the server alone.
-    fn options_command(&self) -> clap::Command {
+    pub(crate) fn options_command(&self) -> clap::Command {
         let (name, port) = (self.identity.name.clone(), self.port.to_string());
         let about = self.identity.description.trim_end_matches('.');
-        Command::<O>::command()
+        config::with_option(Command::<O>::command())
             .name(name)
             .version(self.identity.version.clone())
             .about(about.to_owned())
             .long_about(format!(
                 "{about}\n\nAn MCP server. It serves HTTP (POST /mcp on 127.0.0.1:{port}), or \
                  with --stdio the client that started it. Every option can also be set by the \
-                 environment variable named with it; the command line overrides it."
+                 environment variable named with it, or stand in the file that --config names; the \
+                 command line overrides both, and a variable the file."
             ))
             // Not `mut_arg`, which puts its argument last.
             .mut_args(|arg| match arg.get_id().as_str() {
                 "port" => arg.default_value(port.clone()),
                 _ => arg,
             })
-            // Some of the values are secrets.
-            .mut_args(|arg| arg.hide_env_values(true))
     }
 
     fn key(&self, command: &Command<O>) -> anyhow::Result<Key> {
@@ -239,6 +248,11 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
 }
 
 impl<S: Service> Running<S> {
+    /// The service behind the server.
+    pub(crate) fn service(&self) -> &Arc<S> {
+        &self.service
+    }
+
     /// Stops the work in the background and ends everything that the service has started.
     pub async fn stop(mut self) {
         self.background.abort_all();
@@ -246,11 +260,6 @@ impl<S: Service> Running<S> {
         if stopped.await.is_err() {
             tracing::warn!("the service did not stop in time");
         }
-    }
-
-    /// The service behind the server.
-    pub(crate) fn service(&self) -> &Arc<S> {
-        &self.service
     }
 
     /// The paths of the server.

@@ -3,7 +3,9 @@
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
 
-use clap::{ArgMatches, Parser};
+use clap::Parser;
+
+use crate::config::without_values;
 
 /// A command of the program `P`.
 pub(crate) struct Subcommand<P> {
@@ -13,7 +15,8 @@ pub(crate) struct Subcommand<P> {
     run: Box<Run<P>>,
 }
 
-type Run<P> = dyn Fn(P, &ArgMatches) -> Result<ExitCode, clap::Error> + Send + Sync;
+/// Runs a command with its command line and its arguments, of which the first is its name.
+type Run<P> = dyn Fn(clap::Command, P, &[OsString]) -> ExitCode + Send + Sync;
 
 impl<P> Subcommand<P> {
     /// A command with the arguments `C`, of which the documentation is its help.
@@ -21,10 +24,25 @@ impl<P> Subcommand<P> {
         name: &'static str,
         run: impl Fn(C, P) -> ExitCode + Send + Sync + 'static,
     ) -> Self {
+        Self::unparsed(name, C::command(), move |command, program, args| {
+            let matches = without_values(command).get_matches_from(args);
+            match C::from_arg_matches(&matches) {
+                Ok(command) => run(command, program),
+                Err(error) => error.exit(),
+            }
+        })
+    }
+
+    /// A command that parses its arguments itself.
+    pub(crate) fn unparsed(
+        name: &'static str,
+        clap: clap::Command,
+        run: impl Fn(clap::Command, P, &[OsString]) -> ExitCode + Send + Sync + 'static,
+    ) -> Self {
         Self {
             name,
-            clap: C::command().name(name),
-            run: Box::new(move |program, matches| Ok(run(C::from_arg_matches(matches)?, program))),
+            clap: clap.name(name),
+            run: Box::new(run),
         }
     }
 
@@ -38,9 +56,8 @@ impl<P> Subcommand<P> {
     }
 
     /// Runs it with its arguments, of which the first is its name.
-    pub(crate) fn run(&self, program: P, program_name: &str, args: Vec<OsString>) -> ExitCode {
+    pub(crate) fn run(&self, program: P, program_name: &str, args: &[OsString]) -> ExitCode {
         let name = format!("{program_name} {}", self.name);
-        let matches = self.clap().bin_name(name).get_matches_from(args);
-        (self.run)(program, &matches).unwrap_or_else(|error| error.exit())
+        (self.run)(self.clap().bin_name(name), program, args)
     }
 }

@@ -8,7 +8,9 @@ use gateway_access::Filter;
 use gateway_store::events::StoreLocation;
 use mcp_client::EraChoice;
 use serde::Deserialize;
+use serde::de::IgnoredAny;
 use toml::Spanned;
+use toml::de::DeTable;
 
 use super::approvals::ApprovalsTable;
 use super::duration::ConfigDuration;
@@ -47,6 +49,9 @@ struct ConfigFile {
     principals: BTreeMap<String, Spanned<String>>,
     #[serde(default)]
     views: BTreeMap<String, ViewEntry>,
+    /// Read before, with the command line: the options of every server.
+    #[expect(dead_code, reason = "only accepted here")]
+    server: Option<IgnoredAny>,
 }
 
 #[derive(Deserialize)]
@@ -106,25 +111,36 @@ pub(super) fn parse(
     environment: &Environment<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
-    let file = read(text, name)?;
+    let table = DeTable::parse(text).map_err(|error| wrong(text, name, "", &error))?;
+    parse_table(table, text, name, environment, base)
+}
+
+/// Parses the table of the file with this text.
+pub(super) fn parse_table(
+    table: Spanned<DeTable<'_>>,
+    text: &str,
+    name: &str,
+    environment: &Environment<'_>,
+    base: Config,
+) -> Result<Config, ConfigError> {
+    let reader = toml::Deserializer::from(table);
+    let file: ConfigFile = serde_path_to_error::deserialize(reader).map_err(|error| {
+        let field = error.path().to_string();
+        wrong(text, name, field.trim_start_matches('.'), error.inner())
+    })?;
     file.check(text, environment, base).map_err(|problem| {
         let line = line_of(text, &problem.field);
         problem.at(name, line)
     })
 }
 
-fn read(text: &str, name: &str) -> Result<ConfigFile, ConfigError> {
-    let wrong = |field: &str, error: &toml::de::Error| ConfigError {
+fn wrong(text: &str, name: &str, field: &str, error: &toml::de::Error) -> ConfigError {
+    ConfigError {
         origin: name.to_owned(),
         line: error.span().map(|span| line_at(text, span.start)),
         field: field.to_owned(),
         problem: without_values(error.message()),
-    };
-    let reader = toml::Deserializer::parse(text).map_err(|error| wrong("", &error))?;
-    serde_path_to_error::deserialize(reader).map_err(|error| {
-        let field = error.path().to_string();
-        wrong(field.trim_start_matches('.'), error.inner())
-    })
+    }
 }
 
 /// Returns an error message without the value that was found: it might be a secret in the wrong field.

@@ -44,6 +44,21 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// Every problem of the options and of the file.
+    pub(crate) fn problems(&self) -> Vec<ConfigError> {
+        let Err(first) = self.clone().load() else {
+            return Vec::new();
+        };
+        let file = self.config.as_deref();
+        let mut all = file
+            .map(|file| ConfigSource::problems(file, &Config::default()))
+            .unwrap_or_default();
+        if !all.contains(&first) {
+            all.insert(0, first);
+        }
+        all
+    }
+
     /// Reads the configuration. The source reports its later changes.
     ///
     /// # Errors

@@ -7,7 +7,7 @@ use mcp_serve::FollowedFiles;
 
 use super::error::{Problem, line_of};
 use super::expand::Environment;
-use super::{Config, ConfigError, cli_backend, file, mcp_json, roles, views};
+use super::{Config, ConfigError, cli_backend, file, mcp_json, problems, roles, views};
 
 /// A larger file is not a configuration.
 const MAX_FILE_BYTES: u64 = 4 << 20;
@@ -59,6 +59,25 @@ impl ConfigSource {
             text: FollowedFiles::new(text.clone(), || Ok(String::new())),
         };
         source.config(&text).map(drop)
+    }
+
+    /// Every problem of the file in TOML; of a file of another host none.
+    pub(super) fn problems(file: &Path, base: &Config) -> Vec<ConfigError> {
+        let name = file.display().to_string();
+        let Ok(text) = read(file) else {
+            return Vec::new();
+        };
+        let text = text.trim_start_matches('\u{feff}');
+        if is_json(text, &name) {
+            return Vec::new();
+        }
+        let variable = |name: &str| std::env::var(name).ok();
+        let absolute = std::path::absolute(file).unwrap_or_else(|_| file.to_owned());
+        let environment = Environment {
+            variable: &variable,
+            folder: absolute.parent().unwrap_or(Path::new("")),
+        };
+        problems::find(text, &name, &environment, base)
     }
 
     /// Waits until the file has changed and returns the new configuration. Never completes without a
@@ -140,13 +159,16 @@ pub(super) fn parse(
     base: Config,
 ) -> Result<Config, ConfigError> {
     let text = text.trim_start_matches('\u{feff}');
-    // TOML cannot start with a brace.
-    let is_json = text.trim_start().starts_with('{') || name.ends_with(".json");
-    if is_json {
+    if is_json(text, name) {
         mcp_json::parse(text, name, environment, base)
     } else {
         file::parse(text, name, environment, base)
     }
+}
+
+/// True for the file of another host. TOML cannot start with a brace.
+fn is_json(text: &str, name: &str) -> bool {
+    text.trim_start().starts_with('{') || name.ends_with(".json")
 }
 
 fn read(path: &Path) -> Result<String, String> {

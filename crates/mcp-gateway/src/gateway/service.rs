@@ -22,6 +22,8 @@ use crate::tools;
 
 /// Longest time that the first list waits for backends that are being started.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Longest time that `check --online` waits for the first start of the backends.
+const CHECK_TIMEOUT: Duration = Duration::from_secs(25);
 /// Changes of lists are collected for this time and then published together …
 const PUBLISH_DEBOUNCE: Duration = Duration::from_millis(200);
 /// … and not sooner than this after the last time: a backend whose lists keep changing causes one
@@ -51,6 +53,29 @@ impl mcp_serve::Service for Gateway {
             "backends that are not running: {}; gateway_status has the reasons",
             down.join(", ")
         )))
+    }
+
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+        let config = self.config();
+        self.apply(Config::clone(&config));
+        let backends = self.backends();
+        let started = backends.values().map(|backend| backend.first_start());
+        let started = futures_util::future::join_all(started);
+        // The problems name those that have not started.
+        let _ = tokio::time::timeout(CHECK_TIMEOUT, started).await;
+        let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
+        let unusable = unusable.map(|(key, reason)| format!("backends.{key}: {reason}"));
+        let down = backends.values().filter(|backend| !backend.is_up());
+        let down = down.map(|backend| {
+            let error = backend.status().last_error;
+            let error = error.unwrap_or_else(|| "it has not started in time".to_owned());
+            format!("backends.{}: {error}", backend.key)
+        });
+        let problems: Vec<String> = unusable.chain(down).collect();
+        match problems.is_empty() {
+            true => Ok(format!("{} of its backends answer", backends.len())),
+            false => Err(problems),
+        }
     }
 
     fn changes(&self) -> Option<ChangeNotifier> {

@@ -5,13 +5,14 @@ mod files;
 mod port;
 mod report;
 
+use std::ffi::OsString;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use clap::{Args, CommandFactory as _, Parser};
+use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser};
 use mcp_client::{Client, ClientInfo, Endpoint};
 use mcp_core::tool::Detail;
 use serde_json::{Value, json};
@@ -20,7 +21,7 @@ use self::port::Listening;
 use self::report::Report;
 use super::connect::short;
 use crate::key::Key;
-use crate::{Command, Product, Service};
+use crate::{Command, Product, Service, config};
 
 /// Timeout of each question to the service, to a server and to a host's entry.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
@@ -30,7 +31,7 @@ const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 /// Takes the options of the server. Starts this program as the files of the user's hosts do. Exit code: 0 if it
 /// works, 1 if something fails.
 #[derive(Parser)]
-pub(super) struct Doctor<O: Args> {
+struct Doctor<O: Args> {
     /// Print JSON: a list of findings with `status`, `check`, `text` and `advice`.
     #[arg(long)]
     json: bool,
@@ -38,13 +39,28 @@ pub(super) struct Doctor<O: Args> {
     command: Command<O>,
 }
 
-/// Runs the command.
+/// The command line, with the option that names the configuration file.
+pub(super) fn command<O: Args>() -> clap::Command {
+    config::with_option(Doctor::<O>::command())
+}
+
+/// Runs the command with its arguments, of which the first is its name.
 pub(super) fn run<S: Service, O: Args + 'static>(
-    doctor: Doctor<O>,
     product: Product<S, O>,
+    command: clap::Command,
+    args: &[OsString],
 ) -> ExitCode {
+    let applied = config::apply(command, args);
+    let matches = config::without_values(applied.command).get_matches_from(args);
+    let doctor = match Doctor::<O>::from_arg_matches(&matches) {
+        Ok(doctor) => doctor,
+        Err(error) => error.exit(),
+    };
     let json = doctor.json;
     let mut report = Report::default();
+    for problem in &applied.problems {
+        report.fail("options", problem.to_string(), "correct the file");
+    }
     let runtime = match tokio::runtime::Runtime::new() {
         Ok(runtime) => runtime,
         Err(error) => {
@@ -63,7 +79,7 @@ async fn examine<S: Service, O: Args + 'static>(
     mut product: Product<S, O>,
 ) {
     let (name, options) = (product.identity.name.clone(), command.common.clone());
-    let server = Command::<O>::command();
+    let server = product.options_command();
     files::examine(report, &server);
     examine_access(report, &options);
     let tools = product.product_tools(&command.product).choose(&options);

@@ -43,7 +43,8 @@ pub(crate) struct OauthOptions {
     audiences: Vec<String>,
 
     /// URL or file of the keys of the only issuer, instead of what its metadata says.
-    #[arg(long = "auth-jwks", env = "MCP_AUTH_JWKS", value_name = "URL|FILE")]
+    #[arg(long = "auth-jwks", env = "MCP_AUTH_JWKS", value_name = "URL|FILE",
+          value_hint = clap::ValueHint::AnyPath)]
     jwks: Option<String>,
 
     /// Algorithms by which access tokens may be signed, separated by commas: RS256 to RS512, PS256 to
