@@ -4,13 +4,15 @@ mod answer;
 mod sent;
 
 use std::collections::HashMap;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use tokio::io::{AsyncBufRead, AsyncWrite, AsyncWriteExt as _};
 use tokio::sync::mpsc;
 use tokio::task::AbortHandle;
-use tokio::time::{Instant, sleep, timeout};
+use tokio::time::{Instant, sleep, timeout, timeout_at};
+use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use self::sent::{Kind, Sent};
@@ -24,6 +26,12 @@ use crate::sync::lock;
 
 /// Lines queued for a client that does not read.
 const MAX_QUEUED_LINES: usize = 1024;
+
+/// Lines read while an earlier one, such as `initialize`, is being sent.
+const MAX_UNSENT_LINES: usize = 64;
+
+/// Timeout of a message without an answer: longer than a restart of the server.
+const POST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// The time that a server has to come back, such as after a restart.
 const RECONNECT_TIMEOUT: Duration = Duration::from_secs(15);
@@ -43,6 +51,7 @@ struct Bridge {
     header_params: HeaderParamCache,
     lines: mpsc::Sender<Vec<u8>>,
     calls: TaskTracker,
+    ended: CancellationToken,
     /// The requests of the modern era in flight, by id: over HTTP they are cancelled by the end of their stream.
     modern: Mutex<HashMap<String, AbortHandle>>,
     server_stream: Mutex<Option<AbortHandle>>,
@@ -71,11 +80,11 @@ impl Endpoint {
             header_params: HeaderParamCache::default(),
             lines,
             calls: TaskTracker::new(),
+            ended: CancellationToken::new(),
             modern: Mutex::default(),
             server_stream: Mutex::default(),
         });
-        let read = bridge.read(&mut input).await;
-        bridge.end().await;
+        let read = bridge.pass_on(&mut input).await;
         drop(bridge);
         let _ = timeout(DETACHED_TIMEOUT, written).await;
         read
@@ -83,15 +92,46 @@ impl Endpoint {
 }
 
 impl Bridge {
-    async fn read(self: &Arc<Self>, input: &mut (impl AsyncBufRead + Unpin)) -> Result<(), Error> {
+    /// Passes messages on until the input ends or the output is closed.
+    async fn pass_on(
+        self: &Arc<Self>,
+        input: &mut (impl AsyncBufRead + Unpin),
+    ) -> Result<(), Error> {
+        let (queue, mut unsent) = mpsc::channel::<Vec<u8>>(MAX_UNSENT_LINES);
+        // One after the other, since a session begins with `initialize`. The end of the input is noticed meanwhile.
+        let mut taken = pin!(async {
+            while let Some(line) = unsent.recv().await {
+                self.take(&line).await;
+            }
+        });
+        let mut is_taken = false;
+        let mut reading = pin!(self.read(input, queue));
+        let read = loop {
+            tokio::select! {
+                read = &mut reading => break read,
+                () = &mut taken, if !is_taken => is_taken = true,
+                () = self.lines.closed() => break Ok(()),
+            }
+        };
+        let until = Instant::now() + END_TIMEOUT;
+        if !is_taken && !self.lines.is_closed() {
+            let _ = timeout_at(until, taken).await;
+        }
+        self.end(until).await;
+        read
+    }
+
+    /// Reads lines into the queue until the input ends.
+    async fn read(
+        &self,
+        input: &mut (impl AsyncBufRead + Unpin),
+        queue: mpsc::Sender<Vec<u8>>,
+    ) -> Result<(), Error> {
         let limit = self.client.max_message();
         let mut line = Vec::new();
         let mut skips = false;
         loop {
-            let read = tokio::select! {
-                read = lines::next(input, &mut line, limit) => read,
-                () = self.lines.closed() => return Ok(()),
-            };
+            let read = lines::next(input, &mut line, limit).await;
             let read = read.map_err(|error| self.client.closed(&format!("the input: {error}")))?;
             match read {
                 Line::End => return Ok(()),
@@ -103,7 +143,10 @@ impl Bridge {
                 }
                 Line::Part => {}
                 Line::Whole if std::mem::take(&mut skips) || line.trim_ascii().is_empty() => {}
-                Line::Whole => self.take(&line).await,
+                Line::Whole => {
+                    // The other end is open as long as this one.
+                    let _ = queue.send(std::mem::take(&mut line)).await;
+                }
             }
         }
     }
@@ -127,16 +170,15 @@ impl Bridge {
             Kind::Request(id) => {
                 let (id, is_modern) = (id.clone(), sent.version.is_some());
                 let bridge = Arc::clone(self);
-                let call = self.calls.spawn(async move { bridge.answer(sent).await });
+                let call = self.calls.spawn(bridge.answer_until_end(sent));
                 if is_modern {
                     let mut modern = lock(&self.modern);
                     modern.retain(|_, call| !call.is_finished());
                     modern.insert(id, call.abort_handle());
                 }
             }
-            Kind::Batch => {
-                let bridge = Arc::clone(self);
-                self.calls.spawn(async move { bridge.answer(sent).await });
+            Kind::Batch(_) => {
+                self.calls.spawn(Arc::clone(self).answer_until_end(sent));
             }
             Kind::Initialized => {
                 self.post(sent).await;
@@ -150,6 +192,10 @@ impl Bridge {
         }
     }
 
+    async fn answer_until_end(self: Arc<Self>, sent: Sent) {
+        self.ended.run_until_cancelled(self.answer(sent)).await;
+    }
+
     /// Sends a request and writes its answer.
     async fn answer(&self, sent: Sent) {
         let answered = match self.send(&sent).await {
@@ -157,15 +203,19 @@ impl Bridge {
             Err(error) => Err(error),
         };
         if let Err(error) = answered {
-            let id = sent.id().unwrap_or("null");
-            self.write(sent::failure(id, &error)).await;
+            tracing::debug!(%error, "a request was not answered");
+            for id in sent.ids() {
+                self.write(sent::failure(id, &error)).await;
+            }
         }
     }
 
     /// Sends a message without an answer.
     async fn post(&self, sent: Sent) {
-        if let Err(error) = self.send(&sent).await {
-            tracing::warn!(%error, "a message was not delivered");
+        match timeout(POST_TIMEOUT, self.send(&sent)).await {
+            Ok(Ok(_)) => {}
+            Ok(Err(error)) => tracing::warn!(%error, "a message was not delivered"),
+            Err(_) => tracing::warn!("a message was not accepted in time"),
         }
     }
 
@@ -232,10 +282,11 @@ impl Bridge {
         let _ = self.lines.send(line).await;
     }
 
-    /// Ends the calls and the session.
-    async fn end(&self) {
+    /// Ends the calls, those that run at `until` without an answer, and the session.
+    async fn end(&self, until: Instant) {
         self.calls.close();
-        let _ = timeout(END_TIMEOUT, self.calls.wait()).await;
+        let _ = timeout_at(until, self.calls.wait()).await;
+        self.ended.cancel();
         if let Some(stream) = lock(&self.server_stream).take() {
             stream.abort();
         }

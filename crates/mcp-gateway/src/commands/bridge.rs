@@ -25,9 +25,9 @@ const MAX_MESSAGE: usize = 64 << 20;
 pub(super) struct Bridge {
     /// URL of the server, such as http://127.0.0.1:3455/mcp.
     url: String,
-    /// Variable with the bearer token.
-    #[arg(long, value_name = "NAME", default_value = "MCP_TOKEN")]
-    token_env: String,
+    /// Variable with the bearer token [default: MCP_TOKEN, if it is set].
+    #[arg(long, value_name = "NAME")]
+    token_env: Option<String>,
     /// File with the bearer token; read again for every message.
     #[arg(long, value_name = "FILE", conflicts_with = "token_env")]
     token_file: Option<PathBuf>,
@@ -74,8 +74,12 @@ impl Bridge {
             };
             return Ok(endpoint.authorization(Arc::new(token)));
         }
-        match std::env::var(&self.token_env) {
+        let variable = self.token_env.as_deref().unwrap_or("MCP_TOKEN");
+        match std::env::var(variable) {
             Ok(token) if !token.trim().is_empty() => Ok(endpoint.bearer(token.trim())?),
+            _ if self.token_env.is_some() => {
+                anyhow::bail!("--token-env: the variable {variable} is not set")
+            }
             _ => Ok(endpoint),
         }
     }
@@ -100,17 +104,14 @@ impl Authorization for FileToken {
     fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
         let token = match self.secret.get() {
             Err(_) => Err(self.unauthorized("the file of --token-file cannot be read")),
-            Ok(token) => {
-                let token = token.unwrap_or_default();
-                let header = HeaderValue::from_str(&format!("Bearer {}", token.trim()));
-                match header {
-                    Ok(mut header) => {
-                        header.set_sensitive(true);
-                        Ok(Some(header))
-                    }
-                    Err(_) => Err(self.unauthorized("the file of --token-file holds no token")),
+            Ok(None) => Err(self.unauthorized("the file of --token-file is empty")),
+            Ok(Some(token)) => match HeaderValue::from_str(&format!("Bearer {token}")) {
+                Ok(mut header) => {
+                    header.set_sensitive(true);
+                    Ok(Some(header))
                 }
-            }
+                Err(_) => Err(self.unauthorized("the file of --token-file holds no token")),
+            },
         };
         std::future::ready(token).boxed()
     }

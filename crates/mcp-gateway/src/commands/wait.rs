@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use clap::Parser;
 use gateway_approvals::pins::printable;
@@ -11,14 +11,18 @@ use mcp_client::{Client, ClientInfo, Endpoint};
 use mcp_serve::Secret;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use super::print;
 
 /// The time between two questions.
 const INTERVAL: Duration = Duration::from_millis(300);
 
-/// Timeout of one question.
+/// Timeout of one question, if the whole time does not end before.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// A time without an end.
+const MAX_TIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
 
 /// Waits until backends of a running gateway are ready; without a name, all that are not disabled.
 ///
@@ -81,13 +85,17 @@ impl Wait {
             Ok(client) => client,
             Err(error) => return vec![format!("{error:#}")],
         };
-        let until = Instant::now() + self.timeout;
+        let until = end(self.timeout);
         let mut shown = BTreeMap::new();
+        let mut last =
+            BTreeMap::from([("gateway".to_owned(), Some("it does not answer".to_owned()))]);
         loop {
-            let states = match self.states(&client).await {
-                Ok(states) => states,
-                Err(error) => BTreeMap::from([("gateway".to_owned(), Some(error))]),
+            let states = match timeout_at(until, self.states(&client)).await {
+                Ok(Ok(states)) => states,
+                Ok(Err(error)) => BTreeMap::from([("gateway".to_owned(), Some(error))]),
+                Err(_) => last,
             };
+            last = states.clone();
             for (name, reason) in &states {
                 if shown.get(name) != Some(reason) {
                     let state = reason.as_deref().unwrap_or("ready");
@@ -109,7 +117,7 @@ impl Wait {
             if missing.is_empty() || Instant::now() >= until {
                 return missing;
             }
-            tokio::time::sleep(INTERVAL).await;
+            tokio::time::sleep_until(until.min(Instant::now() + INTERVAL)).await;
         }
     }
 
@@ -171,6 +179,12 @@ impl BackendStatus {
     }
 }
 
+/// The end of a time, which may be longer than the clock can count.
+fn end(time: Duration) -> Instant {
+    let now = Instant::now();
+    now.checked_add(time).unwrap_or(now + MAX_TIME)
+}
+
 /// Parses a time such as 500ms, 60s or 5m; a bare number is seconds.
 fn duration(text: &str) -> Result<Duration, &'static str> {
     let digits = text.trim_end_matches(|c: char| c.is_ascii_alphabetic());
@@ -189,6 +203,14 @@ fn duration(text: &str) -> Result<Duration, &'static str> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn time_may_be_longer_than_the_clock_counts() {
+        for time in ["18446744073709551615s", "99999999999999999h"] {
+            let time = duration(time).unwrap();
+            assert!(end(time) > Instant::now() + Duration::from_secs(3600));
+        }
+    }
 
     #[test]
     fn times_have_a_unit() {

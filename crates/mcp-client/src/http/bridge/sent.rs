@@ -39,7 +39,8 @@ pub(super) enum Kind {
     Cancellation(String),
     /// Another notification, or an answer.
     Other,
-    Batch,
+    /// Several messages, with the ids of the requests among them.
+    Batch(Vec<String>),
 }
 
 impl Sent {
@@ -58,14 +59,22 @@ impl Sent {
         let text = String::from_utf8_lossy(line);
         let mut sent = Self {
             text: Arc::from(&*text),
-            kind: Kind::Batch,
+            kind: Kind::Other,
             method: String::new(),
             params: None,
             version: None,
             is_silent: false,
         };
-        let Frame::Single(message) = frame else {
-            return Ok(sent);
+        let message = match frame {
+            Frame::Single(message) => message,
+            Frame::Batch(messages) => {
+                let ids = messages.iter().filter_map(|message| match message {
+                    Ok(Message::Request(request)) => Some(request.id.as_json().to_owned()),
+                    _ => None,
+                });
+                sent.kind = Kind::Batch(ids.collect());
+                return Ok(sent);
+            }
         };
         let (id, method, params) = match message {
             Message::Request(request) => {
@@ -100,6 +109,15 @@ impl Sent {
         match &self.kind {
             Kind::Handshake(id) | Kind::Request(id) => Some(id),
             _ => None,
+        }
+    }
+
+    /// The ids of all answers.
+    pub(super) fn ids(&self) -> &[String] {
+        match &self.kind {
+            Kind::Handshake(id) | Kind::Request(id) => std::slice::from_ref(id),
+            Kind::Batch(ids) => ids,
+            _ => &[],
         }
     }
 
@@ -166,6 +184,14 @@ mod tests {
         let legacy = read(r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#);
         assert!(legacy.has_session());
         assert!(legacy.headers(&HeaderParamCache::default()).is_empty());
+    }
+
+    #[test]
+    fn batch_that_fails_has_an_error_for_each_request() {
+        let batch = read(
+            r#"[{"jsonrpc":"2.0","id":1,"method":"a"},{"jsonrpc":"2.0","method":"b"},{"jsonrpc":"2.0","id":"c","method":"c"}]"#,
+        );
+        assert_eq!(batch.ids(), ["1", "\"c\""]);
     }
 
     #[test]
