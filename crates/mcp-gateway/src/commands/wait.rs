@@ -20,6 +20,8 @@ const INTERVAL: Duration = Duration::from_millis(300);
 
 /// Timeout of one question, if the whole time does not end before.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(5);
+/// The time that a question has at least, whatever `--timeout` says.
+const MIN_QUESTION_TIME: Duration = Duration::from_secs(2);
 
 /// A time without an end.
 const MAX_TIME: Duration = Duration::from_secs(10 * 365 * 24 * 3600);
@@ -86,11 +88,13 @@ impl Wait {
             Err(error) => return vec![format!("{error:#}")],
         };
         let until = end(self.timeout);
+        // With `--timeout 0s` the state of now is asked for.
+        let answered = until.max(Instant::now() + MIN_QUESTION_TIME);
         let mut shown = BTreeMap::new();
         let mut last =
             BTreeMap::from([("gateway".to_owned(), Some("it does not answer".to_owned()))]);
         loop {
-            let states = match timeout_at(until, self.states(&client)).await {
+            let states = match timeout_at(answered, self.states(&client)).await {
                 Ok(Ok(states)) => states,
                 Ok(Err(error)) => BTreeMap::from([("gateway".to_owned(), Some(error))]),
                 Err(_) => last,
