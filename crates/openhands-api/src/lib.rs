@@ -10,6 +10,7 @@
 
 mod agent_server;
 mod app_server;
+mod claim;
 mod control;
 mod conversations;
 mod events;
@@ -30,6 +31,7 @@ pub use agent_server::AgentServer;
 pub use app_server::{
     AppConversation, AppServer, ConversationStart, NewAppConversation, SandboxStatus,
 };
+pub use claim::{Claim, Claimed};
 pub use conversations::{
     ConfirmationPolicy, Conversation, Execution, NewConversation, Plugin, Tags, round_cost,
 };

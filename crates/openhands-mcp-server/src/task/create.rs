@@ -5,15 +5,15 @@ use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
 use openhands_api::{
-    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewAgent,
-    NewConversation, TaskId,
+    AgentServer, ApiResult, Backend, Claim, Claimed, ConfirmationPolicy, Conversation, Execution,
+    NewAgent, NewConversation, TaskId,
 };
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
 use upstream::text::one_line;
 use upstream::time;
 
-use super::claim::{Claim, Claimed, being_started, wait_for_other};
+use super::claim::{being_started, wait_for_other};
 use super::sandbox;
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};

@@ -3,12 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
+use openhands_api::{AgentServer, ApiFailure, ApiResult, Claim, Claimed, TaskId, shell_quoted};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::tail;
 
-use super::claim::{Claim, Claimed};
 use super::outcome::TaskStatus;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;

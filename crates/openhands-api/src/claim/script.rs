@@ -4,7 +4,7 @@
 //! The scripts exclude each other by `flock`, which ends with its process; a machine without it, such as a Mac,
 //! has `ln` to create a file only once, and the nonce.
 
-use openhands_api::shell_quoted;
+use crate::shell::shell_quoted;
 
 /// Printed by a script if the claim is that of the caller.
 pub(super) const OURS: &str = "ours";
