@@ -154,7 +154,7 @@ proptest! {
 }
 
 /// The work of a reload: what each role allows of all tools. With optimisation 500,000 decisions; prints how long they
-/// take (`cargo test --release -p mcp-gateway --lib of_many_tools -- --nocapture`).
+/// take (`cargo test --release -p gateway-access --lib of_many_tools -- --nocapture`).
 #[test]
 #[expect(clippy::print_stdout, reason = "a figure")]
 fn roles_of_many_tools_are_compiled() {
