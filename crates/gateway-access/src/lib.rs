@@ -15,7 +15,6 @@ mod matcher;
 mod own_tools;
 mod rate;
 mod roles;
-mod suggestion;
 mod viewer;
 mod views;
 
@@ -26,6 +25,5 @@ pub use self::filter::Filter;
 pub use self::own_tools::{CALL_TOOL, GUARDED_OWN_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 pub use self::rate::{CallCounts, Limit, Rate};
 pub use self::roles::{Decision, EffectName, NO_ROLE, PrincipalLine, Right, Role, Roles, Rule};
-pub use self::suggestion::suggestion;
 pub use self::viewer::Viewer;
 pub use self::views::{OwnTool, View, ViewTool, WITHOUT_VIEW};

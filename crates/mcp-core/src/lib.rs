@@ -11,6 +11,7 @@
 //!   ([`server::ChangeNotifier`]).
 //! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
 //! * [`duration`]: durations as people write them, such as `1h30m`.
+//! * [`suggestion`]: names that a mistaken one may stand for.
 //! * [`error`]: one enum of kinds; each dialect has its own number for a kind.
 //!
 //! Deliberately absent are a transport (`mcp-serve`, `mcp-client`) and any knowledge of the seeds'
@@ -32,4 +33,5 @@ pub mod resource;
 pub mod revision;
 pub mod server;
 pub mod sign;
+pub mod suggestion;
 pub mod tool;

@@ -3,9 +3,9 @@
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use gateway_access::suggestion;
 use gateway_store::events::{EventLog, StoreLocation};
 use gateway_store::state::StateStore;
+use mcp_core::suggestion::suggestion;
 use mcp_serve::{Problem, Product};
 use serde_json::{Value, json};
 

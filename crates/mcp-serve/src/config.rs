@@ -3,11 +3,10 @@
 //! Its values become the defaults of the options, so a flag goes before a variable, and a variable before the
 //! file. The keys are those of clap's own declaration ([`Setting`]): an option needs no second place.
 
-mod expand;
+pub mod expand;
 mod file;
 mod problem;
 mod setting;
-mod suggestion;
 
 use std::collections::HashMap;
 use std::ffi::OsString;

@@ -26,7 +26,7 @@ mod token_file;
 mod tokens;
 mod tools;
 
-pub use config::Problem;
+pub use config::{Problem, expand};
 pub use followed_files::FollowedFiles;
 pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::Key;

@@ -4,10 +4,10 @@ use std::thread;
 
 use cel::common::ast::{CallExpr, EntryExpr, Expr, LiteralValue};
 use cel::{IdedExpr, Program};
+use mcp_core::suggestion::suggestion;
 
 use super::ENV;
 use super::patterns::{Pattern, Patterns};
-use crate::suggestion::suggestion;
 
 /// Limit for the text of a condition, in bytes.
 const MAX_BYTES: usize = 2_048;

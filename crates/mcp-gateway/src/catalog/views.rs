@@ -3,9 +3,10 @@
 use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, OnceLock};
 
-use gateway_access::{OWN_TOOLS, SEARCH_TOOLS, View, ViewTool, suggestion};
+use gateway_access::{OWN_TOOLS, SEARCH_TOOLS, View, ViewTool};
 use gateway_store::search::ToolIndex;
 use mcp_core::server::{AccessItem, Inclusion, ViewItems, ViewTools};
+use mcp_core::suggestion::suggestion;
 use mcp_core::tool::{BoundTool, ToolDefinition};
 
 use super::Catalog;

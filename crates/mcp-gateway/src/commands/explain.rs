@@ -4,9 +4,9 @@ use std::io::Write as _;
 use std::process::ExitCode;
 
 use clap::Parser;
+use gateway_access::{Role, WITHOUT_VIEW};
 use mcp_core::server::{AccessItem, Principal};
-
-use gateway_access::{Role, WITHOUT_VIEW, suggestion};
+use mcp_core::suggestion::suggestion;
 use serde_json::value::RawValue;
 
 use super::CONFIG_ERROR;

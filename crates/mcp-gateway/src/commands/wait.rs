@@ -8,6 +8,7 @@ use std::time::Duration;
 use clap::Parser;
 use gateway_approvals::pins::printable;
 use mcp_client::{Client, ClientInfo, Endpoint};
+use mcp_core::suggestion::suggestion;
 use mcp_serve::Secret;
 use serde::Deserialize;
 use serde_json::json;
@@ -163,8 +164,8 @@ impl Wait {
         let state = |name: &String| match status.backends.get(name) {
             Some(backend) => (name.clone(), backend.reason()),
             None => {
-                let known: Vec<_> = status.backends.keys().map(String::as_str).collect();
-                let reason = format!("no backend has this name; there are: {}", known.join(", "));
+                let known = status.backends.keys().map(String::as_str);
+                let reason = format!("no backend has this name{}", suggestion(name, known));
                 (name.clone(), Some(reason))
             }
         };

@@ -10,7 +10,7 @@ use toml::Spanned;
 
 use super::duration::ConfigDuration;
 use super::error::{Problem, line_at};
-use super::expand::Environment;
+use super::expand::{Environment, reason};
 
 /// Limit of `timeout`.
 const MAX_TIMEOUT: Duration = Duration::from_secs(24 * 3600);
@@ -105,7 +105,7 @@ impl ApprovalsTable {
         let wrong = |problem: String| Problem::new(&["approvals", "webhook"], problem);
         let webhook = self.webhook.as_deref().map(|webhook| {
             let url = environment.text(webhook);
-            let url = url.map_err(|error| wrong(error.to_string()))?;
+            let url = url.map_err(|error| wrong(reason(&error)))?;
             let text = "must start with http:// or https:// and name a host, without a user name or password";
             if mcp_client::Endpoint::new(&url).is_err() {
                 return Err(wrong(text.to_owned()));

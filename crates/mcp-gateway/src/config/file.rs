@@ -15,7 +15,7 @@ use toml::de::DeTable;
 use super::approvals::ApprovalsTable;
 use super::duration::ConfigDuration;
 use super::error::{Problem, line_at, line_of};
-use super::expand::Environment;
+use super::expand::{Environment, reason};
 use super::oauth::OAuthEntry;
 use super::protocol::Protocol;
 use super::reader::FieldReader;
@@ -324,7 +324,7 @@ impl EventsTable {
         let wrong = |field: &str, text: &str| Problem::new(&["events", field], text);
         if let Some(store) = &self.store {
             let store = environment.text(store);
-            let store = store.map_err(|error| wrong("store", &error.to_string()))?;
+            let store = store.map_err(|error| wrong("store", &reason(&error)))?;
             let store = StoreLocation::parse(&store, environment.folder);
             config.events = store.map_err(|text| wrong("store", text))?;
         }

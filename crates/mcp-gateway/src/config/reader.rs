@@ -7,7 +7,7 @@ use mcp_client::Proxy;
 use mcp_client::tls::TlsFiles;
 
 use super::error::Problem;
-use super::expand::{Environment, ExpandError, is_variable};
+use super::expand::{Environment, ExpandError, is_variable, reason};
 use super::{DisabledReason, Secret};
 
 /// Reads the fields of one backend. A variable that is not set disables this backend only.
@@ -188,7 +188,7 @@ impl<'a> FieldReader<'a> {
                     .get_or_insert(DisabledReason::MissingVariable(name));
                 Ok(())
             }
-            ExpandError::Wrong(text) => Err(self.wrong(field, text)),
+            other => Err(self.wrong(field, reason(&other))),
         }
     }
 }

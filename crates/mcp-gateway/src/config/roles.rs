@@ -5,8 +5,9 @@ use std::sync::Arc;
 
 use gateway_access::{
     Condition, EffectName, GUARDED_OWN_TOOL, Limit, NO_ROLE, OWN_TOOLS, PrincipalLine, Rate, Right,
-    Role, Roles, Rule, suggestion,
+    Role, Roles, Rule,
 };
+use mcp_core::suggestion::suggestion;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -4,9 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::ops::Deref;
 use std::sync::Arc;
 
-use gateway_access::{
-    EffectName, OWN_TOOLS, OwnTool, Role, Rule, View, ViewTool, WITHOUT_VIEW, suggestion,
-};
+use gateway_access::{EffectName, OWN_TOOLS, OwnTool, Role, Rule, View, ViewTool, WITHOUT_VIEW};
+use mcp_core::suggestion::suggestion;
 use serde::Deserialize;
 use toml::Spanned;
 

@@ -2,6 +2,7 @@
 
 use gateway_approvals::approvals::GuardedCall;
 use mcp_core::server::OriginalRequest;
+use mcp_core::suggestion::suggestion;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -49,11 +50,9 @@ impl Tool for GatewayRestart {
         }
         let found = all.find(|backend| backend.key.as_str() == self.backend);
         let backend = found.ok_or_else(|| {
-            let names: Vec<&str> = backends.keys().map(|key| key.as_str()).collect();
-            let (wanted, names) = (&self.backend, names.join(", "));
-            ToolError::not_found(format!(
-                "There is no backend {wanted:?}; there are: {names}."
-            ))
+            let names = backends.keys().map(|key| key.as_str());
+            let (wanted, hint) = (&self.backend, suggestion(&self.backend, names));
+            ToolError::not_found(format!("There is no backend {wanted:?}{hint}"))
         })?;
         if let Some(origin) = call.extension::<OriginalRequest>() {
             origin.notes.set_target(backend.key.shared());

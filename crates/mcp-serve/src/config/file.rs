@@ -5,11 +5,11 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use clap::Id;
+use mcp_core::suggestion::suggestion;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 use super::expand::expand;
-use super::suggestion::suggestion;
 use super::{Kind, Problem, Setting, TABLE};
 use crate::Secret;
 
