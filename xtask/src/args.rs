@@ -16,6 +16,13 @@ pub(crate) const WORDS: &str = "…";
 pub(crate) struct Options {
     /// `--only`: the servers to start; empty for all.
     pub(crate) only: Vec<&'static Server>,
+    /// `--only` of `package`: the formats; empty for all.
+    pub(crate) formats: Vec<String>,
+    /// `--profile`: the profile of cargo.
+    pub(crate) profile: Option<String>,
+    /// `--target` and `--programs`: another target than this machine, and its programs.
+    pub(crate) target: Option<String>,
+    pub(crate) programs: Option<String>,
     /// `--port`: the port on loopback.
     pub(crate) port: Option<u16>,
     /// The words without `--`.
@@ -64,6 +71,13 @@ pub(crate) fn parse<'a>(
             Arg::Long(option) if !allowed.contains(&option) => {
                 return Err(format!("{name} has no option `--{option}`").into());
             }
+            Arg::Long("only") if command == "package" => {
+                let names = parser.value()?.string()?;
+                options.formats.extend(names.split(',').map(str::to_owned));
+            }
+            Arg::Long("profile") => options.profile = Some(parser.value()?.string()?),
+            Arg::Long("target") => options.target = Some(parser.value()?.string()?),
+            Arg::Long("programs") => options.programs = Some(parser.value()?.string()?),
             Arg::Long("only") => {
                 for name in parser.value()?.string()?.split(',') {
                     let server = server(name)?;

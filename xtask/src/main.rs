@@ -17,6 +17,7 @@ mod instance;
 mod layout;
 mod mutants;
 mod openhands_versions;
+mod package;
 mod parallel;
 mod portable;
 mod process;
@@ -45,7 +46,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 15] = [
+const COMMANDS: [Command; 16] = [
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -68,6 +69,11 @@ const COMMANDS: [Command; 15] = [
         openhands_versions::run_app(layout)
     }),
     ("images", &["release", "check"], images::run),
+    (
+        "package",
+        &["only", "profile", "target", "programs", "check"],
+        package::run,
+    ),
     ("mutants", &[args::WORDS], mutants::run),
     ("portable", &[args::WORDS], portable::run),
     ("scripted-llm", &["port"], |layout, options| {

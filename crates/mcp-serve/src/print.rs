@@ -7,6 +7,8 @@ use clap::{Arg, Command, builder::StyledStr};
 use mcp_core::tool::{Detail, ToolDefinition};
 use serde_json::{Value, json};
 
+use crate::config::Setting;
+
 /// Prints the tools as in `tools/list`.
 pub(crate) fn tools(tools: &[ToolDefinition]) -> anyhow::Result<()> {
     let tools = tools.iter().map(|tool| tool.render(Detail::Full));
@@ -33,17 +35,23 @@ pub(crate) fn options(mut command: Command) -> anyhow::Result<()> {
 }
 
 /// Returns one option. `value` and `default` may be `null`; `values` is empty unless the option is an enum.
+/// Packages are made from these too: what is `secret` is kept out of files that others may read.
 fn option(arg: &Arg) -> Value {
     let takes_value = arg.get_action().takes_values();
     let value = arg.get_value_names().and_then(|names| names.first());
     let default = arg.get_default_values().first();
     let values = arg.get_possible_values();
+    let setting = Setting::new(arg);
     json!({
         "flag": arg.get_long().map(|long| format!("--{long}")),
         "value": value.filter(|_| takes_value).map(|name| name.as_str()),
         "values": values.iter().map(|value| value.get_name()).collect::<Vec<_>>(),
         "env": arg.get_env().map(|env| env.to_string_lossy()),
         "default": default.filter(|_| takes_value).map(|value| value.to_string_lossy()),
+        "type": setting.kind().name(),
+        "repeatable": setting.is_list(),
+        "required": arg.is_required_set(),
+        "secret": setting.is_secret(),
         "help": arg.get_help().map(StyledStr::to_string),
         "heading": arg.get_help_heading(),
     })

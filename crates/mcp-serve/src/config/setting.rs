@@ -33,14 +33,28 @@ pub(crate) fn settings(command: &clap::Command) -> Vec<Setting<'_>> {
         is_configurable && has_place && arg.get_id() != OPTION
     };
     let options = command.get_arguments().filter(is_setting);
-    let named = options.filter_map(|arg| {
-        let key = arg.get_long()?.replace('-', "_");
-        Some(Setting { arg, key })
-    });
-    named.collect()
+    let named = options.filter(|arg| arg.get_long().is_some());
+    named.map(Setting::new).collect()
 }
 
-impl Setting<'_> {
+impl Kind {
+    /// The name in `--print-options`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Flag => "flag",
+            Self::Integer => "integer",
+            Self::Number => "number",
+            Self::Text => "text",
+        }
+    }
+}
+
+impl<'a> Setting<'a> {
+    pub(crate) fn new(arg: &'a Arg) -> Self {
+        let key = arg.get_long().unwrap_or_default().replace('-', "_");
+        Self { arg, key }
+    }
+
     pub(crate) fn kind(&self) -> Kind {
         if !self.arg.get_action().takes_values() {
             return Kind::Flag;

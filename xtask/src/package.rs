@@ -1,0 +1,127 @@
+//! `cargo xtask package`: makes packages of the programs in `target/dist`, and with `--check` installs each
+//! in a fresh root and calls it there.
+//!
+//! One package for each program, named as the program: a machine needs the server of its own service or the
+//! gateway, a package names one command, one unit and one port, and nobody installs options of a service that
+//! they do not have.
+
+mod archive;
+mod build;
+mod check;
+mod files;
+mod product;
+mod tar;
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+
+use crate::args::Options;
+use crate::layout::{Layout, create_dir};
+
+pub(crate) use build::Build;
+pub(crate) use product::Product;
+
+/// The prefix of the lines on the terminal.
+const WHO: &str = "package";
+
+/// The sums of all packages.
+const SUMS: &str = "SHA256SUMS";
+
+/// The programs, each with a package of its own.
+const PROGRAMS: [&str; 4] = [
+    "docker-mcp-server",
+    "n8n-mcp-server",
+    "openhands-mcp-server",
+    "mcp-gateway",
+];
+
+/// A kind of packages.
+struct Format {
+    /// The name for `--only`.
+    name: &'static str,
+    /// Returns true if there are such packages for this target.
+    is_for: fn(&Build) -> bool,
+    /// Writes the packages into the folder and returns their files.
+    build: fn(&[Product], &Build, &Path) -> anyhow::Result<Vec<PathBuf>>,
+    /// Installs the packages that `build` has written in a fresh root, and calls the programs there.
+    check: fn(&check::Context<'_>) -> anyhow::Result<()>,
+}
+
+const FORMATS: [Format; 1] = [Format {
+    name: "tar",
+    is_for: |_| true,
+    build: tar::build,
+    check: check::tar::check,
+}];
+
+/// Makes the packages and prints their files, or checks them.
+pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
+    let names = FORMATS.map(|format| format.name);
+    if let Some(unknown) = options
+        .formats
+        .iter()
+        .find(|name| !names.contains(&name.as_str()))
+    {
+        bail!("there is no format `{unknown}`: {}", names.join(", "));
+    }
+    let build = Build::new(layout, options)?;
+    let products = PROGRAMS
+        .iter()
+        .map(|program| Product::read(&build, program))
+        .collect::<anyhow::Result<Vec<_>>>()?;
+    let dist = layout.target.join("dist");
+    create_dir(&dist)?;
+    let is_wanted = |format: &&Format| {
+        let is_named = options.formats.iter().any(|name| name == format.name);
+        is_named || (options.formats.is_empty() && (format.is_for)(&build))
+    };
+    let mut failed = Vec::new();
+    for format in FORMATS.iter().filter(is_wanted) {
+        let files = (format.build)(&products, &build, &dist).context(format.name)?;
+        for file in &files {
+            let size = fs::metadata(file)?.len();
+            print_as!(format.name, "{} ({size} bytes)", layout.shown(file));
+        }
+        if options.has("check") {
+            let context = check::Context {
+                layout,
+                products: &products,
+                build: &build,
+                files: &files,
+            };
+            match (format.check)(&context) {
+                Ok(()) => print_as!(format.name, "ok    installed and called"),
+                Err(error) => {
+                    print_as!(format.name, "FAIL  {error:#}");
+                    failed.push(format.name);
+                }
+            }
+        }
+    }
+    sums(&dist)?;
+    if !failed.is_empty() {
+        print_as!(WHO, "FAIL  {}", failed.join(", "));
+    }
+    Ok(ExitCode::from(u8::from(!failed.is_empty())))
+}
+
+/// Writes the sums of all files of the folder as `sha256sum` does, which also checks them.
+fn sums(dist: &Path) -> anyhow::Result<()> {
+    let mut lines = Vec::new();
+    for entry in fs::read_dir(dist)? {
+        let (entry, name) = entry.map(|entry| (entry.path(), entry.file_name()))?;
+        let name = name.to_string_lossy();
+        if entry.is_file() && name != SUMS {
+            lines.push((archive::sha256(&fs::read(&entry)?), name.into_owned()));
+        }
+    }
+    lines.sort_by(|a, b| a.1.cmp(&b.1));
+    let lines: String = lines
+        .iter()
+        .map(|(sum, name)| format!("{sum}  {name}\n"))
+        .collect();
+    Ok(fs::write(dist.join(SUMS), lines)?)
+}
