@@ -1,6 +1,8 @@
 //! Checks the README and the pages of `docs`: tables are generated, names exist, examples run.
 
+mod book;
 mod curl;
+mod errors;
 mod hosts;
 mod recipes;
 mod tables;
@@ -14,18 +16,8 @@ use crate::committed::root;
 use crate::harness::{Server, binary};
 use crate::surface::{SERVERS, printed};
 
-/// The pages for users. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
-const USER_PAGES: [&str; 9] = [
-    "README.md",
-    "CHANGELOG.md",
-    "SECURITY.md",
-    "docs/authorization.md",
-    "docs/configuration.md",
-    "docs/hosts.md",
-    "docs/recipes.md",
-    "docs/systems.md",
-    "docs/tools.md",
-];
+/// The pages for users beside those of the book. `ARCHITECTURE.md` and `CONTRIBUTING.md` name code, too.
+const USER_PAGES: [&str; 3] = ["README.md", "CHANGELOG.md", "SECURITY.md"];
 
 /// The pages for those who change the code.
 const DEVELOPER_PAGES: [&str; 2] = ["ARCHITECTURE.md", "CONTRIBUTING.md"];
@@ -42,9 +34,19 @@ fn page(path: &str) -> String {
     std::fs::read_to_string(root().join(path)).unwrap()
 }
 
+/// The paths of all pages for users.
+fn user_pages() -> Vec<String> {
+    let book = book::pages();
+    USER_PAGES
+        .map(str::to_owned)
+        .into_iter()
+        .chain(book)
+        .collect()
+}
+
 /// The text of all pages for users.
-fn user_pages() -> String {
-    USER_PAGES.map(page).concat()
+fn user_text() -> String {
+    user_pages().iter().map(|path| page(path)).collect()
 }
 
 fn blocks(path: &str) -> Vec<Block> {
@@ -128,7 +130,7 @@ fn every_flag_exists() {
         let name = word.strip_prefix("--");
         name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))
     };
-    for flag in words(&user_pages()).filter(is_flag) {
+    for flag in words(&user_text()).filter(is_flag) {
         assert!(known.contains(flag), "{flag} does not exist");
     }
 }
@@ -149,12 +151,16 @@ fn every_variable_exists() {
     known.extend(words(&services).map(str::to_owned));
     // Of an example, of the child that it starts and of a placeholder.
     known.extend(["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "LOG_LEVEL"].map(str::to_owned));
-    // Of hosts.
+    // Of hosts, and of the system.
     known.extend(
         [
             "CLAUDE_CONFIG_DIR",
             "CODEX_HOME",
+            "COPILOT_HOME",
+            "MAX_MCP_OUTPUT_TOKENS",
             "OPENHANDS_PERSISTENCE_DIR",
+            "XDG_CONFIG_HOME",
+            "XDG_STATE_HOME",
         ]
         .map(str::to_owned),
     );
@@ -167,7 +173,7 @@ fn every_variable_exists() {
     let compose = std::fs::read_to_string(root().join("docker-compose.yml")).unwrap();
     let ours = compose.split(|c: char| !c.is_ascii_alphanumeric() && c != '_');
     let ours = ours.filter(|word| word.starts_with("MCP_"));
-    let pages = user_pages();
+    let pages = user_text();
     for variable in words(&pages).filter(is_variable).chain(ours) {
         // Some come with a number at their end.
         let exists = known.iter().any(|known| known.starts_with(variable));
@@ -178,7 +184,7 @@ fn every_variable_exists() {
 #[test]
 fn every_xtask_command_exists() {
     let help = xtask_help();
-    let pages = user_pages() + &DEVELOPER_PAGES.map(page).concat();
+    let pages = user_text() + &DEVELOPER_PAGES.map(page).concat();
     let mut named = 0;
     for (at, _) in pages.match_indices("cargo xtask ") {
         let command = pages[at..].split([' ', '`', '\n']).nth(2).unwrap();
@@ -205,8 +211,9 @@ fn anchors(page: &str) -> impl Iterator<Item = String> {
 
 #[test]
 fn every_link_leads_somewhere() {
-    for path in USER_PAGES.into_iter().chain(DEVELOPER_PAGES) {
-        let (page, file) = (page(path), root().join(path));
+    let developer = DEVELOPER_PAGES.map(str::to_owned);
+    for path in user_pages().into_iter().chain(developer) {
+        let (page, file) = (page(&path), root().join(&path));
         for (at, _) in page.match_indices("](") {
             let target = page[at + 2..].split(')').next().unwrap();
             if target.starts_with("https://") {
@@ -248,7 +255,7 @@ fn every_path_exists() {
 
 #[test]
 fn every_block_is_checked() {
-    for block in USER_PAGES.into_iter().flat_map(blocks) {
+    for block in user_pages().iter().flat_map(|path| blocks(path)) {
         let checked = match &*block.language {
             // The picture, and lines of a token file.
             "" | "text" => true,
@@ -285,7 +292,7 @@ async fn gateway_files_are_valid() {
     std::fs::create_dir(&folder).unwrap();
     let file = folder.join("gateway.toml");
     let mut files = 0;
-    for block in USER_PAGES.into_iter().flat_map(blocks) {
+    for block in user_pages().iter().flat_map(|path| blocks(path)) {
         if block.language == "toml" {
             // Without the download. `postgres` and the like are only in comments.
             let text = block.text.replace("\"npx\"", "\"cat\"");

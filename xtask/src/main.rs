@@ -5,6 +5,7 @@ mod console;
 
 mod args;
 mod bench;
+mod book;
 mod cargo;
 mod clients;
 mod conformance;
@@ -51,6 +52,7 @@ const COMMANDS: [Command; 16] = [
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
     ("codegen", &[], |layout, _| cargo::codegen(layout)),
+    ("docs", &[], |layout, _| book::run(layout)),
     ("conformance", &[], |layout, _| conformance::command(layout)),
     ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions"], bench::run),

@@ -15,6 +15,10 @@ use crate::tool::{ArgumentError, RpcError, ToolError};
 
 pub(crate) use truncate::{one_line, truncated};
 
+/// The page that says of each kind what it means and what to do. A branch that is never renamed, since the address
+/// is in programs. Results with `isError` have no such address: a model reads them, and pays for each word.
+const HELP: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/docs/errors.md");
+
 /// A failed request, by kind. [`Error::render`] gives the number of the kind in each dialect.
 #[derive(Debug)]
 pub enum Error {
@@ -141,6 +145,10 @@ impl Error {
             _ => title.to_owned(),
         };
         let mut data = self.data(profile);
+        // The unversioned era has the data of the seeds, exactly.
+        if era != Era::Unversioned {
+            data["help"] = format!("{HELP}#{}", self.kind()).into();
+        }
         for value in data.as_object_mut().into_iter().flatten() {
             if let (_, Value::String(text)) = value {
                 *text = truncated(std::mem::take(text));
