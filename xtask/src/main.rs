@@ -47,7 +47,7 @@ type Command = (
     fn(&Layout, &Options) -> anyhow::Result<ExitCode>,
 );
 
-const COMMANDS: [Command; 16] = [
+const COMMANDS: &[Command] = &[
     ("run-all", &["only", "no-local", "release"], run_all::run),
     ("test", &["quick", "keep"], test::run),
     ("check", &[], |layout, _| cargo::check(layout)),
@@ -96,7 +96,7 @@ fn run() -> anyhow::Result<ExitCode> {
     if args.next_if(|first| first == reaper::COMMAND).is_some() {
         return reaper::run(args);
     }
-    let known = COMMANDS.map(|(name, options, _)| (name, options));
+    let known = COMMANDS.iter().map(|(name, options, _)| (*name, *options));
     let (command, options) = match args::parse(args, known) {
         Ok(parsed) => parsed,
         Err(error) => {
