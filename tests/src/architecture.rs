@@ -229,11 +229,37 @@ fn dependency_tree_is_small() {
     assert!((50..=MAX_CRATES).contains(&crates.len()));
 }
 
+/// `cargo xtask msrv` compiles with that toolchain; clippy's `incompatible_msrv` knows the standard library.
+#[test]
+fn no_dependency_needs_a_newer_rust_than_the_workspace_promises() {
+    let words = "metadata --format-version 1 --locked --filter-platform x86_64-unknown-linux-gnu";
+    let metadata = cargo(&words.split(' ').collect::<Vec<_>>());
+    let metadata: Value = serde_json::from_str(&metadata).unwrap();
+    let minor = |package: &Value| -> Option<u32> {
+        let version = package["rust_version"].as_str()?;
+        version.split('.').nth(1)?.parse().ok()
+    };
+    let packages = metadata["packages"].as_array().unwrap();
+    let (theirs, ours): (Vec<_>, Vec<_>) = packages
+        .iter()
+        .partition(|package| package["source"].is_string());
+    let promised = ours.iter().map(|package| minor(package).unwrap()).min();
+    let newest = theirs.iter().max_by_key(|package| minor(package)).unwrap();
+    assert!(
+        minor(newest) <= promised,
+        "{} needs Rust {}, but `rust-version` in Cargo.toml is 1.{}",
+        name(newest),
+        newest["rust_version"],
+        promised.unwrap(),
+    );
+}
+
 #[test]
 fn workspace_has_its_layout() {
     for file in [
         ".cargo/config.toml",
         ".ci/run",
+        ".github/workflows/release.yml",
         "Cargo.lock",
         "Cargo.toml",
         "LICENSE-APACHE",

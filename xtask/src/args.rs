@@ -111,9 +111,8 @@ mod tests {
 
     fn parsed(line: &str) -> Result<(Option<&str>, Options), String> {
         let words = line.split_whitespace().map(OsString::from);
-        let commands = crate::COMMANDS
-            .iter()
-            .map(|(name, options, _)| (*name, *options));
+        let commands = crate::COMMANDS.iter();
+        let commands = commands.map(|(name, options, _)| (*name, *options));
         parse(words, commands).map_err(|error| error.to_string())
     }
 

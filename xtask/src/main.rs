@@ -11,11 +11,13 @@ mod clients;
 mod conformance;
 mod counts;
 mod deny;
+mod first_minutes;
 mod http;
 mod images;
 mod install;
 mod instance;
 mod layout;
+mod msrv;
 mod mutants;
 mod openhands_versions;
 mod package;
@@ -23,6 +25,7 @@ mod parallel;
 mod portable;
 mod process;
 mod reaper;
+mod release;
 mod run_all;
 mod scripted_llm;
 mod secrets;
@@ -76,8 +79,11 @@ const COMMANDS: &[Command] = &[
         &["only", "profile", "target", "programs", "check"],
         package::run,
     ),
+    ("first-minutes", &[args::WORDS], first_minutes::run),
     ("mutants", &[args::WORDS], mutants::run),
+    ("msrv", &[], |layout, _| msrv::run(layout)),
     ("portable", &[args::WORDS], portable::run),
+    ("release", &["dry-run", "notes", args::WORDS], release::run),
     ("scripted-llm", &["port"], |layout, options| {
         scripted_llm::run(options.port, &layout.shutdown)
     }),

@@ -1,18 +1,21 @@
 //! `cargo xtask run-all`: starts the servers and their services, and stops them at Ctrl-C.
 
 use std::process::ExitCode;
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
 use anyhow::bail;
 
 use crate::args::Options;
-use crate::cargo;
-use crate::console::table;
+use crate::console::{Heartbeat, table};
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
-use crate::process::Process;
+use crate::process::{Process, Program};
 use crate::servers::{self, Gateway, SERVERS, Server, ServiceSource};
+
+/// The server that is built and started before the others: its service is there in seconds.
+const FIRST: &str = "docker";
 
 /// The time in which a server must notice that its service is up.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -20,11 +23,16 @@ const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
 /// Interval of the calls for a server's status, which it counts as requests.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
+/// More than the installation of any service takes.
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(7200);
+
 struct Pair {
     server: &'static Server,
     source: ServiceSource,
     server_process: Option<Process>,
     service_process: Option<Process>,
+    /// The local service, once it is up, or `None` once it is known that there is none.
+    service: OnceLock<Option<Process>>,
     // After the processes, which must end before the instance is unlocked.
     instance: Instance,
 }
@@ -36,16 +44,10 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         return Ok(ExitCode::FAILURE);
     }
     announce(layout, &pairs);
-    let result = start_all(layout, options.has("release"), &mut pairs);
     let mut gateway = None;
+    let result = start_all(layout, options.has("release"), &mut pairs, &mut gateway);
     if result.is_ok() && !layout.shutdown.requested() {
-        let servers = pairs.iter().map(|pair| pair.server);
-        let binaries = layout.binaries(options.has("release"));
-        // The servers are useful without the gateway, so its failure is only reported.
-        gateway = Gateway::start(layout, &binaries, servers)
-            .map_err(|error| print_as!(Gateway::NAME, "left out: {error:#}"))
-            .ok();
-        report(layout, &pairs, gateway.is_some());
+        report(&pairs, gateway.is_some());
         watch(layout, &mut pairs, &mut gateway);
     }
     stop_all(pairs, gateway);
@@ -58,7 +60,9 @@ fn find_pairs(layout: &Layout, options: &Options) -> Vec<Pair> {
         find_pair(layout, server, !options.has("no-local"))
             .map_err(|error| print_as!(server.name, "left out: {error:#}"))
     });
-    found.flatten().collect()
+    let mut pairs: Vec<_> = found.flatten().collect();
+    pairs.sort_by_key(|pair| pair.server.name != FIRST);
+    pairs
 }
 
 fn find_pair(layout: &Layout, server: &'static Server, may_start: bool) -> anyhow::Result<Pair> {
@@ -73,6 +77,7 @@ fn find_pair(layout: &Layout, server: &'static Server, may_start: bool) -> anyho
         source: ServiceSource::find(layout, server, &instance, may_start),
         server_process: None,
         service_process: None,
+        service: OnceLock::new(),
         instance,
     })
 }
@@ -94,21 +99,60 @@ fn announce(layout: &Layout, pairs: &[Pair]) {
     }
 }
 
-/// Builds and starts the servers while the local services are installed and started.
-fn start_all(layout: &Layout, release: bool, pairs: &mut [Pair]) -> anyhow::Result<()> {
-    let (servers, services) = thread::scope(|scope| {
-        let start = |pair| scope.spawn(move || start_service(layout, pair));
-        let services: Vec<_> = pairs.iter().map(start).collect();
-        let servers = build(layout, release, pairs)
-            .and_then(|()| start_servers(layout, release, pairs))
-            // The services alone are useless.
-            .inspect_err(|_| layout.shutdown.request());
-        let services: Vec<_> = services.into_iter().map(|service| service.join()).collect();
-        (servers, services)
+/// Builds and starts the servers while the local services are installed and started. The first server
+/// answers while the others are built, and each is announced when it is ready.
+fn start_all(
+    layout: &Layout,
+    release: bool,
+    pairs: &mut [Pair],
+    gateway: &mut Option<Gateway>,
+) -> anyhow::Result<()> {
+    let begun = Instant::now();
+    let shared: &[Pair] = pairs;
+    let servers = thread::scope(|scope| {
+        for pair in shared {
+            scope.spawn(move || pair.service.set(start_service(layout, pair)));
+        }
+        let mut running = Vec::new();
+        let (first, others) = shared.split_at(1);
+        let start = |pairs: &'_ [Pair], running: &mut Vec<Process>| -> anyhow::Result<()> {
+            for pair in pairs {
+                running.push(start_server(layout, release, pair)?);
+            }
+            Ok(())
+        };
+        let mut programs: Vec<_> = shared.iter().map(|pair| pair.server.program).collect();
+        if !others.is_empty() {
+            programs.push(Gateway::PROGRAM);
+        }
+        let started = build(layout, release, &programs, &programs[..1])
+            .and_then(|()| start(first, &mut running))
+            .map(|()| scope.spawn(move || announce_ready(layout, &first[0], begun)));
+        let started = started.and_then(|_| {
+            if others.is_empty() {
+                return Ok(());
+            }
+            build(layout, release, &programs, &programs[1..])?;
+            start(others, &mut running)?;
+            for pair in others {
+                scope.spawn(move || announce_ready(layout, pair, begun));
+            }
+            // The servers are useful without the gateway, so its failure is only reported.
+            let servers = shared.iter().map(|pair| pair.server);
+            *gateway = Gateway::start(layout, &layout.binaries(release), servers)
+                .map_err(|error| print_as!(Gateway::NAME, "left out: {error:#}"))
+                .ok();
+            Ok(())
+        });
+        // The services alone are useless.
+        started.inspect_err(|_| layout.shutdown.request())?;
+        anyhow::Ok(running)
     });
-    for ((pair, server), service) in pairs.iter_mut().zip(servers?).zip(services) {
+    for pair in pairs.iter_mut() {
+        pair.service_process = pair.service.take().flatten();
+    }
+    for (pair, server) in pairs.iter_mut().zip(servers?) {
         pair.server_process = Some(server);
-        pair.service_process = service.ok().flatten();
     }
     Ok(())
 }
@@ -122,7 +166,7 @@ fn start_service(layout: &Layout, pair: &Pair) -> Option<Process> {
     let installed = service.install(layout);
     match installed.and_then(|()| service.start(layout, &pair.instance)) {
         Ok(process) => {
-            print_as!(name, "ready");
+            print_as!(name, "its service is up");
             return Some(process);
         }
         Err(_) if layout.shutdown.requested() => {}
@@ -131,86 +175,104 @@ fn start_service(layout: &Layout, pair: &Pair) -> Option<Process> {
     None
 }
 
-fn build(layout: &Layout, release: bool, pairs: &[Pair]) -> anyhow::Result<()> {
-    print_line!("building the servers …");
-    let programs = pairs.iter().map(|pair| pair.server.program);
-    let programs: Vec<_> = programs.chain([Gateway::PROGRAM]).collect();
+/// Builds some of these programs. With the features that all of them need, so that what they share is built once.
+fn build(layout: &Layout, release: bool, all: &[&str], some: &[&str]) -> anyhow::Result<()> {
     let profile = if release { "--release" } else { "" };
     let words = format!(
-        "build --quiet {profile} --package {}",
-        programs.join(" --package ")
+        "build --quiet {profile} --package {} --bin {}",
+        all.join(" --package "),
+        some.join(" --bin ")
     );
-    if !cargo::run(layout, &words, &[])? {
-        bail!("the servers do not build");
+    let heartbeat = Heartbeat::start("build", some.join(", "));
+    let cargo = Program::new("cargo")?.words(&words).dir(&layout.root);
+    if !cargo.succeeds(&layout.shutdown, Some(heartbeat))? {
+        bail!("{} does not build", some.join(", "));
     }
     Ok(())
 }
 
-fn start_servers(layout: &Layout, release: bool, pairs: &[Pair]) -> anyhow::Result<Vec<Process>> {
+fn start_server(layout: &Layout, release: bool, pair: &Pair) -> anyhow::Result<Process> {
+    let is_local = matches!(pair.source, ServiceSource::Local(_));
+    let local = is_local.then(|| (pair.server.local)(&pair.instance));
     let binaries = layout.binaries(release);
-    let start = |pair: &Pair| {
-        let is_local = matches!(pair.source, ServiceSource::Local(_));
-        let local = is_local.then(|| (pair.server.local)(&pair.instance));
-        pair.server.start(&binaries, &pair.instance, local)
-    };
-    let running: Vec<_> = pairs.iter().map(start).collect::<anyhow::Result<_>>()?;
-    for Pair { server, .. } in pairs {
-        servers::announce(layout, server.name, server.program, server.port);
-    }
-    Ok(running)
+    pair.server.start(&binaries, &pair.instance, local)
 }
 
-fn report(layout: &Layout, pairs: &[Pair], has_gateway: bool) {
-    let row = |program: &str, port: u16, service: String, status: Option<String>| {
-        let status = status.unwrap_or_else(|| "not running".to_owned());
+/// Waits until the server answers, then until its service is up, and prints a call to try.
+fn announce_ready(layout: &Layout, pair: &Pair, begun: Instant) {
+    let Server {
+        name,
+        program,
+        port,
+        ..
+    } = pair.server;
+    if !servers::announce(layout, name, program, *port) {
+        return;
+    }
+    let status = settled_status(layout, pair);
+    if layout.shutdown.requested() {
+        return;
+    }
+    match status.as_deref() {
+        Some("online") => {
+            let seconds = begun.elapsed().as_secs();
+            let curl = servers::curl(*port, pair.server.first_call);
+            print_as!(
+                name,
+                "{program} is online after {seconds} s. Try it:\n\n{curl}\n"
+            );
+        }
+        Some(status) => print_as!(name, "{program} is {status}; GET /readyz says why"),
+        None => {}
+    }
+}
+
+fn report(pairs: &[Pair], has_gateway: bool) {
+    let row = |program: &str, port: u16, service: String| {
+        let status = servers::status(port).unwrap_or_else(|| "not running".to_owned());
         [program.to_owned(), servers::url(port), service, status]
     };
-    let statuses = pairs.iter().map(|pair| settled_status(layout, pair));
-    let statuses: Vec<_> = statuses.collect();
     let mut rows = vec![["server", "URL", "service", "state"].map(str::to_owned)];
-    for (Pair { server, source, .. }, status) in pairs.iter().zip(&statuses) {
-        rows.push(row(
-            server.program,
-            server.port,
-            source.shown(),
-            status.clone(),
-        ));
+    for Pair { server, source, .. } in pairs {
+        rows.push(row(server.program, server.port, source.shown()));
     }
     if has_gateway {
-        let status = servers::status(Gateway::PORT);
-        let all = "all of them".to_owned();
-        rows.push(row(Gateway::PROGRAM, Gateway::PORT, all, status));
+        rows.push(row(
+            Gateway::PROGRAM,
+            Gateway::PORT,
+            "all of them".to_owned(),
+        ));
     }
     print_line!("\n{}", table(&rows));
-
-    let is_online = |status: &Option<String>| status.as_deref() == Some("online");
-    let online = statuses.iter().position(is_online);
-    match online.or_else(|| statuses.iter().position(Option::is_some)) {
-        Some(best) => print_line!("{}", servers::curl(pairs[best].server.port) + "\n"),
-        None => print_line!("no server answers; the lines above say why\n"),
+    if has_gateway {
+        let curl = servers::curl(Gateway::PORT, Gateway::FIRST_CALL);
+        print_line!("The state of all of them, from the gateway:\n\n{curl}\n");
     }
     print_line!("Ctrl-C stops everything that was started here.\n");
 }
 
-/// Returns the server's status, after it had time to notice a service that has just come up.
+/// Returns the server's status, after its service was started and it had time to notice that.
 fn settled_status(layout: &Layout, pair: &Pair) -> Option<String> {
-    let is_up = match pair.source {
-        ServiceSource::Configured(_) | ServiceSource::Found(_) => true,
-        _ => pair.service_process.is_some(),
-    };
-    let timeout = if is_up {
-        NOTICE_TIMEOUT
-    } else {
-        Duration::ZERO
-    };
-    let mut status = servers::status(pair.server.port);
-    let mut next = Instant::now() + STATUS_INTERVAL;
-    layout.shutdown.wait_until(timeout, || {
-        if Instant::now() >= next {
+    let (mut status, mut next, mut end) = (None, Instant::now(), None);
+    layout.shutdown.wait_until(SERVICE_TIMEOUT, || {
+        let now = Instant::now();
+        if now >= next {
             status = servers::status(pair.server.port);
-            next = Instant::now() + STATUS_INTERVAL;
+            next = now + STATUS_INTERVAL;
         }
-        status.as_deref() == Some("online")
+        if let Some(service) = pair.service.get() {
+            let is_up = match pair.source {
+                ServiceSource::Configured(_) | ServiceSource::Found(_) => true,
+                _ => service.is_some(),
+            };
+            let timeout = if is_up {
+                NOTICE_TIMEOUT
+            } else {
+                Duration::ZERO
+            };
+            end.get_or_insert(now + timeout);
+        }
+        status.as_deref() == Some("online") || end.is_some_and(|end| now >= end)
     });
     status
 }

@@ -35,6 +35,8 @@ pub(crate) struct Server {
     misleading: &'static [&'static str],
     /// Returns the variables for the local service; the first is its address.
     pub(crate) local: fn(&Instance) -> Environment,
+    /// A tool whose call needs no arguments and shows something.
+    pub(crate) first_call: &'static str,
 }
 
 /// All servers, in the order of their ports.
@@ -54,6 +56,7 @@ pub(crate) static SERVERS: [Server; 3] = [
                 ("N8N_MCP_TOKEN_FILE", instance.file(n8n::MCP_TOKEN).into()),
             ]
         },
+        first_call: "list_workflows",
     },
     Server {
         name: "openhands",
@@ -71,6 +74,7 @@ pub(crate) static SERVERS: [Server; 3] = [
                 ("OPENHANDS_WORKSPACE_ROOT", instance.file(workspace).into()),
             ]
         },
+        first_call: "list_tasks",
     },
     Server {
         name: "docker",
@@ -81,6 +85,7 @@ pub(crate) static SERVERS: [Server; 3] = [
         answers: |address| docker::answers(Path::new(address.trim_start_matches("unix://"))),
         misleading: &["DOCKER_CONTEXT", "DOCKER_TLS_VERIFY"],
         local: |instance| vec![("DOCKER_HOST", docker::host(instance).into())],
+        first_call: "list_containers",
     },
 ];
 
@@ -118,6 +123,7 @@ impl Gateway {
     pub(crate) const NAME: &str = "gateway";
     pub(crate) const PROGRAM: &str = "mcp-gateway";
     pub(crate) const PORT: u16 = 3455;
+    pub(crate) const FIRST_CALL: &str = "gateway_status";
 
     /// Starts the gateway with these servers as its backends.
     ///
@@ -163,14 +169,16 @@ fn gateway_config<'a>(servers: impl Iterator<Item = &'a Server>) -> String {
     text
 }
 
-/// Waits a moment for a started server, and prints whether it answers.
-pub(crate) fn announce(layout: &Layout, name: &str, program: &str, port: u16) {
-    let is_up = || status(port).is_some();
-    let verb = match layout.shutdown.wait_until(START_TIMEOUT, is_up) {
-        true => "answers",
-        false => "does not answer",
+/// Waits a moment for a started server, and prints whether it answers. Returns true if it does.
+pub(crate) fn announce(layout: &Layout, name: &str, program: &str, port: u16) -> bool {
+    let answers = (layout.shutdown).wait_until(START_TIMEOUT, || status(port).is_some());
+    let verb = if answers {
+        "answers"
+    } else {
+        "does not answer"
     };
     print_as!(name, "{program} {verb} on {}", url(port));
+    answers
 }
 
 pub(crate) fn url(port: u16) -> String {
@@ -192,13 +200,14 @@ pub(crate) fn status(port: u16) -> Option<String> {
     Some(response["result"]["status"].as_str()?.to_owned())
 }
 
-/// Returns a command line that lists the server's tools.
-pub(crate) fn curl(port: u16) -> String {
+/// Returns a command line that calls a tool of the server.
+pub(crate) fn curl(port: u16, tool: &str) -> String {
     // The token is not printed; the reader's shell inserts it.
     let token = Token::from_environment();
     let token = token.map(|token| format!(" -H \"Authorization: Bearer {}\"", token.shell));
     let token = token.unwrap_or_default();
-    let body = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+    let params = format!(r#"{{"name":"{tool}","arguments":{{}}}}"#);
+    let body = format!(r#"{{"jsonrpc":"2.0","id":1,"method":"mcp.callTool","params":{params}}}"#);
     let url = url(port);
     format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }

@@ -10,15 +10,12 @@ use nix::unistd::Pid;
 
 use super::WHO;
 use crate::console::Heartbeat;
-use crate::install::debian::DebianPackages;
-use crate::install::{Package, unavailable};
+use crate::install::{Package, minbase, unavailable};
 use crate::layout::{Layout, create_dir};
 use crate::process::Program;
 
 /// Has rustc with the sources of the standard library of the same version, for whole targets.
 const SUITE: &str = "sid";
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
-const DEBOOTSTRAP: DebianPackages = DebianPackages::new("debootstrap", &["debootstrap"]);
 const PACKAGES: &str = "rustc cargo rust-src rust-clippy gcc libc6-dev make pkg-config \
                         gcc-mingw-w64-x86-64-win32 wine64 wine python3-venv ca-certificates";
 /// A C compiler with the headers of macOS.
@@ -90,8 +87,7 @@ impl<'a> Chroot<'a> {
         };
         let version = format!("{PACKAGES} {ZIG} {}", EXCLUDED.join(" "));
         package.install(&version, |_| {
-            DEBOOTSTRAP.install(layout)?;
-            chroot.bootstrap(&package)?;
+            minbase::bootstrap(layout, &package, &chroot.root, SUITE)?;
             chroot.configure()?;
             let step = "downloading Debian's packages (up to 5 minutes)";
             let apt = format!(
@@ -108,16 +104,6 @@ impl<'a> Chroot<'a> {
             package.step("downloading a C compiler for macOS", chroot.program(&pip)?)
         })?;
         Ok(chroot)
-    }
-
-    fn bootstrap(&self, package: &Package<'_>) -> anyhow::Result<()> {
-        let debootstrap = DEBOOTSTRAP.root(self.layout);
-        let program = Program::new("sh")?
-            .args([debootstrap.join("usr/sbin/debootstrap")])
-            .words(&format!("--variant=minbase --keyring={KEYRING} {SUITE}"))
-            .args([self.root.as_os_str(), mirror()?.as_ref()])
-            .envs([("DEBOOTSTRAP_DIR", debootstrap.join("usr/share/debootstrap"))]);
-        package.step("installing a Debian (1 minute)", program)
     }
 
     /// Configures the package manager as that of this machine, and adds the compiler for macOS.
@@ -196,15 +182,6 @@ fn cargo_registry() -> anyhow::Result<PathBuf> {
     let registry = home.context("no home directory")?.join("registry");
     create_dir(&registry)?;
     Ok(registry)
-}
-
-/// Returns the mirror from which this machine takes Debian's packages.
-fn mirror() -> anyhow::Result<String> {
-    let targets = "indextargets --format $(SITE) Origin:Debian Label:Debian Component:main";
-    let filters = targets.split(' ').map(|word| word.replacen(':', ": ", 1));
-    let sites = output(Command::new("apt-get").args(filters))?;
-    let site = sites.lines().next().map(str::to_owned);
-    site.context("apt-get knows no mirror of Debian; run `apt-get update`")
 }
 
 fn output(command: &mut Command) -> anyhow::Result<String> {

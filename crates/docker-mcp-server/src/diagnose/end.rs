@@ -14,19 +14,7 @@ pub(super) fn explain(end: RunEnd, facts: &Facts) -> Finding {
     let code = end.code;
     let finding = match code {
         _ if end.oom => out_of_memory(code, facts),
-        _ if let Some(stopped) = stopped(code, facts.last_run()) => stopped,
-        137 => killed(facts),
-        0 => Finding::named("finished", &[]),
-        _ if let Some(finding) = known_end(code, facts) => finding,
-        126 => Finding::named("not_executable", &[]),
-        127 => {
-            let is_named = facts.log_text().contains("not found");
-            Finding::named("command_missing", &[]).sure_if(is_named)
-        }
-        _ if let Some(finding) = exec_failed(facts) => finding,
-        130 | 143 => Finding::named("interrupted", &[]),
-        129..=192 => Finding::named("crashed", &[&(code - 128)]),
-        _ => app_error(code, facts),
+        _ => stopped(code, facts.last_run()).unwrap_or_else(|| exited(code, facts)),
     };
     let meaning = exit_code::meaning(code, end.oom);
     let finding = finding.because(format!("Exit code {code}: {meaning}."));
@@ -36,6 +24,34 @@ pub(super) fn explain(end: RunEnd, facts: &Facts) -> Finding {
     match gave_up && !facts.state().is_alive() {
         true => finding.add("gave_up", &[&restarts]),
         false => finding,
+    }
+}
+
+/// Explains the exit code of a container that was not stopped.
+fn exited(code: i64, facts: &Facts) -> Finding {
+    match code {
+        137 => killed(facts),
+        0 => Finding::named("finished", &[]),
+        _ => known_end(code, facts)
+            .or_else(|| not_run(code, facts))
+            .or_else(|| exec_failed(facts))
+            .unwrap_or_else(|| match code {
+                130 | 143 => Finding::named("interrupted", &[]),
+                129..=192 => Finding::named("crashed", &[&(code - 128)]),
+                _ => app_error(code, facts),
+            }),
+    }
+}
+
+/// The exit codes of a shell whose command was not run.
+fn not_run(code: i64, facts: &Facts) -> Option<Finding> {
+    match code {
+        126 => Some(Finding::named("not_executable", &[])),
+        127 => {
+            let is_named = facts.log_text().contains("not found");
+            Some(Finding::named("command_missing", &[]).sure_if(is_named))
+        }
+        _ => None,
     }
 }
 

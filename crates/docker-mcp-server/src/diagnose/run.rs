@@ -181,11 +181,11 @@ fn running(facts: &Facts) -> Finding {
     if exits > 0 {
         finding = finding.add("ended_recently", &[&exits]);
     }
-    match facts.telling_line() {
-        Some(telling) if let Some(sign) = telling.sign => {
-            finding.summary = format!("It runs, and its log says that it {}.", sign.text);
-            refine(finding.sure_if(false), telling, facts)
-        }
-        _ => finding,
+    if let Some(telling) = facts.telling_line()
+        && let Some(sign) = telling.sign
+    {
+        finding.summary = format!("It runs, and its log says that it {}.", sign.text);
+        return refine(finding.sure_if(false), telling, facts);
     }
+    finding
 }

@@ -15,20 +15,17 @@ static MESSAGES: LazyLock<Vec<Row>> = LazyLock::new(|| Row::parse(include_str!("
 pub(super) fn explain(error: &str, facts: Option<&Facts>) -> Finding {
     let lower = error.to_ascii_lowercase();
     let row = MESSAGES.iter().find(|row| row.matches(&lower));
-    let finding = match (row.map(|row| row.cause), facts) {
-        (Some(PortTaken), _) => port_taken(error, facts),
-        (Some(NetworkOwnerGone), Some(facts))
-            if let Some(found) = run::network_owner_gone(facts) =>
-        {
-            found
-        }
-        (Some(NotExecutable), Some(facts)) if let Some(found) = wrong_platform(facts) => found,
-        _ => match row {
-            Some(row) => Finding::new(row.cause, row.text).next(row.next),
-            None => Finding::new(StartFailed, "The engine could not start it.")
-                .next("Fix what the engine names, then start it again."),
-        },
+    let known = match (row.map(|row| row.cause), facts) {
+        (Some(PortTaken), _) => Some(port_taken(error, facts)),
+        (Some(NetworkOwnerGone), Some(facts)) => run::network_owner_gone(facts),
+        (Some(NotExecutable), Some(facts)) => wrong_platform(facts),
+        _ => None,
     };
+    let finding = known.unwrap_or_else(|| match row {
+        Some(row) => Finding::new(row.cause, row.text).next(row.next),
+        None => Finding::new(StartFailed, "The engine could not start it.")
+            .next("Fix what the engine names, then start it again."),
+    });
     finding.because(format!("The engine said: {}", error.trim()))
 }
 

@@ -47,10 +47,9 @@ where
 
 /// n8n's cursor, and the number of rows of its page to skip.
 fn read_cursor(text: &str) -> (Option<String>, usize) {
-    let (cursor, skip) = match text.rsplit_once(SKIP_MARK) {
-        Some((cursor, skip)) if let Ok(skip) = skip.parse() => (cursor, skip),
-        _ => (text, 0),
-    };
+    let marked = text.rsplit_once(SKIP_MARK);
+    let marked = marked.and_then(|(cursor, skip)| Some((cursor, skip.parse().ok()?)));
+    let (cursor, skip) = marked.unwrap_or((text, 0));
     (
         Some(cursor.to_owned()).filter(|cursor| !cursor.is_empty()),
         skip,
