@@ -156,6 +156,11 @@ async fn body_over_the_limit_is_refused_before_it_is_read() {
 #[tokio::test]
 async fn client_that_is_still_sending_can_read_the_refusal() {
     let server = Server::start("mcp-conformance", &[]).await;
+    // A client that sends all before it reads, as Python's http.client does.
+    let mut wire = RawConnection::connect(&server.url).await;
+    wire.push(post(&[], &" ".repeat(60 * 1024 * 1024)).as_bytes())
+        .await;
+    assert_eq!(wire.reply().await.unwrap().status, 413);
     for size in [4 * 1024 * 1024 + 1, 8 * 1024 * 1024] {
         for _ in 0..5 {
             let reply = server.post(vec![b' '; size]).await;

@@ -41,8 +41,8 @@ enum Closing {
 }
 
 /// Limits of the time and of the bytes that a client may send after our end is closed.
-const LINGER_TIMEOUT: Duration = Duration::from_secs(1);
-const MAX_LINGER_BYTES: usize = 16 * 1024 * 1024;
+const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
+const MAX_LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 impl WriteTimeout {
     /// Wraps `stream`: writes fail once the client has read nothing for `timeout`. Returns the writer that
