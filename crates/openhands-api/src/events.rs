@@ -187,7 +187,7 @@ impl AgentServer {
     }
 
     /// Returns true if a run has begun after `time`, which [`Self::last_time`] gave.
-    pub async fn has_begun_since(&self, id: TaskId, time: &str) -> ApiResult<bool> {
+    pub async fn has_begun_since(&self, id: TaskId, time: Option<&str>) -> ApiResult<bool> {
         #[derive(Deserialize)]
         struct StateChange {
             timestamp: String,
@@ -196,12 +196,12 @@ impl AgentServer {
             #[serde(default)]
             value: Value,
         }
-        let changes = self.events_since(id, event_kind::STATE, Some(time), START_SEARCH_LIMIT);
+        let changes = self.events_since(id, event_kind::STATE, time, START_SEARCH_LIMIT);
         let changes: Vec<StateChange> = changes.await?;
         let is_start =
             |change: &StateChange| change.key == "execution_status" && change.value == "running";
-        let mut later = changes.iter().filter(|change| *change.timestamp > *time);
-        Ok(later.any(is_start))
+        let is_later = |change: &&StateChange| time.is_none_or(|time| *change.timestamp > *time);
+        Ok(changes.iter().filter(is_later).any(is_start))
     }
 
     /// The time of the newest message or action. Unlike `updated_at` it does not change with tags.

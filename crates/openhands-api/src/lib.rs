@@ -20,6 +20,7 @@ mod files;
 mod listener;
 mod probe;
 mod profiles;
+mod run_end;
 mod servers;
 mod shell;
 mod socket;
@@ -33,13 +34,14 @@ pub use app_server::{
 };
 pub use claim::{Claim, Claimed};
 pub use conversations::{
-    ConfirmationPolicy, Conversation, Execution, NewConversation, Plugin, Tags, round_cost,
+    ConfirmationPolicy, Conversation, Execution, MAX_IDS, NewConversation, Plugin, Tags, round_cost,
 };
 pub use events::{Event, RunError, TextPart, event_kind};
 pub use failure::{ApiFailure, ApiResult, SandboxProblem, WORDING};
 pub use file_name::FileName;
 pub use listener::{EventListeners, Listener};
 pub use profiles::{AgentProfile, ModelProfile, NewAgent};
+pub use run_end::{RunEnd, explain_run_end};
 pub use servers::{Backend, Servers, StartEnd};
 pub use shell::{ScriptOutput, shell_quoted};
 pub use task_id::TaskId;

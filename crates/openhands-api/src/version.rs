@@ -6,7 +6,7 @@ use std::sync::{Mutex, PoisonError};
 use crate::event_kind;
 
 /// The oldest and the newest version with which all tests pass.
-const OLDEST_TESTED: [u32; 3] = [1, 31, 2];
+const OLDEST_TESTED: [u32; 3] = [1, 30, 0];
 const NEWEST_TESTED: [u32; 2] = [1, 58];
 
 /// The module of each kind of event. It is the same in all tested versions.
@@ -44,24 +44,24 @@ impl ServerVersion {
         Some([major, minor, number().unwrap_or(0)])
     }
 
-    /// Says that this version is not tested, and what tasks lack there.
+    /// Says that this version is not tested, or what tasks lack there.
     pub fn warning(&self) -> Option<String> {
         let is_tested =
             |release: [u32; 3]| release >= OLDEST_TESTED && release[..2] <= NEWEST_TESTED[..];
-        if self.release().is_some_and(is_tested) {
+        let mut warning = format!("The agent server has {self}");
+        if !self.release().is_some_and(is_tested) {
+            let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
+            warning += &format!(
+                "; this server is tested with {major}.{minor}.{patch} to {major}.{newest}"
+            );
+        } else if self.has_tools_in_profiles() {
             return None;
         }
-        let ([major, minor, patch], [_, newest]) = (OLDEST_TESTED, NEWEST_TESTED);
-        let lack = match self.has_tools_in_profiles() {
-            true => "",
-            false => {
-                " Before 1.31.2 tasks have the standard tools, and of their agent's profile its model and \
-                 instructions, not its skills and MCP servers."
-            }
-        };
-        Some(format!(
-            "The agent server has {self}; this server is tested with {major}.{minor}.{patch} to {major}.{newest}.{lack}"
-        ))
+        if !self.has_tools_in_profiles() {
+            warning += ". Before 1.31.2 tasks have the standard tools, and of their agent's profile its model and \
+                        instructions, not its skills and MCP servers";
+        }
+        Some(warning + ".")
     }
 
     /// Returns true if the agent of an agent profile has tools: not up to 1.31.1.
@@ -132,8 +132,7 @@ mod tests {
         let full = "openhands.sdk.event.user_action.PauseEvent";
         for (text, name, is_tested) in [
             ("1.31.2", full, true),
-            ("1.31.1", full, false),
-            ("1.30.0", full, false),
+            ("1.29.9", full, false),
             ("1.58.3", full, true),
             ("1.59.0", "PauseEvent", false),
             ("2.0.0", "PauseEvent", false),
@@ -148,8 +147,9 @@ mod tests {
         assert!(!version("1.31.1").has_tools_in_profiles());
         let old = version("1.30.0").warning().unwrap();
         assert!(old.contains("not its skills and MCP servers"), "{old}");
+        assert!(!old.contains("tested"), "{old}");
         let newer = version("1.59.0").warning().unwrap();
-        assert!(newer.contains("version 1.59.0; this server is tested with 1.31.2 to 1.58."));
+        assert!(newer.contains("version 1.59.0; this server is tested with 1.30.0 to 1.58."));
         assert!(ServerVersion(None).warning().unwrap().contains("unknown"));
     }
 }

@@ -3,18 +3,22 @@
 //! The tags of the conversations hold all of its state. What it keeps in memory only saves requests;
 //! after a restart, or in another replica, a search finds the rest.
 
+mod goes_on;
 mod queue;
 mod run;
+mod running;
 mod slots;
 mod starts;
 
-use std::time::Duration;
+use std::sync::Mutex;
+use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, Servers, TaskId};
+use openhands_api::{AgentServer, ApiResult, Backend, Execution, Servers, TaskId};
 use tokio::sync::OwnedMutexGuard;
 use upstream::time;
 
+pub(crate) use self::goes_on::{GoesOn, goes_on};
 use self::queue::Queue;
 pub(crate) use self::run::use_model;
 use self::slots::{LimitedRuns, Slots};
@@ -26,11 +30,9 @@ use openhands_git::printed_id;
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
 /// Ticks between two searches for waiting tasks that are not in the queue.
 const SEARCH_TICKS: u32 = 300;
-/// After this time a waiting task without a prompt counts as cut off. A repeated call with its key
-/// prompts it.
-pub(crate) const PROMPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// The longest time from the tag that a task runs to the start of its run.
-pub(crate) const START_TIMEOUT: Duration = Duration::from_secs(30);
+/// After this time without an event a start counts as cut off: that of a waiting task without a prompt, which a
+/// repeated call with its key prompts, and that of a run that was tagged, which is started again.
+pub(crate) const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
 /// The time in which the server that changed a waiting task starts it itself.
 const OWN_START_TIME: Duration = Duration::from_secs(5);
 /// Conversations in one response, and responses in one search.
@@ -45,6 +47,8 @@ pub(crate) struct Scheduler {
     queue: Queue,
     slots: Slots,
     limited: LimitedRuns,
+    /// The time from which the running tasks may be listed again.
+    next_list: Mutex<Instant>,
     pub(crate) starts: Starts,
 }
 
@@ -67,6 +71,7 @@ impl Scheduler {
             queue: Queue::default(),
             slots: Slots::default(),
             limited: LimitedRuns::default(),
+            next_list: Mutex::new(Instant::now()),
             starts: Starts::default(),
         }
     }
@@ -92,16 +97,6 @@ impl Scheduler {
 
     pub(crate) fn is_queued(&self, id: TaskId) -> bool {
         self.queue.contains(id)
-    }
-
-    /// Takes a slot for the task. Returns false if all are taken.
-    pub(crate) async fn take_slot(&self, id: TaskId) -> ApiResult<bool> {
-        let Backend::Agent(server) = self.servers.backend().await? else {
-            return Ok(true);
-        };
-        let running = running(&server).await?;
-        let running = running.iter().map(|task| task.id).collect();
-        Ok(self.slots.take(id, &running, self.max_parallel))
     }
 
     /// Releases the slot of a task that could not be started.
@@ -144,8 +139,14 @@ impl Scheduler {
             return self.start_queued().await;
         };
         if search {
-            for stopped in [Execution::Idle, Execution::Paused, Execution::Error] {
-                self.search(&server, stopped).await?;
+            let stopped = [
+                Execution::Idle,
+                Execution::Paused,
+                Execution::Error,
+                Execution::Stuck,
+            ];
+            for execution in stopped {
+                self.search(&server, execution).await?;
             }
         }
         // A start may take seconds.
@@ -176,18 +177,12 @@ impl Scheduler {
         Ok(())
     }
 
-    /// The slots that no task has.
-    async fn free_slots(&self) -> ApiResult<usize> {
-        let Backend::Agent(server) = self.servers.backend().await? else {
-            return Ok(self.max_parallel);
-        };
-        Ok(self
-            .max_parallel
-            .saturating_sub(running(&server).await?.len()))
-    }
-
-    /// Finds waiting tasks among the newest conversations in the state `execution`.
+    /// Finds tasks that wait, or whose start may have been cut off, among the newest conversations in the state
+    /// `execution`.
     async fn search(&self, server: &AgentServer, execution: Execution) -> ApiResult<()> {
+        if server.count_conversations(execution).await? == 0 {
+            return Ok(());
+        }
         let mut page = None;
         let mut found = Vec::new();
         for _ in 0..MAX_PAGES {
@@ -195,25 +190,16 @@ impl Scheduler {
                 .conversations(Some(execution), PAGE_SIZE, page.as_deref())
                 .await?;
             for listed in conversations.items {
-                let mut tags = ConversationTags::new(listed.tags);
-                if tags.waits_for().is_some() {
-                    let quiet = time::since(&listed.updated_at).unwrap_or_default();
-                    found.push((listed.id, OWN_START_TIME.saturating_sub(quiet)));
-                } else if execution == Execution::Idle && is_orphaned(&tags, &listed.updated_at) {
-                    let Some(_lock) = self.starts.try_lock(listed.id) else {
-                        continue;
-                    };
-                    // The list may be older than the lock.
-                    let now = server.conversation(listed.id).await?;
-                    tags = ConversationTags::new(now.tags.clone());
-                    if now.execution_status == execution && is_orphaned(&tags, &now.updated_at) {
-                        // It has not run since then.
-                        tags = ConversationTags::from_task(&now);
-                        tags.wait_for_slot();
-                        server.set_tags(listed.id, tags.as_tags()).await?;
-                        found.push((listed.id, Duration::ZERO));
-                    }
-                }
+                let tags = ConversationTags::new(listed.tags);
+                let time_of_others = if tags.waits_for().is_some() {
+                    OWN_START_TIME
+                } else if tags.deadline().is_some() {
+                    CUT_OFF_AFTER
+                } else {
+                    continue;
+                };
+                let quiet = time::since(&listed.updated_at).unwrap_or_default();
+                found.push((listed.id, time_of_others.saturating_sub(quiet)));
             }
             page = conversations.next_page_id;
             if page.is_none() {
@@ -248,11 +234,21 @@ impl Scheduler {
 
     async fn start_locked(&self, id: TaskId) -> ApiResult<StartAttempt> {
         let server = self.servers.for_task(id).await?;
-        let conversation = server.conversation(id).await?;
+        let mut conversation = server.conversation(id).await?;
         let mut tags = ConversationTags::new(conversation.tags.clone());
-        let Some(waits_for) = tags.waits_for() else {
-            return Ok(StartAttempt::Done);
-        };
+        if tags.waits_for().is_none() {
+            match goes_on(&server, &conversation, &tags).await? {
+                GoesOn::No => return Ok(StartAttempt::Done),
+                GoesOn::Starts => return Ok(StartAttempt::NotReady),
+                GoesOn::WithHelp => {
+                    tags = ConversationTags::from_task(&conversation);
+                    tags.wait_for_slot();
+                    server.set_tags(id, tags.as_tags()).await?;
+                    conversation.tags = tags.as_tags().clone();
+                }
+            }
+        }
+        let waits_for = tags.waits_for().unwrap_or(WaitsFor::Slot);
         match conversation.execution_status {
             execution if execution.is_stopped() => {}
             // Another client has started it. Tags cannot be set during a step.
@@ -266,7 +262,7 @@ impl Scheduler {
         // Without a prompt, the server that created it has crashed or has not sent the prompt yet.
         if server.count_messages(id, "user").await? == 0 {
             let quiet = time::since(&conversation.updated_at);
-            let is_cut_off = quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT);
+            let is_cut_off = quiet.is_some_and(|quiet| quiet > CUT_OFF_AFTER);
             if is_cut_off {
                 tags.mark_stopped(StopReason::NoPrompt);
                 server.set_tags(id, tags.as_tags()).await?;
@@ -300,10 +296,11 @@ impl Scheduler {
             }
         }
         // Another server of ours may have cancelled or started it since then; the next tick looks again.
-        if server.conversation(id).await?.tags != conversation.tags {
+        let now = server.conversation(id).await?;
+        let before = conversation.execution_status;
+        if now.tags != conversation.tags || now.execution_status != before {
             return Ok(StartAttempt::NotReady);
         }
-        let before = conversation.execution_status;
         let runs = self.run_or_wait(&server, id, &mut tags, before).await?;
         Ok(match runs {
             true => StartAttempt::Done,
@@ -313,7 +310,7 @@ impl Scheduler {
 
     /// Stops the tasks that have exceeded their budget.
     async fn enforce_budgets(&self, server: &AgentServer) -> ApiResult<()> {
-        let running = running(server).await?.into_iter().map(|task| {
+        let running = self.running(server).await?.into_iter().map(|task| {
             let cost = task.stats.cost();
             (task.id, ConversationTags::new(task.tags), cost)
         });
@@ -321,7 +318,7 @@ impl Scheduler {
         let limited = running.iter().filter(|task| task.1.deadline().is_some());
         let limited = limited.map(|task| task.0).collect();
         for id in self.limited.ended(&limited) {
-            if !self.clear_deadline(server, id).await.unwrap_or(false) {
+            if !self.end_run(server, id).await.unwrap_or(false) {
                 self.limited.retry(id);
             }
         }
@@ -349,9 +346,9 @@ impl Scheduler {
         Ok(())
     }
 
-    /// Removes the deadline of a run that has ended: it must not stop a later run by another client.
-    /// Returns false if another call changes the task.
-    async fn clear_deadline(&self, server: &AgentServer, id: TaskId) -> ApiResult<bool> {
+    /// Removes the deadline of a run that has ended: it must not stop a later run by another client. A task that
+    /// goes on is queued. Returns false if another call changes the task.
+    async fn end_run(&self, server: &AgentServer, id: TaskId) -> ApiResult<bool> {
         let Some(_lock) = self.starts.try_lock(id) else {
             return Ok(false);
         };
@@ -359,7 +356,12 @@ impl Scheduler {
             Err(failure) if failure.is_unknown_task() => return Ok(true),
             conversation => conversation?,
         };
-        let tags = ConversationTags::from_task(&conversation);
+        let mut tags = ConversationTags::new(conversation.tags.clone());
+        if goes_on(server, &conversation, &tags).await? != GoesOn::No {
+            self.enqueue(id);
+            return Ok(true);
+        }
+        tags = ConversationTags::from_task(&conversation);
         if tags.as_tags() == &conversation.tags {
             return Ok(true);
         }
@@ -383,16 +385,4 @@ async fn tag_stopped(server: &AgentServer, id: TaskId, reason: StopReason) -> Ap
     let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
     tags.mark_stopped(reason);
     server.set_tags(id, tags.as_tags()).await
-}
-
-async fn running(server: &AgentServer) -> ApiResult<Vec<Conversation>> {
-    let running = server.conversations(Some(Execution::Running), PAGE_SIZE, None);
-    Ok(running.await?.items)
-}
-
-/// Returns true for an idle task that was tagged as started by a server that crashed before it
-/// started it.
-fn is_orphaned(tags: &ConversationTags, updated_at: &str) -> bool {
-    let quiet = time::since(updated_at);
-    tags.deadline().is_some() && quiet.is_some_and(|quiet| quiet > START_TIMEOUT)
 }

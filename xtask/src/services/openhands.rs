@@ -31,7 +31,7 @@ const VERSION: &str = "1.58.0";
 const VERSION_OF_APP: &str = "1.34.0";
 
 /// The oldest version that the server supports.
-pub(crate) const OLDEST: &str = "1.31.2";
+pub(crate) const OLDEST: &str = "1.30.0";
 
 /// The packages that other versions have in place of the current one's. Agent servers as old as 1.34 fail
 /// with starlette 1.0 and newer.

@@ -32,8 +32,8 @@ impl Scheduler {
             tags.begin_run_after(last.as_deref());
             server.set_tags(id, tags.as_tags()).await?;
             // That may have waited for the end of a step.
-            let last = last.as_deref().unwrap_or_default();
-            if was_waiting && server.has_begun_since(id, last).await.unwrap_or(false) {
+            let begun = server.has_begun_since(id, last.as_deref());
+            if was_waiting && begun.await.unwrap_or(false) {
                 return Ok(true);
             }
             match server.run(id).await {

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::tool::{Call, ToolError, ToolErrorKind};
 use openhands_api::{
     AgentServer, ApiResult, Backend, Claim, Claimed, ConfirmationPolicy, Conversation, Execution,
     NewAgent, NewConversation, TaskId,
@@ -17,10 +17,11 @@ use super::claim::{being_started, wait_for_other};
 use super::sandbox;
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
+use super::turn::Turn;
 use crate::OpenHands;
 use crate::callback::CallbackUrl;
 use crate::owner::Owner;
-use crate::scheduler::{PROMPT_TIMEOUT, Scheduler};
+use crate::scheduler::{CUT_OFF_AFTER, Scheduler};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{absolute_roots, set_up};
@@ -44,8 +45,21 @@ pub(crate) async fn create(
     call: &Call,
     spec: TaskSpec,
 ) -> Result<TaskId, ToolError> {
+    create_in_turn(service, call, spec, Turn::default()).await
+}
+
+/// The same for one of several tasks, which are set up at the same time and start one after another.
+pub(crate) async fn create_in_turn(
+    service: &OpenHands,
+    call: &Call,
+    spec: TaskSpec,
+    mut turn: Turn,
+) -> Result<TaskId, ToolError> {
     let server = &match service.servers.backend().await? {
-        Backend::App(app) => return sandbox::create(service, &app, &spec, call).await,
+        Backend::App(app) => {
+            turn.come().await;
+            return sandbox::create(service, &app, &spec, call).await;
+        }
         Backend::Agent(server) => server,
     };
     let owner = service.owner(call);
@@ -60,7 +74,8 @@ pub(crate) async fn create(
     let Some(key) = &spec.key else {
         let id = spec.id.unwrap_or_else(TaskId::random);
         let lock = service.scheduler.starts.lock(id).await;
-        return create_new(service, server, id, spec, tags, places, (lock, None)).await;
+        let held = (lock, None, turn);
+        return create_new(service, server, id, spec, tags, places, held).await;
     };
     let id = service.key_id(key, call);
     let fingerprint = spec.fingerprint();
@@ -83,7 +98,8 @@ pub(crate) async fn create(
         }
     };
     tags.set_fingerprint(fingerprint);
-    create_new(service, server, id, spec, tags, places, (lock, Some(claim))).await
+    let held = (lock, Some(claim), turn);
+    create_new(service, server, id, spec, tags, places, held).await
 }
 
 /// The existing task with the key of this specification.
@@ -123,7 +139,7 @@ async fn create_new(
     spec: TaskSpec,
     mut tags: ConversationTags,
     places: Places,
-    held: (OwnedMutexGuard<()>, Option<Claim>),
+    mut held: (OwnedMutexGuard<()>, Option<Claim>, Turn),
 ) -> Result<TaskId, ToolError> {
     let answer_by = spec.answer_by;
     let budget = service.max_budget.apply(&spec.budget)?;
@@ -160,6 +176,11 @@ async fn create_new(
     if spec.callback.is_some() {
         service.callbacks.expect(id);
     }
+    let in_time = timeout_at(answer_by, held.2.come()).await;
+    in_time.map_err(|_| {
+        let message = "OpenHands takes too long: the task was not started. Run it again.";
+        ToolError::new(ToolErrorKind::Timeout, message)
+    })?;
     // The start goes on if the caller's time is over: half of it would be a task without a prompt.
     let start = tokio::spawn(async move {
         let prompt = spec.prompt();
@@ -218,9 +239,13 @@ async fn start_or_queue(
     tags.end_run();
     tags.set_waits_for(Some(waits_for.unwrap_or(WaitsFor::Slot)));
     let tags = tags.as_tags();
-    create_waiting(server, NewConversation { tags, ..*new }, claim).await?;
-    scheduler.start_or_enqueue(new.id).await;
-    Ok(())
+    let created = create_waiting(server, NewConversation { tags, ..*new }, claim).await;
+    match &created {
+        Ok(()) => scheduler.start_or_enqueue(new.id).await,
+        // It may have been created and prompted all the same.
+        Err(_) => scheduler.enqueue(new.id),
+    }
+    created
 }
 
 /// Creates the conversation without starting the agent. All that the start needs is then at the agent
@@ -287,7 +312,7 @@ async fn repair(
     let is_waiting = conversation.execution_status == Execution::Idle
         && (was_cut_off || tags.waits_for().is_some());
     let quiet = time::since(&conversation.updated_at);
-    if is_waiting && (was_cut_off || quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT)) {
+    if is_waiting && (was_cut_off || quiet.is_some_and(|quiet| quiet > CUT_OFF_AFTER)) {
         if server.count_messages(id, "user").await? == 0 {
             send_prompt(server, id, &spec.prompt()).await?;
         }

@@ -16,6 +16,7 @@ use super::report::Report;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
 use crate::callback::MAX_ATTEMPTS;
+use crate::scheduler::{GoesOn, goes_on};
 use crate::tags::{ConversationTags, Delivery};
 
 /// The interval at which tasks with a URL are read until they end.
@@ -195,12 +196,16 @@ async fn record(
     delivery: &Delivery,
 ) -> ApiResult<()> {
     let _lock = service.scheduler.starts.lock(id).await;
-    // No other tag is changed: the next run may have begun.
-    let mut tags = ConversationTags::new(server.conversation(id).await?.tags);
+    let task = server.conversation(id).await?;
+    let mut tags = ConversationTags::new(task.tags.clone());
     if tags.callback().is_none_or(|(_, now)| now != number) {
         // The task went on with a URL for its next result.
         service.callbacks.retry(id, 0);
         return Ok(());
+    }
+    // Unless the next run is about to begin.
+    if goes_on(server, &task, &tags).await? == GoesOn::No {
+        tags = ConversationTags::from_task(&task);
     }
     tags.set_delivery(delivery);
     server.set_tags(id, tags.as_tags()).await?;

@@ -3,11 +3,12 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use openhands_api::{ApiFailure, ApiResult, EventListeners, Servers, TaskId};
+use openhands_api::{ApiFailure, ApiResult, Servers, TaskId};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::poll::Backoff;
 
 use super::snapshot::TaskSnapshot;
+use crate::OpenHands;
 use crate::scheduler::Scheduler;
 use crate::tags::StopReason;
 
@@ -34,8 +35,7 @@ pub(crate) struct ObservedTask {
 /// Polls a task until it settles or `until`. Waits for an agent server that does not answer, because
 /// tasks survive its restarts.
 pub(crate) async fn observe(
-    servers: &Servers,
-    listeners: &EventListeners,
+    service: &OpenHands,
     id: TaskId,
     until: Instant,
     call: &Call,
@@ -51,7 +51,7 @@ pub(crate) async fn observe(
             Some(_) => until,
             None => until.max(first),
         };
-        let polled = poll(servers, id, &mut seen.task, call);
+        let polled = poll(service, id, &mut seen.task, call);
         match timeout_at(deadline, polled).await {
             Ok(Ok(settled)) => {
                 seen.failure = None;
@@ -92,7 +92,7 @@ pub(crate) async fn observe(
             sleep_until(next(absent.next_delay())).await;
             continue;
         }
-        let listener = listener.get_or_insert_with(|| listeners.listen(id));
+        let listener = listener.get_or_insert_with(|| service.listeners.listen(id));
         let interval = match listener.is_open() {
             true => listening.next_delay(),
             false => POLL_INTERVAL,
@@ -109,12 +109,12 @@ pub(crate) async fn observe(
 
 /// Polls once and reports new steps. Returns true once the task has settled.
 async fn poll(
-    servers: &Servers,
+    service: &OpenHands,
     id: TaskId,
     task: &mut Option<TaskSnapshot>,
     call: &Call,
 ) -> ApiResult<bool> {
-    let server = servers.for_task(id).await?;
+    let server = service.servers.for_task(id).await?;
     let task = match task {
         Some(task) => {
             task.refresh(&server).await?;
@@ -122,6 +122,9 @@ async fn poll(
         }
         None => task.insert(TaskSnapshot::read(&server, id).await?),
     };
+    if task.needs_run {
+        service.scheduler.enqueue(id);
+    }
     report_progress(task, call);
     Ok(task.status().is_settled())
 }

@@ -2,11 +2,10 @@
 
 use std::time::Duration;
 
-use openhands_api::{Execution, SandboxProblem};
+use openhands_api::{Execution, RunEnd, SandboxProblem, explain_run_end};
 use schemars::JsonSchema;
 use serde::Serialize;
 
-use super::run_end::{RunEnd, explain_run_end};
 use crate::tags::{StopReason, WaitsFor};
 
 /// A running task without any event for this time is reported: no model call takes as long, but a
@@ -44,9 +43,8 @@ pub(crate) struct TaskFacts {
     pub(crate) execution: Execution,
     /// The agent has acted or sent a message.
     pub(crate) has_acted: bool,
-    pub(crate) max_iterations: Option<u32>,
-    /// The rest of a raised limit.
-    pub(crate) steps_left: u64,
+    /// The limit of steps.
+    pub(crate) max_iterations: Option<u64>,
     /// The end of the last run; only looked up if the task does not run.
     pub(crate) run_end: Option<RunEnd>,
     pub(crate) waits_for: Option<WaitsFor>,
@@ -124,7 +122,7 @@ impl TaskOutcome {
             ),
             (Execution::Error, ..) => {
                 let end = facts.run_end.as_ref();
-                let (error, next) = explain_run_end(end, facts.max_iterations, facts.steps_left);
+                let (error, next) = explain_run_end(end, facts.max_iterations);
                 Self::failed(S::Failed, error, next)
             }
             (Execution::Deleting, ..) => Self::failed(
@@ -197,7 +195,6 @@ impl TaskOutcome {
             execution,
             has_acted: true,
             max_iterations: None,
-            steps_left: 0,
             run_end: None,
             waits_for,
             stop_reason,
@@ -294,7 +291,6 @@ mod tests {
             execution,
             has_acted,
             max_iterations: Some(500),
-            steps_left: 0,
             run_end,
             waits_for: None,
             stop_reason: None,

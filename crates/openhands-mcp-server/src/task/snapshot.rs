@@ -1,16 +1,16 @@
 //! A snapshot of a task.
 
 use openhands_api::{
-    AgentServer, ApiResult, Conversation, Event, Execution, RunError, TaskId, event_kind, summary,
+    AgentServer, ApiResult, Conversation, Event, Execution, RunEnd, RunError, TaskId, event_kind,
+    summary,
 };
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{head, tail, visible};
 use upstream::time;
 
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
-use super::run_end::RunEnd;
 use crate::ended::LastState;
-use crate::scheduler::{PROMPT_TIMEOUT, START_TIMEOUT};
+use crate::scheduler::{CUT_OFF_AFTER, GoesOn, goes_on};
 use crate::tags::{ConversationTags, StopReason};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
@@ -26,6 +26,8 @@ pub(crate) struct TaskSnapshot {
     pub(crate) conversation: Conversation,
     /// Actions of the agent so far.
     pub(crate) steps: u64,
+    /// The scheduler has to run it.
+    pub(crate) needs_run: bool,
     last_action: Option<Event>,
     /// Summaries of the actions since the last poll.
     pub(crate) new_actions: Vec<String>,
@@ -47,12 +49,13 @@ impl TaskSnapshot {
             Some(action) => server.count_before(id, action).await? + 1,
             None => 0,
         };
-        let (conversation, outcome) = evaluate(server, id, conversation, steps).await?;
+        let (conversation, outcome, needs_run) = evaluate(server, id, conversation, steps).await?;
         Ok(Self {
             id,
             outcome,
             conversation,
             steps,
+            needs_run,
             new_actions: last_action.iter().map(summary::event).collect(),
             last_action,
         })
@@ -73,7 +76,7 @@ impl TaskSnapshot {
                 None => break,
             }
         }
-        (self.conversation, self.outcome) =
+        (self.conversation, self.outcome, self.needs_run) =
             evaluate(server, self.id, conversation, self.steps).await?;
         Ok(())
     }
@@ -122,7 +125,7 @@ async fn evaluate(
     id: TaskId,
     mut conversation: Conversation,
     steps: u64,
-) -> ApiResult<(Conversation, TaskOutcome)> {
+) -> ApiResult<(Conversation, TaskOutcome, bool)> {
     let mut has_acted = steps > 0;
     if conversation.execution_status == Execution::Idle {
         // An agent that only sends a message takes no steps.
@@ -136,24 +139,20 @@ async fn evaluate(
     let quiet = time::since(&conversation.updated_at);
     if conversation.execution_status == Execution::Idle
         && tags.waits_for().is_some()
-        && quiet.is_some_and(|quiet| quiet > PROMPT_TIMEOUT)
+        && quiet.is_some_and(|quiet| quiet > CUT_OFF_AFTER)
         && server.count_messages(id, "user").await? == 0
     {
         tags.mark_stopped(StopReason::NoPrompt);
     }
-    // The state is that of the last run until the agent server records the start of this one.
-    if conversation.execution_status.is_stopped()
-        && quiet.is_some_and(|quiet| quiet < START_TIMEOUT)
-        && let Some(time) = tags.begins_after()
-        && !server.has_begun_since(id, time).await?
-    {
+    let goes_on = goes_on(server, &conversation, &tags).await?;
+    if goes_on != GoesOn::No {
+        // The state is that of the last run until the agent server records the start of this one.
         conversation.execution_status = Execution::Running;
     }
     let outcome = TaskOutcome::from_facts(&TaskFacts {
         execution: conversation.execution_status,
         has_acted,
-        max_iterations: conversation.max_iterations,
-        steps_left: tags.steps().map_or(0, |limit| limit.saturating_sub(steps)),
+        max_iterations: tags.steps().or(conversation.max_iterations.map(u64::from)),
         run_end: run_end(server, id, conversation.execution_status).await?,
         waits_for: tags.waits_for(),
         stop_reason: tags
@@ -161,7 +160,7 @@ async fn evaluate(
             .or_else(|| stopped_over_budget(&conversation, &tags)),
         quiet,
     });
-    Ok((conversation, outcome))
+    Ok((conversation, outcome, goes_on == GoesOn::WithHelp))
 }
 
 /// The exceeded budget of a task that was stopped but is not tagged with the reason yet.

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::tags::{ConversationTags, StopReason};
+use crate::tags::StopReason;
 use crate::task::{TaskSnapshot, TaskStatus};
 
 /// Stops a task at once, with the command that it runs. What it has done stays.
@@ -52,7 +52,6 @@ impl Tool for CancelTask {
             found => found?,
         };
         let task = server.conversation(task_id).await?;
-        let queued = ConversationTags::new(task.tags).waits_for().is_some();
         let stop = || {
             service
                 .scheduler
@@ -62,7 +61,6 @@ impl Tool for CancelTask {
             Execution::Running | Execution::Idle | Execution::Unknown => {
                 stop().await.map_err(unconfirmed)?;
             }
-            Execution::Paused if queued => stop().await?,
             // An interrupt would leave the agent waiting for its permission.
             Execution::WaitingForConfirmation => {
                 server
@@ -73,11 +71,16 @@ impl Tool for CancelTask {
                 scheduler.tag_stopped(server, task_id, reason).await?;
             }
             _ => {
-                return Ok(StopResult {
-                    task_id,
-                    status: TaskSnapshot::read(server, task_id).await?.status(),
-                    message: "It was not running any more; nothing was changed.",
-                });
+                let status = TaskSnapshot::read(server, task_id).await?.status();
+                // It may be queued, or about to go on.
+                if status.is_settled() {
+                    return Ok(StopResult {
+                        task_id,
+                        status,
+                        message: "It was not running any more; nothing was changed.",
+                    });
+                }
+                stop().await?;
             }
         }
         let status = match TaskSnapshot::read(server, task_id).await {

@@ -31,6 +31,9 @@ impl Tool for GetTaskStatus {
         };
         match task.await {
             Ok((task, version)) => {
+                if task.needs_run {
+                    service.scheduler.enqueue(id);
+                }
                 let mut report = Report::from_snapshot(&task);
                 report.warnings.extend(version.warning());
                 service.ended.record(id, task.last_state());

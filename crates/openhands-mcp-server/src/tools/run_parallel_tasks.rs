@@ -14,7 +14,7 @@ use super::arguments::{Limits, TaskArguments};
 use super::earlier::{self, MAX_TASKS};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
+use crate::task::{Confirm, Report, TaskSpec, TaskStatus, Turn, create_in_turn};
 
 /// Tasks that are started at once. Each sets up an agent, which uses a processor for a moment.
 const MAX_STARTING: usize = 4;
@@ -153,11 +153,12 @@ pub(super) async fn run(
         )));
     }
     let starting = Semaphore::new(MAX_STARTING);
-    let tasks = specs.into_iter().map(|spec| async {
+    let turns = Turn::sequence(specs.len());
+    let tasks = specs.into_iter().zip(turns).map(async |(spec, turn)| {
         let id = {
             // The semaphore is never closed.
             let _permit = starting.acquire().await.ok();
-            create(service, call, spec).await?
+            create_in_turn(service, call, spec, turn).await?
         };
         TaskWait::new(service, id, wait, call)
             .follow_quietly()

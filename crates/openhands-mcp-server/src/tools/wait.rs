@@ -102,10 +102,7 @@ impl<'a> TaskWait<'a> {
     }
 
     async fn observe_with(&self, progress: &Call) -> ObservedTask {
-        let OpenHands {
-            servers, listeners, ..
-        } = self.service;
-        observe(servers, listeners, self.id, self.wait.until, progress).await
+        observe(self.service, self.id, self.wait.until, progress).await
     }
 
     /// Waits as `observe`, but stops the task if the call is cancelled, unless this server stops: the

@@ -1,14 +1,15 @@
 //! The end of a run, and the explanation of one that failed. Pure.
 
-use openhands_api::RunError;
 use upstream::text::one_line;
+
+use crate::events::RunError;
 
 const RESUME_AFTER_RESTART: &str =
     "Read get_task_result for what was done, then call resume_task to continue.";
 
 /// The event that ended a run.
 #[derive(Debug)]
-pub(crate) enum RunEnd {
+pub enum RunEnd {
     /// An error.
     Error(RunError),
     /// A restart of the agent server in the middle of a step.
@@ -17,14 +18,13 @@ pub(crate) enum RunEnd {
     Interrupt,
 }
 
-/// Explains why a run ended early, and what to do about it.
-pub(crate) fn explain_run_end(
+/// Explains why a run ended early, and what to do about it. `max_iterations` is the limit of its steps.
+pub fn explain_run_end(
     end: Option<&RunEnd>,
-    max_iterations: Option<u32>,
-    steps_left: u64,
+    max_iterations: Option<u64>,
 ) -> (String, &'static str) {
     let restarted = match end {
-        Some(RunEnd::Error(error)) => return explain_error(error, max_iterations, steps_left),
+        Some(RunEnd::Error(error)) => return explain_error(error, max_iterations),
         Some(RunEnd::Restart) => {
             "The agent server restarted while the task was running; the current step was lost."
         }
@@ -36,25 +36,11 @@ pub(crate) fn explain_run_end(
 
 /// The agent server's detail of an error quotes the model provider, so only the code and the class of
 /// the error are used.
-fn explain_error(
-    error: &RunError,
-    max_iterations: Option<u32>,
-    steps_left: u64,
-) -> (String, &'static str) {
+fn explain_error(error: &RunError, max_iterations: Option<u64>) -> (String, &'static str) {
     let code = one_line(&error.code, 60);
     let class = error.classification.as_ref().map(|c| c.kind.as_str());
     let (reason, next) = match (code.as_str(), class.unwrap_or_default()) {
         ("MaxIterationsReached", _) => {
-            // A raised limit is that of the whole task; the agent server keeps the first one for each run.
-            if let (Some(max), 1..) = (max_iterations, steps_left) {
-                return (
-                    format!(
-                        "This run of the task took {max} steps, the most for one ({code}); the task \
-                         has {steps_left} left."
-                    ),
-                    "Call resume_task to go on.",
-                );
-            }
             let limit = max_iterations.map_or(String::new(), |max| format!(" of {max} steps"));
             return (
                 format!("The agent reached its limit{limit} before it was done ({code})."),
@@ -101,7 +87,7 @@ mod tests {
     fn reason_of(code: &str, class: &str) -> String {
         let error = serde_json::json!({"code": code, "classification": {"kind": class}});
         let error = serde_json::from_value(error).unwrap();
-        explain_run_end(Some(&RunEnd::Error(error)), Some(500), 0).0
+        explain_run_end(Some(&RunEnd::Error(error)), Some(500)).0
     }
 
     #[test]
@@ -114,12 +100,8 @@ mod tests {
         assert!(reason_of("LLMAuthenticationError", "").contains("credentials"));
         assert!(reason_of("LLMBadRequestError", "config").contains("set up"));
         assert!(reason_of("KeyError", "internal").contains("failed (KeyError)"));
-        let restart = explain_run_end(Some(&RunEnd::Restart), None, 0).0;
+        let restart = explain_run_end(Some(&RunEnd::Restart), None).0;
         assert!(restart.contains("restarted while"));
-        assert!(
-            explain_run_end(None, None, 0)
-                .0
-                .contains("without a reason")
-        );
+        assert!(explain_run_end(None, None).0.contains("without a reason"));
     }
 }

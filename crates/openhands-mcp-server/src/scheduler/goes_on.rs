@@ -1,0 +1,55 @@
+//! Tasks that do not run and are not done: their run has yet to begin, or has to be followed by another one.
+
+use openhands_api::{AgentServer, ApiResult, Conversation, Execution, RunError, event_kind};
+use upstream::time;
+
+use super::CUT_OFF_AFTER;
+use crate::tags::ConversationTags;
+
+const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";
+
+/// Whether a stopped task that does not wait goes on by itself.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum GoesOn {
+    /// It has ended, or waits for its caller.
+    No,
+    /// It was told to run, and the agent server has not recorded that yet.
+    Starts,
+    /// The scheduler has to run it: its start was cut off, by a crash for example, or the agent server has ended a
+    /// run at its first limit of steps, which has been raised since then.
+    WithHelp,
+}
+
+/// Returns what becomes of the task, whose tags are `tags`.
+pub(crate) async fn goes_on(
+    server: &AgentServer,
+    task: &Conversation,
+    tags: &ConversationTags,
+) -> ApiResult<GoesOn> {
+    let (execution, after) = (task.execution_status, tags.begins_after());
+    let was_told = tags.deadline().is_some() || after.is_some();
+    if !execution.is_stopped() || !was_told {
+        return Ok(GoesOn::No);
+    }
+    if (execution == Execution::Idle || after.is_some())
+        && !server.has_begun_since(task.id, after).await?
+    {
+        let quiet = time::since(&task.updated_at);
+        return Ok(match quiet.is_some_and(|quiet| quiet > CUT_OFF_AFTER) {
+            true => GoesOn::WithHelp,
+            false => GoesOn::Starts,
+        });
+    }
+    let Some(steps) = tags.steps().filter(|_| execution == Execution::Error) else {
+        return Ok(GoesOn::No);
+    };
+    let error: Option<RunError> = server.last_event(task.id, event_kind::RUN_ERROR).await?;
+    let has_more = error.is_some_and(|error| error.code == MAX_ITERATIONS_REACHED)
+        && tags.cost().is_none_or(|max| task.stats.cost() < max)
+        && ConversationTags::from_task(task).seconds_left() != Some(0)
+        && server.count_actions(task.id).await? < steps;
+    Ok(match has_more {
+        true => GoesOn::WithHelp,
+        false => GoesOn::No,
+    })
+}
