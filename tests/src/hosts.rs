@@ -3,6 +3,6 @@
 mod bridge;
 mod connect;
 mod doctor;
-mod home;
+pub(crate) mod home;
 mod import;
 mod wait;

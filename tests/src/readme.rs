@@ -259,7 +259,7 @@ fn every_block_is_checked() {
         let checked = match &*block.language {
             // The picture, and lines of a token file.
             "" | "text" => true,
-            "json" | "json n8n" => serde_json::from_str::<Value>(&block.text).is_ok(),
+            "json" | "json n8n" | "json host" => serde_json::from_str::<Value>(&block.text).is_ok(),
             "sh" => block.text.lines().all(|line| {
                 let begins = [
                     "curl ",
@@ -276,6 +276,8 @@ fn every_block_is_checked() {
             }),
             // `gateway_files_are_valid` has it.
             "toml" => true,
+            // `snippets_of_hosts_name_servers_that_answer` has it.
+            "toml host" => true,
             _ => false,
         };
         assert!(

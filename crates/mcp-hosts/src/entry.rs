@@ -90,6 +90,7 @@ impl Host {
         match self.reference {
             Reference::Braces => Some(format!("${{{variable}}}")),
             Reference::Env => Some(format!("${{env:{variable}}}")),
+            Reference::BareEnv => Some(format!("{{env:{variable}}}")),
             Reference::Named | Reference::Unsupported => None,
         }
     }
@@ -122,13 +123,24 @@ fn program(host: &Host, command: &str, args: &[String], env: &[(String, Value)])
         ));
     }
     let mut entry = Map::new();
-    if host.form == Form::Typed {
-        entry.insert("type".to_owned(), "stdio".into());
+    match host.form {
+        Form::Typed => _ = entry.insert("type".to_owned(), "stdio".into()),
+        Form::Opencode => _ = entry.insert("type".to_owned(), "local".into()),
+        _ => {}
     }
-    entry.insert("command".to_owned(), command.into());
-    entry.insert("args".to_owned(), json!(args));
+    let env = if host.form == Form::Opencode {
+        let words: Vec<&str> = std::iter::once(command)
+            .chain(args.iter().map(String::as_str))
+            .collect();
+        entry.insert("command".to_owned(), json!(words));
+        "environment"
+    } else {
+        entry.insert("command".to_owned(), command.into());
+        entry.insert("args".to_owned(), json!(args));
+        "env"
+    };
     if !texts.is_empty() {
-        entry.insert("env".to_owned(), texts.into());
+        entry.insert(env.to_owned(), texts.into());
     }
     if !names.is_empty() {
         entry.insert("env_vars".to_owned(), json!(names));
@@ -183,8 +195,10 @@ fn address(
         return Ok(program(host, bridge, &args, &env));
     }
     let mut entry = Map::new();
-    if host.form == Form::Typed {
-        entry.insert("type".to_owned(), "http".into());
+    match host.form {
+        Form::Typed => _ = entry.insert("type".to_owned(), "http".into()),
+        Form::Opencode => _ = entry.insert("type".to_owned(), "remote".into()),
+        _ => {}
     }
     let field = match host.form {
         Form::ServerUrl => "serverUrl",

@@ -2,7 +2,7 @@
 
 use std::path::PathBuf;
 
-use crate::Folders;
+use crate::{Folders, System};
 
 /// A program that uses MCP servers.
 pub struct Host {
@@ -10,6 +10,8 @@ pub struct Host {
     pub id: &'static str,
     /// Its name for people.
     pub name: &'static str,
+    /// The address of the page that describes its file.
+    pub page: &'static str,
     /// Its file of this user. `None` if it keeps its servers in no file.
     pub file: Option<fn(&Folders) -> PathBuf>,
     /// Its file in the folder of a project.
@@ -58,6 +60,9 @@ pub enum Form {
     Codex,
     /// `{"command", "args", "env", "transport": "stdio"}` and `{"url", "headers", "transport": "http"}`.
     Transport,
+    /// `{"type": "local", "command", "environment"}`, where `command` is a list with the arguments, and
+    /// `{"type": "remote", "url", "headers"}`.
+    Opencode,
     /// A node of n8n; no programs.
     Node,
 }
@@ -69,6 +74,8 @@ pub enum Reference {
     Braces,
     /// `${env:NAME}`
     Env,
+    /// `{env:NAME}`
+    BareEnv,
     /// By name in fields of their own, so that there is no way to write the secret itself.
     Named,
     /// Not at all.
@@ -92,11 +99,11 @@ impl Host {
 
 /// The hosts, each with the page that describes its file.
 pub const HOSTS: &[Host] = &[
-    // https://code.claude.com/docs/en/mcp: scopes `user` and `project`, `${NAME}` in `command`, `args`, `env`,
-    // `url` and `headers`.
+    // Scopes `user` and `project`, `${NAME}` in `command`, `args`, `env`, `url` and `headers`.
     Host {
         id: "claude-code",
         name: "Claude Code",
+        page: "https://code.claude.com/docs/en/mcp",
         file: Some(|folders| folders.named("CLAUDE_CONFIG_DIR", "").join(".claude.json")),
         project_file: Some(".mcp.json"),
         format: Format::Json,
@@ -105,11 +112,12 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Braces,
         after: "start a new session of Claude Code; `/mcp` shows its servers",
     },
-    // https://modelcontextprotocol.io/docs/develop/connect-local-servers: programs only, variables are not
-    // expanded. There is no official version for Linux; those that exist use ~/.config.
+    // Programs only, variables are not expanded. There is no official version for Linux; those that exist use
+    // ~/.config.
     Host {
         id: "claude-desktop",
         name: "Claude Desktop",
+        page: "https://modelcontextprotocol.io/docs/develop/connect-local-servers",
         file: Some(|folders| folders.settings.join("Claude/claude_desktop_config.json")),
         project_file: None,
         format: Format::Json,
@@ -118,10 +126,11 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Unsupported,
         after: "quit Claude Desktop and start it again",
     },
-    // https://cursor.com/docs/mcp: `${env:NAME}` in `command`, `args`, `env`, `url` and `headers`.
+    // `${env:NAME}` in `command`, `args`, `env`, `url` and `headers`.
     Host {
         id: "cursor",
         name: "Cursor",
+        page: "https://cursor.com/docs/mcp",
         file: Some(|folders| folders.home.join(".cursor/mcp.json")),
         project_file: Some(".cursor/mcp.json"),
         format: Format::JsonWithCommas,
@@ -130,11 +139,11 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Env,
         after: "restart Cursor, and switch the server on in Settings > MCP",
     },
-    // https://code.visualstudio.com/docs/copilot/reference/mcp-configuration, and for `${env:NAME}`
-    // https://code.visualstudio.com/docs/reference/variables-reference
+    // For `${env:NAME}` https://code.visualstudio.com/docs/reference/variables-reference
     Host {
         id: "vscode",
         name: "VS Code",
+        page: "https://code.visualstudio.com/docs/copilot/reference/mcp-configuration",
         file: Some(|folders| folders.settings.join("Code/User/mcp.json")),
         project_file: Some(".vscode/mcp.json"),
         format: Format::JsonWithCommas,
@@ -143,11 +152,11 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Env,
         after: "run `MCP: List Servers` in VS Code and start the server",
     },
-    // https://docs.windsurf.com/windsurf/cascade/mcp: `${env:NAME}` in `command`, `args`, `env`, `serverUrl`
-    // and `headers`.
+    // `${env:NAME}` in `command`, `args`, `env`, `serverUrl` and `headers`.
     Host {
         id: "windsurf",
         name: "Windsurf",
+        page: "https://docs.windsurf.com/windsurf/cascade/mcp",
         file: Some(|folders| folders.home.join(".codeium/windsurf/mcp_config.json")),
         project_file: None,
         format: Format::JsonWithCommas,
@@ -156,17 +165,15 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Env,
         after: "press refresh in the list of MCP servers of Cascade",
     },
-    // https://zed.dev/docs/ai/mcp, and for the folder https://zed.dev/docs/configuring-zed; variables are not
-    // expanded.
+    // For the folder https://zed.dev/docs/configuring-zed; variables are not expanded.
     Host {
         id: "zed",
         name: "Zed",
-        file: Some(|folders| match cfg!(target_os = "macos") {
-            true => folders.home.join(".config/zed/settings.json"),
-            false => {
-                let zed = if cfg!(windows) { "Zed" } else { "zed" };
-                folders.settings.join(zed).join("settings.json")
-            }
+        page: "https://zed.dev/docs/ai/mcp",
+        file: Some(|folders| match folders.system {
+            System::Linux => folders.settings.join("zed/settings.json"),
+            System::MacOs => folders.home.join(".config/zed/settings.json"),
+            System::Windows => folders.settings.join("Zed/settings.json"),
         }),
         project_file: Some(".zed/settings.json"),
         format: Format::JsonWithCommas,
@@ -175,11 +182,12 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Unsupported,
         after: "Zed reads the file at once; the settings of the Agent Panel show the server",
     },
-    // https://geminicli.com/docs/tools/mcp-server: `$NAME` and `${NAME}` in every string.
+    // `$NAME` and `${NAME}` in every string.
     // Comments are stripped, trailing commas are not.
     Host {
         id: "gemini-cli",
         name: "Gemini CLI",
+        page: "https://geminicli.com/docs/tools/mcp-server",
         file: Some(|folders| folders.home.join(".gemini/settings.json")),
         project_file: Some(".gemini/settings.json"),
         format: Format::JsonWithComments,
@@ -188,11 +196,11 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Braces,
         after: "start Gemini CLI again; `/mcp` shows its servers",
     },
-    // https://github.com/openai/codex/blob/main/docs/config.md#mcp_servers: variables by name, in `env_vars` and
-    // `bearer_token_env_var`.
+    // Variables by name, in `env_vars` and `bearer_token_env_var`.
     Host {
         id: "codex",
         name: "Codex CLI",
+        page: "https://github.com/openai/codex/blob/main/docs/config.md#mcp_servers",
         file: Some(|folders| folders.named("CODEX_HOME", ".codex").join("config.toml")),
         project_file: Some(".codex/config.toml"),
         format: Format::Toml,
@@ -201,11 +209,58 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Named,
         after: "start Codex again; `codex mcp list` shows its servers",
     },
-    // https://docs.openhands.dev/openhands/usage/cli/mcp-servers: the command line since 1.0; variables are not
-    // expanded. The app server keeps its servers in its settings (Settings > MCP).
+    // Comments and trailing commas are read by 1.0.64, `$NAME` and `${NAME}` in `env` and `headers` since 1.0.10:
+    // https://github.com/github/copilot-cli/issues/903
+    Host {
+        id: "copilot-cli",
+        name: "GitHub Copilot CLI",
+        page: "https://docs.github.com/en/copilot/how-tos/copilot-cli/customize-copilot/add-mcp-servers",
+        file: Some(|folders| {
+            let folder = folders.named("COPILOT_HOME", ".copilot");
+            folder.join("mcp-config.json")
+        }),
+        project_file: Some(".github/mcp.json"),
+        format: Format::JsonWithCommas,
+        key: "mcpServers",
+        form: Form::Typed,
+        reference: Reference::Braces,
+        after: "start Copilot CLI again; `copilot mcp list` shows its servers",
+    },
+    // `{env:NAME}` in every string; comments and trailing commas are read in `.json`, too.
+    Host {
+        id: "opencode",
+        name: "opencode",
+        page: "https://opencode.ai/docs/mcp-servers",
+        file: Some(|folders| {
+            let folder = folders.named("XDG_CONFIG_HOME", ".config");
+            folder.join("opencode/opencode.json")
+        }),
+        project_file: Some("opencode.json"),
+        format: Format::JsonWithCommas,
+        key: "mcp",
+        form: Form::Opencode,
+        reference: Reference::BareEnv,
+        after: "start opencode again; `opencode mcp list` connects its servers and shows them",
+    },
+    // The form of Cursor's file, without its references; the location by
+    // https://github.com/lmstudio-ai/lmstudio-bug-tracker/issues/1371
+    Host {
+        id: "lm-studio",
+        name: "LM Studio",
+        page: "https://lmstudio.ai/docs/app/mcp",
+        file: Some(|folders| folders.home.join(".lmstudio/mcp.json")),
+        project_file: None,
+        format: Format::Json,
+        key: "mcpServers",
+        form: Form::Plain,
+        reference: Reference::Unsupported,
+        after: "LM Studio reads the file at once; switch the server on under Program > Integrations",
+    },
+    // The command line since 1.0; variables are not expanded. The app server keeps its servers in its settings (Settings > MCP).
     Host {
         id: "openhands",
         name: "OpenHands CLI",
+        page: "https://docs.openhands.dev/openhands/usage/cli/mcp-servers",
         file: Some(|folders| {
             let folder = folders.named("OPENHANDS_PERSISTENCE_DIR", ".openhands");
             folder.join("mcp.json")
@@ -217,11 +272,11 @@ pub const HOSTS: &[Host] = &[
         reference: Reference::Unsupported,
         after: "start a new conversation of OpenHands; `openhands mcp list` shows its servers",
     },
-    // https://docs.n8n.io/integrations/builtin/cluster-nodes/sub-nodes/n8n-nodes-langchain.toolmcp/: a node of a
-    // workflow, with a credential of n8n.
+    // A node of a workflow, with a credential of n8n.
     Host {
         id: "n8n",
         name: "n8n",
+        page: "https://docs.n8n.io/integrations/builtin/cluster-nodes/sub-nodes/n8n-nodes-langchain.toolmcp/",
         file: None,
         project_file: None,
         format: Format::Node,
@@ -237,6 +292,7 @@ pub const HOSTS: &[Host] = &[
 pub const GATEWAY: Host = Host {
     id: "mcp-gateway",
     name: "mcp-gateway",
+    page: "",
     file: None,
     project_file: None,
     format: Format::Toml,

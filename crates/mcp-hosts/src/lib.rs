@@ -22,7 +22,7 @@ mod toml;
 
 pub use entry::{Entry, Launch, Server, Token, Value};
 pub use error::Error;
-pub use folders::Folders;
+pub use folders::{Folders, System};
 pub use host::{Form, Format, GATEWAY, HOSTS, Host, Reference};
 pub use listed::{Listed, listed};
 pub use own::Own;

@@ -8,7 +8,7 @@ use crate::Error;
 use crate::edit;
 use crate::error::Fault;
 use crate::file::Target;
-use crate::host::{Form, Host};
+use crate::host::{Form, Host, Reference};
 
 /// A server in a host's file. Values of variables and headers may be secrets, so it has no `Debug`.
 pub struct Listed {
@@ -52,24 +52,31 @@ pub fn listed(host: &Host, path: &Path) -> Result<Vec<Listed>, Error> {
 }
 
 pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Listed {
-    let text = |field: &str| Some(entry.get(field)?.as_str()?.to_owned());
+    // Others read `${NAME}` as a reference.
+    let value = |value: &str| match host.reference {
+        Reference::BareEnv => value.replace("{env:", "${env:"),
+        _ => value.to_owned(),
+    };
+    let text = |field: &str| Some(value(entry.get(field)?.as_str()?));
     let list = |field: &str| {
         let values = entry.get(field).and_then(Value::as_array);
         let texts = values.into_iter().flatten().filter_map(Value::as_str);
-        texts.map(str::to_owned).collect::<Vec<_>>()
+        texts.map(value).collect::<Vec<_>>()
     };
     let pairs = |field: &str| {
         let members = entry.get(field).and_then(Value::as_object);
         let members = members.into_iter().flatten();
-        let texts =
-            members.filter_map(|(name, value)| Some((name.clone(), value.as_str()?.to_owned())));
+        let texts = members.filter_map(|(name, text)| Some((name.clone(), value(text.as_str()?))));
         texts.collect::<Vec<_>>()
     };
     let flag = |field: &str| entry.get(field).and_then(Value::as_bool);
     let mut command = Vec::from_iter(text("command"));
-    if !command.is_empty() {
-        command.extend(list("args"));
+    match command.is_empty() {
+        true => command = list("command"),
+        false => command.extend(list("args")),
     }
+    let mut env = pairs("env");
+    env.extend(pairs("environment"));
     let kind = text("type")
         .or_else(|| text("transport"))
         .unwrap_or_default();
@@ -82,7 +89,7 @@ pub(crate) fn read(host: &Host, name: &str, entry: &Map<String, Value>) -> Liste
     Listed {
         name: name.to_owned(),
         command,
-        env: pairs("env"),
+        env,
         env_pass: list("env_vars"),
         cwd: text("cwd"),
         url: http_url.or(url),

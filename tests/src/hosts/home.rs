@@ -6,17 +6,17 @@ use std::process::{Command, Output};
 use crate::harness::binary;
 
 /// The home folder of one test.
-pub(super) struct Home(pub(super) PathBuf);
+pub(crate) struct Home(pub(crate) PathBuf);
 
 impl Home {
-    pub(super) fn new() -> Self {
+    pub(crate) fn new() -> Self {
         let name = format!("hosts-{}", uuid::Uuid::new_v4().simple());
         let home = std::env::temp_dir().join(name);
         std::fs::create_dir(&home).unwrap();
         Self(home)
     }
 
-    pub(super) fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
+    pub(crate) fn run(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> Output {
         Command::new(binary(program))
             .args(args)
             .env_clear()
@@ -30,7 +30,7 @@ impl Home {
 
     /// Runs a command that must succeed; returns all that it prints.
     #[track_caller]
-    pub(super) fn done(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
+    pub(crate) fn done(&self, program: &str, args: &[&str], env: &[(&str, &str)]) -> String {
         let output = self.run(program, args, env);
         let text = [output.stdout, output.stderr].concat();
         let text = String::from_utf8(text).unwrap();
@@ -39,7 +39,7 @@ impl Home {
     }
 
     /// The file that a command says it has written.
-    pub(super) fn file(said: &str) -> PathBuf {
+    pub(crate) fn file(said: &str) -> PathBuf {
         let file = said.lines().find_map(|line| line.strip_prefix("written: "));
         file.unwrap_or_else(|| panic!("nothing was written: {said}"))
             .into()

@@ -56,7 +56,7 @@ fn toolset_table() -> String {
 }
 
 /// Replaces the text between `<!-- name -->` and `<!-- end -->`.
-fn replaced(page: &str, name: &str, table: &str) -> String {
+pub(super) fn replaced(page: &str, name: &str, table: &str) -> String {
     let begin = format!("<!-- {name} -->\n");
     let (before, rest) = page
         .split_once(&begin)

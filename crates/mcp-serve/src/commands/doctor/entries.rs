@@ -131,7 +131,7 @@ fn on_path(command: &str) -> PathBuf {
 /// Starts or calls the server as the host does. Returns the number of its tools.
 async fn try_entry(entry: &Listed, host: &Host, server: &clap::Command) -> anyhow::Result<usize> {
     let expanded = |text: &str| match host.reference {
-        Reference::Braces | Reference::Env => expanded(text),
+        Reference::Braces | Reference::Env | Reference::BareEnv => expanded(text),
         Reference::Named | Reference::Unsupported => Ok(text.to_owned()),
     };
     let token = match entry.command.iter().position(|arg| arg == "--token-env") {
