@@ -6,7 +6,7 @@ use mcp_core::server::{Access as _, AccessItem, OriginalRequest, Principal};
 use mcp_core::tool::{Call, ToolDefinition};
 
 use crate::admission::Admission;
-use crate::roles::Right;
+use crate::roles::{Right, Roles};
 use crate::views::View;
 
 /// The caller of a tool. Without roles and views it may see everything.
@@ -29,6 +29,32 @@ impl Viewer {
         }
     }
 
+    /// A viewer of the page, who has no call and no view.
+    pub fn from_principal(
+        admission: Option<Arc<Admission>>,
+        principal: Option<Arc<Principal>>,
+    ) -> Self {
+        Self {
+            admission,
+            principal,
+            view: None,
+        }
+    }
+
+    fn roles(&self) -> Option<&Arc<Roles>> {
+        self.admission.as_ref()?.roles.as_ref()
+    }
+
+    /// True if there are roles.
+    pub fn has_roles(&self) -> bool {
+        self.roles().is_some()
+    }
+
+    /// The name of its role; `None` without roles.
+    pub fn role_name(&self) -> Option<&str> {
+        Some(&self.roles()?.role(self.principal.as_deref()).name)
+    }
+
     /// The name of its view.
     pub fn view(&self) -> Option<&str> {
         self.view.as_deref()
@@ -36,12 +62,9 @@ impl Viewer {
 
     /// True if it has the right.
     pub fn has(&self, right: Right) -> bool {
-        let roles = self
-            .admission
-            .as_ref()
-            .and_then(|admission| admission.roles.as_ref());
         let principal = self.principal.as_deref();
-        roles.is_none_or(|roles| roles.role(principal).has(right))
+        self.roles()
+            .is_none_or(|roles| roles.role(principal).has(right))
     }
 
     /// True if its view has this backend.

@@ -19,6 +19,7 @@ mod snapshot;
 mod state;
 mod supervise;
 
+use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
@@ -44,6 +45,12 @@ use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;
 pub(crate) use self::snapshot::{ListedItem, Snapshot, fits};
 pub(crate) use self::state::{BackendState, BackendStatus};
+
+/// Lines of stderr that are kept for people.
+const MAX_LINES: usize = 40;
+
+/// Characters of such a line.
+const MAX_LINE_LENGTH: usize = 400;
 
 /// The channels from the backends to the gateway.
 #[derive(Clone)]
@@ -77,6 +84,8 @@ pub(crate) struct Backend {
     tokens: SharedOAuth,
     /// Number of requests to it.
     requests: AtomicU64,
+    /// The last lines that it wrote to stderr, without secrets.
+    lines: Mutex<VecDeque<String>>,
     /// Notified by a request that comes while it is stopped after `idle_timeout`.
     wake: Notify,
     /// Notified by `gateway_restart`.
@@ -109,6 +118,7 @@ impl Backend {
             instances: Instances::default(),
             tokens: SharedOAuth::default(),
             requests: AtomicU64::new(0),
+            lines: Mutex::default(),
             wake: Notify::new(),
             restart: Notify::new(),
             warned_of_refusal: AtomicBool::new(false),
@@ -173,6 +183,19 @@ impl Backend {
                 !matches!(status.state, BackendState::Stopped | BackendState::Starting)
             })
             .await;
+    }
+
+    /// The last lines that it wrote to stderr.
+    pub(crate) fn last_lines(&self) -> Vec<String> {
+        self.lines.lock().iter().cloned().collect()
+    }
+
+    fn keep_line(&self, line: &str) {
+        let mut lines = self.lines.lock();
+        if lines.len() == MAX_LINES {
+            lines.pop_front();
+        }
+        lines.push_back(line.chars().take(MAX_LINE_LENGTH).collect());
     }
 
     /// Restarts it, also after a crash loop.

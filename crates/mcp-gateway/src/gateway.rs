@@ -4,6 +4,7 @@ mod service;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 
 use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
@@ -33,6 +34,8 @@ pub struct Gateway {
     /// One task for each backend, which starts and restarts it.
     supervisors: Mutex<JoinSet<()>>,
     catalog: Mutex<Arc<Catalog>>,
+    /// The number of catalogs until now.
+    catalogs: AtomicU64,
     config: Mutex<Arc<Config>>,
     /// Judges calls; `None` without roles and views. The same while these are.
     admission: Mutex<Option<Arc<Admission>>>,
@@ -69,6 +72,7 @@ impl Gateway {
             backends: Arc::default(),
             supervisors: Mutex::default(),
             catalog: Mutex::default(),
+            catalogs: AtomicU64::new(0),
             config: Mutex::new(Arc::new(config)),
             admission: Mutex::new(admission),
             counts,
@@ -90,6 +94,21 @@ impl Gateway {
         &self.relay.approvals
     }
 
+    /// The decisions of people.
+    pub(crate) fn state(&self) -> &StateStore {
+        &self.state
+    }
+
+    /// The file of the configuration.
+    pub(crate) fn file(&self) -> Option<String> {
+        self.source.file()
+    }
+
+    /// A number that changes with every published catalog.
+    pub(crate) fn catalog_number(&self) -> u64 {
+        self.catalogs.load(Ordering::Relaxed)
+    }
+
     pub(crate) fn log(&self) -> &EventLog {
         &self.signals.log
     }
@@ -109,7 +128,7 @@ impl Gateway {
     }
 
     /// Records an event of the gateway itself.
-    fn record(&self, event: &'static str, status: EventStatus, facts: Value) {
+    pub(crate) fn record(&self, event: &'static str, status: EventStatus, facts: Value) {
         self.signals.log.record(Event::new(event, status, facts));
     }
 

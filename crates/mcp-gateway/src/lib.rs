@@ -7,6 +7,7 @@
 //! * [`instructions`]: the instructions of the backends for the model.
 //! * [`names`]: the public names of the backends' tools.
 //! * [`audit`]: records requests that are not relayed.
+//! * [`page`]: what the page shows beside the tools, and the decisions that people make there.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
 //!
 //! Roles are in `gateway_access`, approvals and pinned definitions in `gateway_approvals`, and the database in
@@ -22,6 +23,7 @@ mod gateway;
 mod instructions;
 mod metrics;
 mod names;
+mod page;
 mod product;
 mod relay;
 mod sanitise;

@@ -8,6 +8,9 @@ mod search_tools;
 
 use mcp_core::tool::Toolset;
 
+pub(crate) use self::gateway_status::GatewayReport;
+pub(crate) use self::get_events::GetEvents;
+
 use crate::gateway::Gateway;
 
 /// The tools that are always listed.

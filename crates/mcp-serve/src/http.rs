@@ -15,6 +15,7 @@ mod limits;
 mod listener;
 mod mcp;
 mod metrics;
+mod page;
 mod rate;
 mod reply;
 mod router;

@@ -150,6 +150,10 @@ pub struct Options {
     #[arg(long, env = "MCP_SSE", value_parser = clap::builder::FalseyValueParser::new())]
     pub sse: bool,
 
+    /// Do not serve the page for people, at `/` of the port.
+    #[arg(long, env = "MCP_NO_PAGE", value_parser = clap::builder::FalseyValueParser::new())]
+    pub no_page: bool,
+
     /// Error numbers for clients that call without a handshake.
     #[arg(
         long,

@@ -17,6 +17,7 @@ use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
+use crate::PageData;
 use crate::config::Problem;
 use crate::function;
 use crate::subcommand::Subcommand;
@@ -283,6 +284,11 @@ pub trait Service: Send + Sync + 'static {
 
     /// Its own paths over HTTP.
     fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
+        None
+    }
+
+    /// Its content on the page, beside its tools.
+    fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
         None
     }
 

@@ -19,7 +19,9 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::tools::ProductTools;
-use crate::{Command, Options, Product, Service, Tls, config, log, print, probe, stdio, stop};
+use crate::{
+    Command, Options, PageData, Product, Service, Tls, config, log, print, probe, stdio, stop,
+};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -224,7 +226,9 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 Some((tokens, tls)) => {
                     let service = running.http(&options, tokens, &key);
                     let address = (options.bind, options.port.unwrap_or(port)).into();
-                    http(&name, address, service, tls, workers.as_ref(), stop).await
+                    let data = Arc::clone(running.service()).page();
+                    let page = (!options.no_page).then_some(data);
+                    http(&name, address, service, page, tls, workers.as_ref(), stop).await
                 }
             };
             running.stop().await;
@@ -286,16 +290,26 @@ async fn http(
     name: &str,
     address: SocketAddr,
     service: HttpService,
+    page: Option<Option<Arc<dyn PageData>>>,
     tls: Option<Arc<Tls>>,
     workers: Option<&Workers>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let mut listener = Listener::bind(address, service).await?;
+    let mut listener = Listener::bind(address, service.clone()).await?;
     let mut scheme = "http";
     if let Some(tls) = tls {
         (listener, scheme) = (listener.tls(tls), "https");
     }
-    tracing::info!("{name} listens on {scheme}://{}/mcp", listener.address());
+    let address = listener.address();
+    tracing::info!("{name} listens on {scheme}://{address}/mcp");
+    if let Some(data) = page {
+        // No browser opens an address that stands for all.
+        let host = match address.ip().is_unspecified() {
+            true => format!("localhost:{}", address.port()),
+            false => address.to_string(),
+        };
+        service.serve_page(format!("{scheme}://{host}/"), data);
+    }
     listener.serve(workers, stop).await;
     Ok(())
 }

@@ -55,7 +55,7 @@ enum Tool {
     Cargo,
 }
 
-pub(super) static SDKS: [Sdk; 7] = [
+pub(super) static SDKS: [Sdk; 8] = [
     Sdk {
         name: "inspector",
         folder: "inspector",
@@ -67,6 +67,14 @@ pub(super) static SDKS: [Sdk; 7] = [
         name: "browser",
         folder: "browser",
         clients: &[("browser", "browser.mjs", BOTH)],
+        servers: &[],
+        tool: Tool::Node,
+    },
+    // People with the page of the gateway, which it starts itself.
+    Sdk {
+        name: "page",
+        folder: "page",
+        clients: &[("page", "page.mjs", &[Fixture])],
         servers: &[],
         tool: Tool::Node,
     },
@@ -147,7 +155,8 @@ impl Sdk {
     /// # Errors
     /// [`crate::install::Unavailable`] if it is not possible on this machine, among others.
     pub(super) fn install(&self, layout: &Layout) -> anyhow::Result<()> {
-        if self.name == "browser" && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
+        let has_browser = matches!(self.name, "browser" | "page");
+        if has_browser && !cfg!(all(target_os = "linux", target_arch = "x86_64")) {
             bail!(unavailable("its Chromium is for Linux on x86-64"));
         }
         let package = self.package(layout);

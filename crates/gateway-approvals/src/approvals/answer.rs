@@ -20,6 +20,16 @@ struct AnswerBody {
     token: Option<String>,
 }
 
+/// The answer of a person on the page.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+struct PageAnswer {
+    id: String,
+    answer: Decision,
+}
+
+const INVALID: &str = r#"needs {"answer": "approve" or "refuse"}, and "token" without a principal"#;
+
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Decision {
@@ -43,7 +53,11 @@ impl OwnPaths for Approvals {
     ) -> BoxFuture<'a, (u16, String)> {
         Box::pin(async move {
             let id = path.strip_prefix(ANSWER_PATH).unwrap_or_default();
-            match self.decide(id, caller, body).await {
+            let decided = match serde_json::from_slice(body) {
+                Ok(answer) => self.decide(id, caller, false, answer).await,
+                Err(_) => Err((400, INVALID)),
+            };
+            match decided {
                 Ok(decided) => {
                     let done = json!({"id": decided.id, "status": decided.status.name()});
                     (200, done.to_string())
@@ -55,21 +69,41 @@ impl OwnPaths for Approvals {
 }
 
 impl Approvals {
+    /// Takes a decision that was made on the page: `{"id": …, "answer": "approve"}` or `"refuse"`. `is_operator` is
+    /// the person who has started a gateway without tokens.
+    ///
+    /// # Errors
+    /// A status of HTTP and the reason.
+    pub async fn decide_on_page(
+        &self,
+        caller: Option<&Principal>,
+        is_operator: bool,
+        body: &[u8],
+    ) -> Result<Approval, (u16, &'static str)> {
+        let PageAnswer { id, answer } = serde_json::from_slice(body).map_err(|_| (400, INVALID))?;
+        let answer = AnswerBody {
+            answer,
+            token: None,
+        };
+        self.decide(&id, caller, is_operator, answer).await
+    }
+
     async fn decide(
         &self,
         id: &str,
         caller: Option<&Principal>,
-        body: &[u8],
+        is_operator: bool,
+        AnswerBody { answer, token }: AnswerBody,
     ) -> Result<Approval, Refusal> {
-        let invalid = r#"needs {"answer": "approve" or "refuse"}, and "token" without a principal"#;
-        let AnswerBody { answer, token } =
-            serde_json::from_slice(body).map_err(|_| (400, invalid))?;
         let entries = self.state.entries();
         let entry = entries.get(EntryKind::Approval, id);
         let found = entry.and_then(|entry| Some((entry.read::<Approval>()?, entry)));
         // First, so that unknown ids look like those of which the caller must not know.
         let approval = found.as_ref().map(|(approval, _)| approval);
-        let by = self.decider(approval, caller, token, answer)?;
+        let by = match is_operator && self.rules().roles.is_none() {
+            true => "the page".to_owned(),
+            false => self.decider(approval, caller, token, answer)?,
+        };
         let Some((approval, entry)) = found else {
             return Err((404, "there is no approval with this id"));
         };

@@ -2,6 +2,9 @@
 
 use serde::{Deserialize, Serialize};
 
+use super::diff::diff;
+use super::now;
+
 /// A tool of a backend, with the definitions that were approved and offered.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Pin {
@@ -66,6 +69,39 @@ impl Pin {
             Some(_) if self.renamed_from.is_some() => PinStatus::Renamed,
             Some(_) => PinStatus::New,
         }
+    }
+
+    /// Returns the pin after a decision about the definition that is offered.
+    #[must_use]
+    pub fn decided_now(&self, approve: bool, by: String) -> Self {
+        let decided = Some(PinDecision { at: now(), by });
+        match approve {
+            true => Self {
+                approved: self.offered.clone(),
+                offered: None,
+                refused: None,
+                renamed_from: None,
+                decided,
+                ..self.clone()
+            },
+            false => Self {
+                refused: self.offered.as_ref().map(|offered| offered.hash.clone()),
+                decided,
+                ..self.clone()
+            },
+        }
+    }
+
+    /// Returns what has changed, a line for each value; `None` if a definition is too long to be kept.
+    pub fn diff(&self) -> Option<Vec<String>> {
+        let offered = self.offered.as_ref()?.text.as_deref()?;
+        let approved = match (&self.approved, &self.renamed_from) {
+            (Some(approved), _) => approved.text.as_deref()?,
+            // Only the name has changed.
+            (None, Some(_)) => offered,
+            (None, None) => "{}",
+        };
+        Some(diff(approved, offered))
     }
 
     /// The name by which commands know it.

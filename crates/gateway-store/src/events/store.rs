@@ -144,7 +144,7 @@ impl std::error::Error for StoreError {}
 pub(super) const ARGUMENTS: &str = r#""arguments":"#;
 
 /// Limit for the events of one query.
-pub(super) const MAX_QUERY_LIMIT: usize = 1_000;
+pub(super) const MAX_QUERY_LIMIT: usize = 10_000;
 
 /// A query. A filter that is `None` matches all events.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -38,6 +38,13 @@ impl Catalog {
     }
 }
 
+impl Catalog {
+    /// The backend of a tool.
+    pub(crate) fn backend_of(&self, tool: &ToolDefinition) -> Option<&BackendKey> {
+        self.backends.get(tool.original_name())
+    }
+}
+
 impl<'a> Scope<'a> {
     fn includes(&self, tool: &ToolDefinition) -> bool {
         let view = self.view;

@@ -3,7 +3,7 @@
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
-use gateway_approvals::pins::{self, Pin, PinDecision, PinStatus, diff, printable};
+use gateway_approvals::pins::{self, Pin, PinStatus, printable};
 use gateway_store::events::{Event, EventLog, EventStatus, StoreLocation, kind};
 use gateway_store::state::{Entries, Entry, Expected, StateDatabase};
 use serde_json::json;
@@ -100,16 +100,9 @@ fn show(selection: Selection) -> Result<u8, Failure> {
                     .replace("\\u{a}", "\n"),
             );
         }
-        let empty = Some("{}".to_owned());
-        let approved = match (&pin.approved, &pin.renamed_from) {
-            (Some(approved), _) => &approved.text,
-            // Only the name has changed.
-            (None, Some(_)) => &offered.text,
-            (None, None) => &empty,
-        };
-        match (approved, &offered.text) {
-            (Some(old), Some(new)) => diff(old, new).iter().for_each(|line| print(line)),
-            _ => print("the definition is too long to be shown"),
+        match pin.diff() {
+            Some(lines) => lines.iter().for_each(|line| print(line)),
+            None => print("the definition is too long to be shown"),
         }
         print(&format!("hash {}", offered.hash));
     }
@@ -150,7 +143,9 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
         for (key, hash) in &wanted {
             let now = found.iter().find(|(found, _, _)| found == key);
             match now.filter(|(_, pin, _)| offered(pin).as_ref() == Some(hash)) {
-                Some((_, pin, entry)) => decided.push((key, decision(pin, approve), entry)),
+                Some((_, pin, entry)) => {
+                    decided.push((key, pin.decided_now(approve, user()), entry))
+                }
                 None => {
                     let text = "nothing done: a definition has changed meanwhile; see `mcp-gateway pins diff`";
                     return Err(Failure(1, text.to_owned()));
@@ -175,29 +170,6 @@ fn decide(choice: Choice, approve: bool) -> Result<u8, Failure> {
         1,
         "nothing done: the gateway is changing these tools all the time".to_owned(),
     ))
-}
-
-/// Returns the pin after a decision about the definition that is offered.
-fn decision(pin: &Pin, approve: bool) -> Pin {
-    let decided = Some(PinDecision {
-        at: pins::now(),
-        by: user(),
-    });
-    match approve {
-        true => Pin {
-            approved: pin.offered.clone(),
-            offered: None,
-            refused: None,
-            renamed_from: None,
-            decided,
-            ..pin.clone()
-        },
-        false => Pin {
-            refused: pin.offered.as_ref().map(|offered| offered.hash.clone()),
-            decided,
-            ..pin.clone()
-        },
-    }
 }
 
 /// The pins of a gateway.

@@ -80,6 +80,11 @@ impl ConfigSource {
         problems::find(text, &name, &environment, base)
     }
 
+    /// The path of the file.
+    pub(crate) fn file(&self) -> Option<String> {
+        Some(self.file.as_ref()?.display().to_string())
+    }
+
     /// Waits until the file has changed and returns the new configuration. Never completes without a
     /// file. Cancel-safe.
     ///

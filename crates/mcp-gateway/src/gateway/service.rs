@@ -1,6 +1,7 @@
 //! Runs the gateway: publishes the backends' lists and applies changes of the configuration.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 use std::time::Duration;
 
 use gateway_access::Admission;
@@ -9,7 +10,7 @@ use mcp_core::server::{
     Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems,
 };
 use mcp_core::tool::{Effect, ToolError};
-use mcp_serve::{OwnPaths, Registry};
+use mcp_serve::{OwnPaths, PageData, Registry};
 use serde_json::json;
 
 use super::Gateway;
@@ -18,6 +19,7 @@ use crate::catalog::{Catalog, Scope};
 use crate::config::{BackendKey, Config, ViewConfig};
 use crate::instructions;
 use crate::metrics::GatewayMetrics;
+use crate::page::GatewayPage;
 use crate::tools;
 
 /// Longest time that the first list waits for backends that are being started.
@@ -110,6 +112,10 @@ impl mcp_serve::Service for Gateway {
         Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
     }
 
+    fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
+        Some(Arc::new(GatewayPage(self)))
+    }
+
     async fn ready(&self) {
         self.signals.changes.wait_for_lists().await;
     }
@@ -162,6 +168,7 @@ impl Gateway {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
             }
             *self.catalog.lock() = Arc::clone(&catalog);
+            self.catalogs.fetch_add(1, Ordering::Relaxed);
             server.publish(self.listed(&catalog, read_only));
             self.signals.changes.lists_published();
             tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;

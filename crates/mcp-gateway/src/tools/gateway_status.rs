@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use gateway_access::Viewer;
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
@@ -48,14 +49,12 @@ struct Settings {
 }
 
 impl Settings {
-    fn new(call: &Call) -> Self {
+    fn new(timeout: Option<u64>) -> Self {
         let level = tracing::level_filters::LevelFilter::current();
         Self {
             log_level: level.to_string().to_uppercase(),
             debug: level >= tracing::level_filters::LevelFilter::DEBUG,
-            backend_timeout: call
-                .extension::<OriginalRequest>()
-                .map_or(30, |origin| origin.timeout.as_secs()),
+            backend_timeout: timeout.unwrap_or(30),
         }
     }
 }
@@ -132,9 +131,17 @@ impl Tool for GatewayStatus {
     type Output = GatewayReport;
 
     async fn call(self, gateway: &Gateway, call: &Call) -> Result<GatewayReport, ToolError> {
+        let origin = call.extension::<OriginalRequest>();
+        let timeout = origin.map(|origin| origin.timeout.as_secs());
+        Ok(GatewayReport::new(gateway, &gateway.viewer(call), timeout))
+    }
+}
+
+impl GatewayReport {
+    /// The report of all that `viewer` may see. `timeout` is that of its calls, in seconds.
+    pub(crate) fn new(gateway: &Gateway, viewer: &Viewer, timeout: Option<u64>) -> Self {
         let catalog = gateway.catalog();
         let events = gateway.log().health();
-        let viewer = gateway.viewer(call);
         let mut backends = gateway.backends();
         backends.retain(|key, _| viewer.has_backend(key.as_str()));
         let used = backends
@@ -150,12 +157,12 @@ impl Tool for GatewayStatus {
         let not_offered = scope.into_iter().flat_map(|scope| scope.refused());
         let not_offered = not_offered.filter(is_shown).take(MAX_NOT_OFFERED);
         let (resources, prompts) = scope.map_or((0, 0), |scope| scope.counts());
-        Ok(GatewayReport {
+        Self {
             gateway: GatewayInfo {
                 name: "mcp-gateway",
                 version: env!("CARGO_PKG_VERSION"),
                 view: viewer.view().map(ToOwned::to_owned),
-                config: Settings::new(call),
+                config: Settings::new(timeout),
             },
             backends: used.chain(disabled).collect(),
             capabilities: CapabilityCounts {
@@ -180,7 +187,7 @@ impl Tool for GatewayStatus {
                     ..refused.clone()
                 })
                 .collect(),
-        })
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 
-use gateway_access::Right;
+use gateway_access::{Right, Viewer};
 use gateway_store::events::{EventStatus, Query, Record, TraceId};
 use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolErrorKind, ToolResult};
 use schemars::JsonSchema;
@@ -35,6 +35,14 @@ impl Tool for GetEvents {
 
     async fn call(self, gateway: &Gateway, call: &Call) -> Result<ToolResult, ToolError> {
         let viewer = gateway.viewer(call);
+        let text = Self::find(self.query(&viewer)?, gateway, &viewer).await?;
+        Ok(ToolResult::Content(vec![Content::text(text)]))
+    }
+}
+
+impl GetEvents {
+    /// The query of these filters for the events that `viewer` may see.
+    pub(crate) fn query(self, viewer: &Viewer) -> Result<Query, ToolError> {
         let sees_all = viewer.has(Right::AllEvents);
         if !sees_all && viewer.principal.is_none() {
             return Err(ToolError::new(
@@ -58,7 +66,7 @@ impl Tool for GetEvents {
         });
         let own = viewer.principal.as_ref().filter(|_| !sees_all);
         let own = own.map(|principal| Arc::clone(&principal.name));
-        let query = Query {
+        Ok(Query {
             trace_id: trace_id.transpose()?,
             event_type: self.event_type,
             status: self.status,
@@ -68,18 +76,25 @@ impl Tool for GetEvents {
             limit: self
                 .limit
                 .map_or(Query::default().limit, |limit| limit.get() as usize),
-        };
+        })
+    }
+
+    /// Returns the events as JSON.
+    pub(crate) async fn find(
+        query: Query,
+        gateway: &Gateway,
+        viewer: &Viewer,
+    ) -> Result<String, ToolError> {
         let events = gateway.log().find(query).await.map_err(|failure| {
             ToolError::unavailable("The event log cannot be read now; tools still work.")
                 .caused_by(failure.reason)
         })?;
         let mut events = events;
-        if !sees_all {
+        if !viewer.has(Right::AllEvents) {
             events.iter_mut().for_each(Record::hide_denial);
         }
-        let text = serde_json::to_string(&events).map_err(|error| {
+        serde_json::to_string(&events).map_err(|error| {
             ToolError::upstream("The events could not be written as JSON.").caused_by(error)
-        })?;
-        Ok(ToolResult::Content(vec![Content::text(text)]))
+        })
     }
 }

@@ -112,6 +112,11 @@ impl Guard {
         !self.any_host || self.needs_token()
     }
 
+    /// The tokens of the token file.
+    pub(super) fn tokens(&self) -> &Tokens {
+        &self.tokens
+    }
+
     /// True if requests need a token.
     pub(super) fn needs_token(&self) -> bool {
         !self.tokens.is_empty() || self.oauth.is_some()
@@ -127,9 +132,21 @@ impl Guard {
         }
         let given = head.authorization.ok_or(Error::Unauthorized)?;
         let given = bearer(given).ok_or(Error::Unauthorized)?;
+        self.credential(given, view).await.map(Some)
+    }
+
+    /// Returns the credential that a token is, for the server or one of its views.
+    ///
+    /// # Errors
+    /// `Unauthorized` or `InsufficientScope`.
+    pub(super) async fn credential(
+        &self,
+        given: &[u8],
+        view: Option<&str>,
+    ) -> Result<Arc<Credential>, Error> {
         match (self.tokens.credential(given), &self.oauth) {
-            (Some(credential), _) => Ok(Some(credential)),
-            (None, Some(oauth)) => oauth.credential_in(given, view).await.map(Some),
+            (Some(credential), _) => Ok(credential),
+            (None, Some(oauth)) => oauth.credential_in(given, view).await,
             (None, None) => Err(Error::Unauthorized),
         }
     }

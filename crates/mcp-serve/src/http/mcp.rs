@@ -23,7 +23,7 @@ use super::headers::{Head, HeaderFacts, last_event_id, session_id};
 use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
-use super::stream_slots::{Revocation, StreamSlots};
+use super::stream_slots::{Revocation, StreamSlot, StreamSlots};
 use crate::oauth::ResourceServer;
 use crate::tokens::Credential;
 use post::Post;
@@ -105,7 +105,7 @@ impl Authenticated {
     }
 
     /// Returns the revocation of its token, which ends its streams.
-    fn revocation(&self) -> Revocation {
+    pub(super) fn revocation(&self) -> Revocation {
         Revocation::new(self.revoked())
     }
 }
@@ -135,6 +135,11 @@ impl McpEndpoint {
 
     pub(super) fn limits(&self) -> &Limits {
         &self.limits
+    }
+
+    /// Takes a slot for a stream of this client; `None` if it has none left.
+    pub(super) fn stream_slot(&self, client: &Authenticated) -> Option<StreamSlot> {
+        self.slots.acquire(client.share())
     }
 
     /// The number of requests in flight.

@@ -20,10 +20,11 @@ use super::headers::{Head, SESSION};
 use super::limits::Limits;
 use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
 use super::metrics::{self, ServerMetrics};
+use super::page::{self, Page, PageRequest};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
 use super::{body, cors};
-use crate::OwnPaths;
+use crate::{OwnPaths, PageData};
 
 pub(super) struct Router {
     guard: Guard,
@@ -31,6 +32,8 @@ pub(super) struct Router {
     mcp: Arc<McpEndpoint>,
     registry: Registry,
     paths: OnceLock<Arc<dyn OwnPaths>>,
+    page: OnceLock<Page>,
+    signer: Signer,
 }
 
 impl Router {
@@ -42,7 +45,7 @@ impl Router {
         mut registry: Registry,
     ) -> Self {
         let oauth = guard.oauth().cloned();
-        let mcp = Arc::new(McpEndpoint::new(server, signer, limits, oauth));
+        let mcp = Arc::new(McpEndpoint::new(server, signer.clone(), limits, oauth));
         registry.register_collector(Box::new(ServerMetrics(Arc::clone(&mcp))));
         Self {
             guard,
@@ -53,6 +56,49 @@ impl Router {
             mcp,
             registry,
             paths: OnceLock::new(),
+            page: OnceLock::new(),
+            signer,
+        }
+    }
+
+    /// Serves the page at `url`, and prints where it is. A second call has no effect.
+    pub(super) fn serve_page(&self, url: String, data: Option<Arc<dyn PageData>>) {
+        let name = &self.server().identity().name;
+        let page = Page::new(name, url, self.signer.clone(), data);
+        self.page.get_or_init(|| page).announce(&self.guard);
+    }
+
+    /// Answers a request to the page. No page of another origin may read the response.
+    async fn answer_page<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        page: &Page,
+        request: PageRequest<'_, B>,
+    ) -> Response<Reply> {
+        let fields = Head::read(&request.head.headers);
+        let checked = self.guard.check_host(&request.head.uri, &fields);
+        if let Err(error) = checked.and_then(|()| fields.check_unambiguous()) {
+            let refused = self.mcp.refuse(&request.head.headers, &error, None);
+            return reply::before_body(refused, &request.head.headers, request.body);
+        }
+        let limit_rate = |client: &Authenticated| self.check_client(client);
+        page.answer(&self.guard, &self.mcp, request, limit_rate)
+            .await
+    }
+
+    /// Checks the role of a client, and counts the request against its limit.
+    fn check_client(&self, client: &Authenticated) -> Result<(), Error> {
+        self.check_role(client)?;
+        self.limit_rate(client)
+    }
+
+    fn check_role(&self, client: &Authenticated) -> Result<(), Error> {
+        let role = client.principal().and_then(|principal| principal.role());
+        // Without roles it would allow more than the token file says.
+        match role.is_some() && !self.server().has_roles() {
+            true => Err(Error::Forbidden(
+                "the token has a role, and this server has no roles".into(),
+            )),
+            false => Ok(()),
         }
     }
 
@@ -85,6 +131,11 @@ impl Router {
         peer: IpAddr,
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
+        if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
+            let body = &mut body;
+            let response = self.answer_page(page, PageRequest { head, body, peer });
+            return page::protect(response.await);
+        }
         let fields = Head::read(&head.headers);
         let client = self.authenticate(&head, &fields, peer).await;
         let is_forbidden = matches!(client, Err(Error::Forbidden(_)));
@@ -210,22 +261,14 @@ impl Router {
         } else {
             self.guard.check(&head.uri, fields, view).await?
         };
-        let role = credential
-            .as_ref()
-            .and_then(|credential| credential.principal.role());
-        // Without roles it would allow more than the token file says.
-        if role.is_some() && !self.server().has_roles() {
-            return Err(Error::Forbidden(
-                "the token has a role, and this server has no roles".into(),
-            ));
-        }
-        fields.check_unambiguous()?;
         let mut client = Authenticated {
             credential,
             address: peer,
             headers: fields.facts(),
             view: None,
         };
+        self.check_role(&client)?;
+        fields.check_unambiguous()?;
         if let Some(view) = view {
             let principal = client.principal().map(|principal| &**principal);
             let found = self.server().view(principal, view);

@@ -20,7 +20,7 @@ use tower_service::Service;
 use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
-use crate::OwnPaths;
+use crate::{OwnPaths, PageData};
 
 /// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
 /// serves it; it is also a tower service, for the router of another program (axum).
@@ -59,6 +59,12 @@ impl HttpService {
     /// Serves paths of the service's own, too. Only the first call has an effect.
     pub fn serve_paths(&self, paths: Arc<dyn OwnPaths>) {
         self.0.serve_paths(paths);
+    }
+
+    /// Serves the page for people at `url`, which ends with a slash, and prints where it is. `data` is what it shows
+    /// beside the tools. Only the first call has an effect.
+    pub(crate) fn serve_page(&self, url: String, data: Option<Arc<dyn PageData>>) {
+        self.0.serve_page(url, data);
     }
 
     /// Ends the streams that wait for changes, so that their connections can be closed.

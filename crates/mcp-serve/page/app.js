@@ -1,0 +1,176 @@
+// @ts-check
+// The frame of the page: the sign-in, the tabs, and what all of them follow.
+
+import { follow, post, signIn, signOut, signedOut } from "./server.js";
+import { Failure, html, reason, render, useEffect, useState } from "./ui.js";
+import { Tools } from "./tabs/tools.js";
+import { Try } from "./tabs/try.js";
+import { Status } from "./tabs/status.js";
+import { Backends } from "./tabs/backends.js";
+import { Activity } from "./tabs/activity.js";
+import { Approvals } from "./tabs/approvals.js";
+import { Connect } from "./tabs/connect.js";
+import { Configuration } from "./tabs/configuration.js";
+import { data } from "./server.js";
+
+/** The tabs of the gateway, and those of a server alone. */
+const OF_GATEWAY = { Backends, Tools, Activity, Approvals, Try, Connect, Configuration };
+const OF_SERVER = { Status, Tools, Try, Connect };
+
+/** The part of the address behind `#`: the tab, and what it shows. */
+const place = () => {
+  const [tab = "", ...rest] = location.hash.slice(1).split("/");
+  return { tab, rest: rest.map((part) => decodeURIComponent(part)) };
+};
+
+/** @param {string[]} parts */
+export const go = (...parts) => {
+  location.hash = parts.map(encodeURIComponent).join("/");
+};
+
+/** @returns {[string, (theme: string) => void]} */
+function useTheme() {
+  const [theme, setTheme] = useState(localStorage.getItem("mcp-page-theme") ?? "auto");
+  useEffect(() => {
+    document.documentElement.dataset.theme = theme;
+    localStorage.setItem("mcp-page-theme", theme);
+  }, [theme]);
+  return [theme, setTheme];
+}
+
+function App() {
+  const [me, setMe] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [isOut, setOut] = useState(false);
+  const load = async () => {
+    const { tab } = place();
+    try {
+      if (tab.startsWith("link=")) {
+        history.replaceState(null, "", location.pathname);
+        await signIn({ link: tab.slice(5) });
+      }
+      setMe(await post("me"));
+      setOut(false);
+      setError(null);
+    } catch (failed) {
+      setOut(true);
+      const isNews = tab.startsWith("link=") || /** @type {any} */ (failed).status !== 401;
+      setError(isNews ? failed : null);
+    }
+  };
+  useEffect(() => {
+    load();
+    const out = () => setOut(true);
+    const linked = () => place().tab.startsWith("link=") && load();
+    signedOut.addEventListener("signed-out", out);
+    addEventListener("hashchange", linked);
+    return () => {
+      signedOut.removeEventListener("signed-out", out);
+      removeEventListener("hashchange", linked);
+    };
+  }, []);
+  if (isOut) return html`<${SignIn} error=${error} done=${load} />`;
+  if (!me) return html`<p class="muted middle" aria-busy="true">Loading …</p>`;
+  return html`<${Frame} me=${me} out=${async () => { await signOut(); setOut(true); }} />`;
+}
+
+/** @param {{error: any, done: () => void}} props */
+function SignIn({ error, done }) {
+  const [token, setToken] = useState("");
+  const [failed, setFailed] = useState(error);
+  const [isPrinted, setPrinted] = useState(false);
+  useEffect(() => setFailed(error), [error]);
+  const submit = async (/** @type {Event} */ event) => {
+    event.preventDefault();
+    try {
+      await signIn({ token });
+      done();
+    } catch (wrong) {
+      setFailed(wrong);
+    }
+  };
+  const print = async () => {
+    try {
+      await post("new-link");
+      setPrinted(true);
+      setFailed(null);
+    } catch (wrong) {
+      setFailed(wrong);
+    }
+  };
+  return html`<main class="sign-in"><h1>Sign in</h1>
+    <${Failure} error=${failed} />
+    <form onSubmit=${submit}>
+      <label for="token">Token of this server</label>
+      <input id="token" type="password" autocomplete="current-password" value=${token} required
+        onInput=${(/** @type {any} */ event) => setToken(event.target.value)} />
+      <div class="buttons"><button class="primary">Sign in</button></div>
+    </form>
+    <h2>Without a token</h2>
+    <p>A server that needs no token prints a link where it was started. The link works once.</p>
+    <div class="buttons"><button onClick=${print}>Print a new link</button></div>
+    ${isPrinted && html`<p role="status">It is printed where the server writes its log (stderr).</p>`}
+  </main>`;
+}
+
+/** @param {{me: any, out: () => void}} props */
+function Frame({ me, out }) {
+  const tabs = me.has_data ? OF_GATEWAY : OF_SERVER;
+  const [where, setWhere] = useState(place());
+  const [tick, setTick] = useState({ events: 0, lists: 0 });
+  const [isLive, setLive] = useState(true);
+  const [state, setState] = useState(/** @type {any} */ (null));
+  const [error, setError] = useState(/** @type {any} */ (null));
+  const [theme, setTheme] = useTheme();
+  useEffect(() => {
+    const moved = () => setWhere(place());
+    addEventListener("hashchange", moved);
+    return () => removeEventListener("hashchange", moved);
+  }, []);
+  useEffect(() => (me.has_data ? follow(setTick, setLive) : undefined), []);
+  useEffect(() => {
+    if (!me.has_data) return;
+    const load = () => data("state").then((found) => { setState(found); setError(null); }, setError);
+    load();
+    // Ages and the time of the next try change without an event.
+    const timer = setInterval(load, 5000);
+    return () => clearInterval(timer);
+  }, [tick.events, tick.lists]);
+  const names = Object.keys(tabs);
+  const current = names.find((name) => name.toLowerCase() === where.tab) ?? names[0];
+  useEffect(() => {
+    document.title = `${current} – ${me.server.name}`;
+    // Not `scrollIntoView`, after which Tab would begin there.
+    const link = /** @type {HTMLElement | null} */ (document.querySelector("nav a[aria-current]"));
+    if (link?.parentElement) link.parentElement.scrollLeft = link.offsetLeft - 60;
+  }, [current]);
+  const Tab = /** @type {any} */ (tabs)[current];
+  const waiting = (/** @type {string} */ name) => name === "Approvals" && state?.waiting > 0 && html` <span class="badge warn">${state.waiting}</span>`;
+  const themes = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
+  const next = { auto: "light", light: "dark", dark: "auto" };
+  const who = me.principal ?? (me.is_operator ? "operator" : "");
+  return html`<header>
+      <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
+      <h1>${me.server.name} <span class="muted">${me.server.version}</span></h1>
+      <div class="right">
+        ${!isLive && html`<span class="badge bad" role="status">not connected</span>`}
+        <span class="muted" title=${state?.role ? `role ${state.role}` : ""}>${who}</span>
+        <button class="small" onClick=${() => setTheme(/** @type {any} */ (next)[theme])}>${/** @type {any} */ (themes)[theme]}</button>
+        <button class="small" onClick=${out}>Sign out</button>
+      </div>
+    </header>
+    <nav aria-label="Tabs">${names.map((name) => html`<a href=${`#${name.toLowerCase()}`} key=${name}
+      aria-current=${name === current ? "page" : undefined}>${name}${waiting(name)}</a>`)}</nav>
+    <main id="main" tabindex="-1">
+      <${Failure} error=${current === "Backends" || current === "Status" ? error : null} />
+      <${Tab} me=${me} state=${state} tick=${tick} where=${where.rest} go=${go} />
+    </main>`;
+}
+
+const root = /** @type {HTMLElement} */ (document.getElementById("app"));
+try {
+  root.replaceChildren();
+  render(html`<${App} />`, root);
+} catch (error) {
+  root.textContent = `The page cannot be shown: ${reason(error)}`;
+}

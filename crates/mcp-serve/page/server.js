@@ -1,0 +1,215 @@
+// @ts-check
+// Requests to the server: the sign-in, calls of MCP (2026-07-28) as the person who has signed in, and what the service
+// shows beside its tools. The cookie is not readable here; this key, which other ports of the host do not have, goes
+// with it.
+
+const KEY = "mcp-page-key";
+const VERSION = "2026-07-28";
+
+let key = localStorage.getItem(KEY) ?? "";
+
+/** A request that was not successful. */
+export class RequestError extends Error {
+  /** @param {number} status @param {string} message */
+  constructor(status, message) {
+    super(message);
+    this.status = status;
+  }
+}
+
+/** Announces that the sign-in is over. */
+export const signedOut = new EventTarget();
+
+/**
+ * @param {string} path
+ * @param {unknown} [body]
+ * @param {{headers?: Record<string, string>, signal?: AbortSignal}} [options]
+ */
+async function send(path, body = {}, { headers = {}, signal } = {}) {
+  let response;
+  try {
+    response = await fetch(`/page/${path}`, {
+      method: "POST",
+      headers: { "content-type": "application/json", "x-page-key": key || "none", ...headers },
+      body: JSON.stringify(body),
+      signal,
+    });
+  } catch (error) {
+    if (signal?.aborted) throw error;
+    throw new RequestError(0, "The server does not answer.");
+  }
+  if (response.status === 401 && path !== "sign-in") {
+    signedOut.dispatchEvent(new Event("signed-out"));
+  }
+  return response;
+}
+
+/**
+ * Sends a request and returns its JSON.
+ * @param {string} path
+ * @param {unknown} [body]
+ * @returns {Promise<any>}
+ */
+export async function post(path, body) {
+  const response = await send(path, body);
+  const answer = await response.json().catch(() => ({}));
+  if (!response.ok) {
+    const reason = typeof answer.error === "string" ? answer.error : answer.error?.message;
+    throw new RequestError(response.status, reason ?? `The server answered with ${response.status}.`);
+  }
+  return answer;
+}
+
+/** @param {string} topic @param {unknown} [body] */
+export const data = (topic, body) => post(`data/${topic}`, body);
+
+/** @param {{token?: string, link?: string}} given */
+export async function signIn(given) {
+  const answer = await post("sign-in", given);
+  key = answer.key;
+  localStorage.setItem(KEY, key);
+}
+
+export async function signOut() {
+  await post("sign-out").catch(() => undefined);
+  key = "";
+  localStorage.removeItem(KEY);
+}
+
+/**
+ * Reads server-sent events.
+ * @param {Response} response
+ * @param {(message: any) => void} handle
+ */
+async function readEvents(response, handle) {
+  if (!response.body) return;
+  const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
+  let text = "";
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done) return;
+    text += value.replaceAll("\r", "");
+    for (let end = text.indexOf("\n\n"); end >= 0; end = text.indexOf("\n\n")) {
+      const lines = text.slice(0, end).split("\n").filter((line) => line.startsWith("data:"));
+      text = text.slice(end + 2);
+      const json = lines.map((line) => line.slice(5)).join("\n").trim();
+      if (json) handle(JSON.parse(json));
+    }
+  }
+}
+
+/**
+ * Reports changes until it is stopped, and connects again when the stream ends.
+ * @param {(tick: {events: number, lists: number}) => void} changed
+ * @param {(isConnected: boolean) => void} connected
+ */
+export function follow(changed, connected) {
+  const stop = new AbortController();
+  (async () => {
+    while (!stop.signal.aborted) {
+      try {
+        const response = await send("live", {}, { signal: stop.signal });
+        if (response.status === 401 || response.status === 404) return;
+        if (response.ok) {
+          connected(true);
+          await readEvents(response, changed);
+        }
+      } catch {
+        // Tried again.
+      }
+      if (!stop.signal.aborted) connected(false);
+      await new Promise((resolve) => setTimeout(resolve, 2000));
+    }
+  })();
+  return () => stop.abort();
+}
+
+let nextId = 1;
+
+/**
+ * One request of MCP.
+ * @param {string} method
+ * @param {Record<string, any>} params
+ * @param {{signal?: AbortSignal, onMessage?: (message: any) => void, headers?: Record<string, string>}} [options]
+ */
+export async function request(method, params, { signal, onMessage, headers = {} } = {}) {
+  const id = nextId++;
+  const _meta = {
+    "io.modelcontextprotocol/protocolVersion": VERSION,
+    "io.modelcontextprotocol/clientInfo": { name: "page", version: "1" },
+    "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {}, url: {} } },
+    progressToken: id,
+  };
+  const body = { jsonrpc: "2.0", id, method, params: { ...params, _meta } };
+  const response = await send("mcp", body, {
+    signal,
+    headers: {
+      accept: "application/json, text/event-stream",
+      "mcp-protocol-version": VERSION,
+      "mcp-method": method,
+      ...(params.name ? { "mcp-name": params.name } : {}),
+      ...headers,
+    },
+  });
+  /** @type {any} */
+  let answer;
+  if (response.headers.get("content-type")?.startsWith("text/event-stream")) {
+    await readEvents(response, (message) => {
+      if (message.id === id && !message.method) answer = message;
+      else onMessage?.(message);
+    });
+  } else {
+    answer = await response.json().catch(() => undefined);
+  }
+  if (!answer) throw new RequestError(response.status, "The connection ended before the answer.");
+  if (answer.error) throw new RequestError(response.status, answer.error.message ?? String(answer.error));
+  return answer.result;
+}
+
+/** All tools that the server lists. */
+export async function listTools() {
+  const tools = [];
+  let cursor;
+  do {
+    const page = await request("tools/list", cursor ? { cursor } : {});
+    tools.push(...page.tools);
+    cursor = page.nextCursor;
+  } while (cursor);
+  return tools;
+}
+
+/** @param {unknown} value */
+function headerValue(value) {
+  const text = String(value);
+  if (/^[\x21-\x7e]([\x20-\x7e]*[\x21-\x7e])?$/.test(text) && !text.startsWith("=?")) return text;
+  const bytes = Array.from(new TextEncoder().encode(text), (byte) => String.fromCharCode(byte)).join("");
+  return `=?base64?${btoa(bytes)}?=`;
+}
+
+/**
+ * Calls a tool. A server that needs something from its user ends the round with questions; the call is then repeated
+ * with the answers.
+ * @param {any} tool
+ * @param {Record<string, any>} args
+ * @param {{signal?: AbortSignal, onMessage?: (message: any) => void, ask: (question: any) => Promise<any>}} options
+ */
+export async function callTool(tool, args, { signal, onMessage, ask }) {
+  /** @type {Record<string, string>} */
+  const headers = {};
+  for (const [name, schema] of Object.entries(tool.inputSchema?.properties ?? {})) {
+    const header = /** @type {any} */ (schema)?.["x-mcp-header"];
+    if (header && args[name] !== undefined) headers[`mcp-param-${header}`] = headerValue(args[name]);
+  }
+  let round = {};
+  for (;;) {
+    const params = { name: tool.name, arguments: args, ...round };
+    const result = await request("tools/call", params, { signal, onMessage, headers });
+    if (result.resultType !== "input_required") return result;
+    /** @type {Record<string, any>} */
+    const inputResponses = {};
+    for (const [name, question] of Object.entries(result.inputRequests ?? {})) {
+      inputResponses[name] = await ask(question);
+    }
+    round = { inputResponses, requestState: result.requestState };
+  }
+}

@@ -1,0 +1,40 @@
+// @ts-check
+// Calls that wait for an operator.
+
+import { data } from "../server.js";
+import { Badge, Empty, Failure, Loading, foreign, html, useEffect, useLoaded, useState } from "../ui.js";
+
+/** @type {Record<string, string>} */
+const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad" };
+
+export function Approvals(/** @type {any} */ { tick }) {
+  const { value, error, reload } = useLoaded(() => data("approvals"), [tick.events]);
+  const [failed, setFailed] = useState(/** @type {any} */ (null));
+  const [now, setNow] = useState(Date.now() / 1000);
+  useEffect(() => {
+    const timer = setInterval(() => setNow(Date.now() / 1000), 1000);
+    return () => clearInterval(timer);
+  }, []);
+  if (!value) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
+  const decide = async (/** @type {string} */ id, /** @type {string} */ answer) => {
+    setFailed(null);
+    await data("decide-call", { id, answer }).catch(setFailed);
+    reload();
+  };
+  const waiting = value.calls.filter((/** @type {any} */ call) => call.status === "waiting" && call.expires > now);
+  const ended = value.calls.filter((/** @type {any} */ call) => !waiting.includes(call));
+  return html`<${Failure} error=${error ?? failed} />
+    ${!value.may_decide && html`<p class="warning">You see your own calls. A role with <code>approve</code> in <code>own</code> decides; without roles and tokens, whoever signs in by the link of the server.</p>`}
+    ${!waiting.length && html`<${Empty} title="No call waits."><p>Calls of tools that match <code>approve</code> in the configuration wait here for a person.</p><//>`}
+    ${waiting.map((/** @type {any} */ call) => html`<section class="card wide" key=${call.id}>
+      <h2><bdi>${foreign(call.tool)}</bdi> <${Badge} kind="warn">waits ${Math.max(0, Math.round(call.expires - now))} s more<//></h2>
+      <p class="muted">Asked by <bdi>${foreign(call.principal ?? "a client without a token")}</bdi> at ${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</p>
+      <pre tabindex="0">${foreign(call.arguments)}</pre>
+      ${value.may_decide && html`<div class="buttons"><button class="primary" onClick=${() => decide(call.id, "approve")}>Approve</button>
+        <button onClick=${() => decide(call.id, "refuse")}>Refuse</button></div>`}
+    </section>`)}
+    ${ended.length > 0 && html`<h2>Decided and ended</h2><div class="scroll"><table><thead><tr><th>Time</th><th>Tool</th><th>Caller</th><th>End</th><th>By</th></tr></thead><tbody>
+      ${ended.map((/** @type {any} */ call) => html`<tr key=${call.id}><td>${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</td><td><bdi>${foreign(call.tool)}</bdi></td>
+        <td><bdi>${foreign(call.principal ?? "–")}</bdi></td><td><${Badge} kind=${KIND[call.status] ?? ""}>${call.status === "waiting" ? "expired" : call.status}<//></td><td>${call.decided_by ?? "–"}</td></tr>`)}
+    </tbody></table></div>`}`;
+}

@@ -1,0 +1,50 @@
+// @ts-check
+// Ready lines for the programs that use MCP servers.
+
+import { data } from "../server.js";
+import { Copy, html, useEffect, useRef, useState } from "../ui.js";
+
+/** @param {string} name @param {string} url @param {boolean} needsToken */
+function hosts(name, url, needsToken) {
+  const authorization = { Authorization: "Bearer YOUR_TOKEN" };
+  const remote = needsToken ? { url, headers: authorization } : { url };
+  const json = (/** @type {unknown} */ value) => JSON.stringify(value, null, 2);
+  const server = name;
+  const header = needsToken ? ` --header "Authorization: Bearer YOUR_TOKEN"` : "";
+  const bytes = btoa(JSON.stringify(remote));
+  const code = encodeURIComponent(JSON.stringify({ name: server, type: "http", ...remote }));
+  return [
+    { host: "Claude Code", text: `claude mcp add --transport http ${server} ${url}${header}` },
+    { host: "Claude Desktop", where: "claude_desktop_config.json", text: json({ mcpServers: { [server]: { command: name === "mcp-gateway" ? name : "mcp-gateway", args: ["bridge", url, ...(needsToken ? ["--token-file", "/path/to/token"] : [])] } } }) },
+    { host: "Cursor", where: "~/.cursor/mcp.json", text: json({ mcpServers: { [server]: remote } }), link: `cursor://anysphere.cursor-deeplink/mcp/install?name=${encodeURIComponent(server)}&config=${encodeURIComponent(bytes)}` },
+    { host: "VS Code", where: ".vscode/mcp.json", text: json({ servers: { [server]: { type: "http", ...remote } } }), link: `vscode:mcp/install?${code}` },
+    { host: "n8n", where: "node “MCP Client Tool”", text: `Endpoint: ${url}\nServer Transport: HTTP Streamable\nAuthentication: ${needsToken ? "Bearer Auth, with your token" : "None"}` },
+    { host: "OpenHands", where: "config.toml", text: `[mcp]\nshttp_servers = [${needsToken ? `{ url = "${url}", api_key = "YOUR_TOKEN" }` : `"${url}"`}]` },
+    { host: "curl", text: `curl ${url} -H 'Content-Type: application/json'${needsToken ? " -H 'Authorization: Bearer YOUR_TOKEN'" : ""} -d '{"jsonrpc":"2.0","id":1,"method":"tools/list"}'` },
+  ];
+}
+
+export function Connect(/** @type {any} */ { me, tick }) {
+  const opened = useRef(new Date().toISOString());
+  const [seen, setSeen] = useState(/** @type {any} */ (null));
+  useEffect(() => {
+    if (!me.has_data || seen) return;
+    data("events", { since: opened.current, most: 200 }).then((found) => {
+      const isClient = (/** @type {any} */ event) => event.metadata?.duration_ms !== undefined && !event.metadata.client?.startsWith("page");
+      setSeen(found.find(isClient) ?? null);
+    }, () => undefined);
+  }, [tick.events]);
+  const url = `${location.origin}/mcp`;
+  return html`<section class="card wide"><h2>Address</h2><p><code>${url}</code> <${Copy} text=${url} /></p>
+      ${me.needs_token && html`<p>Put a token of your own where it says <code>YOUR_TOKEN</code>: <code>${me.server.name} token add NAME</code> makes one.</p>`}
+      ${me.has_data && html`<p role="status">${seen
+        ? html`<b class="good-text">First call seen:</b> <bdi>${seen.metadata.tool_name ?? seen.metadata.method}</bdi> of <bdi>${seen.metadata.client || seen.metadata.principal || "a client"}</bdi>.`
+        : html`<span class="muted">Waiting for the first call of a client …</span>`}</p>`}
+    </section>
+    <div class="cards">${hosts(me.server.name, url, me.needs_token).map(({ host, where, text, link }) => html`<section class="card" key=${host}>
+      <h2>${host}</h2>${where && html`<p class="muted">${where}</p>`}
+      <pre tabindex="0">${text}</pre>
+      <div class="buttons"><${Copy} text=${text} />${link && !me.needs_token && html`<a class="button small" href=${link}>Add to ${host}</a>`}</div>
+    </section>`)}</div>
+    <p class="muted"><code>${me.server.name} connect HOST --http ${url}</code> writes the file of a host, after it has shown the change.</p>`;
+}

@@ -1,0 +1,28 @@
+//! The content of a service on the page, beside its tools.
+
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use mcp_core::server::Principal;
+
+/// A person who has signed in on the page.
+pub struct PageCaller {
+    /// The owner of the token; `None` where no token is required.
+    pub principal: Option<Arc<Principal>>,
+    /// True for the one-time link of a server without tokens, which only the person who has started it can read.
+    pub is_operator: bool,
+}
+
+/// The content of a service on the page, beside its tools. The service decides what each caller may see and do.
+pub trait PageData: Send + Sync {
+    /// Two numbers that change with what happens, and with the lists of the server. The page then asks again.
+    fn revision(&self) -> (u64, u64);
+
+    /// Answers a request about `topic` with a status and JSON.
+    fn answer<'a>(
+        &'a self,
+        topic: &'a str,
+        caller: &'a PageCaller,
+        body: &'a [u8],
+    ) -> BoxFuture<'a, (u16, String)>;
+}

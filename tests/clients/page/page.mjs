@@ -1,0 +1,503 @@
+// The page of the gateway and of a server alone, in headless Chromium: `node page.mjs URL SERVER`. It starts the gateway
+// and the servers of the folder of SERVER itself. Screenshots of every tab are in the folder `shots` beside it.
+
+import { deepStrictEqual as same, ok } from "node:assert";
+import { execFileSync, spawn } from "node:child_process";
+import { existsSync, mkdirSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from "node:fs";
+import { createServer } from "node:http";
+import { createRequire } from "node:module";
+import { tmpdir } from "node:os";
+import { dirname, join } from "node:path";
+import { setTimeout as sleep } from "node:timers/promises";
+import { fileURLToPath } from "node:url";
+
+import { chromium } from "playwright-core";
+
+const SERVER = process.argv[3];
+const GATEWAY = join(dirname(SERVER), "mcp-gateway");
+const here = dirname(fileURLToPath(import.meta.url));
+const folder = mkdtempSync(join(tmpdir(), "page-"));
+const shots = join(here, "shots");
+mkdirSync(shots, { recursive: true });
+const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
+const children = [];
+const TABS = ["backends", "tools", "activity", "approvals", "try", "connect", "configuration"];
+
+async function check(name, run) {
+  try {
+    await run();
+    console.log(`ok page ${name}`);
+  } catch (error) {
+    console.log(`FAILED page ${name}: ${String(error.stack ?? error).split(/\s+/).join(" ").slice(0, 900)}`);
+  }
+}
+
+async function until(what, condition, timeout = 15_000) {
+  const end = Date.now() + timeout;
+  for (;;) {
+    const found = await condition();
+    if (found) return found;
+    ok(Date.now() < end, `${what} did not come`);
+    await sleep(100);
+  }
+}
+
+/** Starts a program with a page. Returns the addresses and what it prints. */
+async function start(program, args, more = {}) {
+  const env = { PATH: process.env.PATH, HOME: folder, XDG_STATE_HOME: join(folder, "state"), ...more };
+  const child = spawn(program, ["--port", "0", ...args], { env, stdio: ["ignore", "ignore", "pipe"] });
+  children.push(child);
+  const started = { child, text: "" };
+  child.stderr.on("data", (data) => (started.text += data));
+  const found = await until(`the address: ${program}`, () => child.exitCode !== null ? ok(false, started.text) : /listens on (http:\/\/[^/]+)\/mcp/.exec(started.text));
+  started.url = found[1];
+  started.link = () => /open (\S+#link=[0-9a-f]+)/g[Symbol.matchAll](started.text).toArray?.().at(-1)?.[1]
+    ?? [...started.text.matchAll(/open (\S+#link=[0-9a-f]+)/g)].at(-1)?.[1];
+  return started;
+}
+
+const hostile = (...args) => `command = [${[process.execPath, join(here, "hostile.mjs"), ...args].map((part) => JSON.stringify(part)).join(", ")}]`;
+
+function configuration(turn, roles = "") {
+  const file = join(folder, "gateway.toml");
+  writeFileSync(file, `pins = "hold"
+[events]
+store = "events.db"
+[approvals]
+approve = ["fixture__echo"]
+[backends.fixture]
+command = [${JSON.stringify(SERVER)}, "--stdio"]
+${process.env.MCP_TEST_DOCKER_HOST ? `[backends.docker]\ncommand = [${JSON.stringify(join(dirname(SERVER), "docker-mcp-server"))}, "--stdio", "--docker-host", ${JSON.stringify(process.env.MCP_TEST_DOCKER_HOST)}]` : ""}
+[backends.hostile]
+${hostile()}
+env = { TURN = "${turn}", SECRET_TOKEN = "hunter2-of-the-configuration" }
+[backends.many]
+${hostile("500")}
+[backends.broken]
+command = ["/nonexistent/server"]
+[backends.remote]
+url = "http://127.0.0.1:9/mcp?key=hunter2-of-the-query"
+token = "hunter2-of-the-token"
+${roles}`);
+  return file;
+}
+
+async function executable() {
+  const installed = "/usr/bin/chromium";
+  if (existsSync(installed)) return installed;
+  process.env.TMPDIR = here;
+  const { default: packed } = await import("@sparticuz/chromium");
+  const path = await packed.executablePath();
+  delete process.env.TMPDIR;
+  return path;
+}
+
+const browser = await chromium.launch({
+  executablePath: await executable(),
+  args: ["--no-sandbox", "--disable-gpu", "--disable-dev-shm-usage", "--host-resolver-rules=MAP foreign.test 127.0.0.1"],
+});
+
+/** Opens a page that notes what its policy refuses, and every error. */
+async function open(options = {}) {
+  const context = await browser.newContext({ viewport: { width: 1280, height: 800 }, ...options });
+  const page = await context.newPage();
+  page.problems = [];
+  await page.addInitScript(() => {
+    addEventListener("securitypolicyviolation", (event) => console.error(`CSP ${event.violatedDirective} ${event.blockedURI}`));
+  });
+  page.on("console", (message) => {
+    // Answers such as 403 are told there, too.
+    if (message.type() === "error" && !message.text().startsWith("Failed to load resource")) page.problems.push(message.text());
+  });
+  page.on("pageerror", (error) => page.problems.push(String(error)));
+  if (process.env.PAGE_FILES) {
+    await page.route(/\/page\/[^/]+\/.+\.(js|css)$/, (route) => {
+      const name = new URL(route.request().url()).pathname.split("/").slice(3).join("/");
+      return route.fulfill({ path: join(process.env.PAGE_FILES, name), headers: { "content-type": name.endsWith("css") ? "text/css" : "text/javascript" } });
+    });
+  }
+  return page;
+}
+
+const tab = async (page, name) => {
+  await page.goto(`${new URL(page.url()).origin}/#${name}`);
+  await page.locator(`nav a[aria-current]`, { hasText: new RegExp(name.split("/")[0], "i") }).waitFor();
+};
+
+async function serious(page) {
+  await page.evaluate(axe);
+  const { violations } = await page.evaluate(() => globalThis.axe.run(document, { resultTypes: ["violations"] }));
+  const bad = violations.filter(({ impact }) => impact === "serious" || impact === "critical");
+  return bad.map(({ id, nodes }) => `${id}: ${nodes.slice(0, 2).map((node) => node.html).join(" ")}`);
+}
+
+/** Calls a tool as a client of another program. */
+async function call(url, name, args, token) {
+  const headers = { "content-type": "application/json", ...(token ? { authorization: `Bearer ${token}` } : {}) };
+  const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: args } };
+  const reply = await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) });
+  return reply.json();
+}
+
+const root = (at) => (existsSync(join(at, "crates/mcp-serve/page")) ? at : root(dirname(at)));
+
+await check("types", () => {
+  const files = join(root(here), "crates/mcp-serve/page");
+  const options = { checkJs: true, allowJs: true, noEmit: true, strict: true, target: "es2022", module: "es2022", moduleResolution: "bundler", lib: ["es2023", "dom", "dom.iterable"], types: [], skipLibCheck: true };
+  const project = join(folder, "tsconfig.json");
+  writeFileSync(project, JSON.stringify({ compilerOptions: options, include: [`${files}/**/*.js`], exclude: [`${files}/vendor`] }));
+  const tsc = join(here, "node_modules/typescript/bin/tsc");
+  execFileSync(process.execPath, [tsc, "-p", project], { encoding: "utf8" });
+});
+
+const gateway = await start(GATEWAY, ["--config", configuration("one")]);
+const page = await open();
+
+await check("link signs in once", async () => {
+  await page.goto(`${gateway.url}/`);
+  await page.getByText("prints a link where it was started").waitFor();
+  same(await serious(page), []);
+  await page.screenshot({ path: join(shots, "sign-in.png") });
+  const link = gateway.link();
+  await page.goto(link);
+  await page.locator("nav").waitFor();
+  ok(!page.url().includes("link="), page.url());
+  const other = await open();
+  await other.goto(link);
+  await other.getByText("This link was used already", { exact: false }).or(other.getByText("this link was used already")).waitFor();
+  await other.context().close();
+});
+
+await check("backends show their state and reason", async () => {
+  for (const name of ["fixture", "hostile", "many"]) {
+    await page.locator(".card", { has: page.locator("h2", { hasText: name }) }).getByText("running").waitFor();
+  }
+  const broken = page.locator(".card", { has: page.locator("h2", { hasText: "broken" }) });
+  await broken.getByText("/nonexistent/server").first().waitFor();
+  ok(!(await page.content()).includes("hunter2"));
+});
+
+await check("hostile texts are texts", async () => {
+  for (const name of ["backends", "tools/hostile/hostile__attack", "try/hostile__attack", "tools"]) {
+    await tab(page, name);
+    await sleep(300);
+    same(await page.locator("img, script:not([src])").count(), 0);
+    const text = await page.locator("main").innerText();
+    ok(!/[\u202a-\u202e\u2066-\u2069\u200b]/.test(text), name);
+  }
+  await tab(page, "try/hostile__attack");
+  await page.getByRole("button", { name: "Call", exact: true }).click();
+  await page.getByText("Done", { exact: true }).waitFor();
+  ok((await page.locator("main pre").first().innerText()).includes("<img src=x"));
+  same(await page.locator("main img").count(), 0);
+  ok((await page.title()) !== "owned");
+});
+
+await check("500 tools are searched without lag", async () => {
+  await tab(page, "tools");
+  await page.getByText(/of 5\d\d tools/).waitFor();
+  ok((await page.locator(".row").count()) < 60);
+  const took = await page.evaluate(async () => {
+    const input = document.querySelector("input[type=search]");
+    const started = performance.now();
+    input.value = "number 499";
+    input.dispatchEvent(new Event("input", { bubbles: true }));
+    while (!document.querySelector(".row")?.textContent.includes("tool-499")) await new Promise(requestAnimationFrame);
+    return performance.now() - started;
+  });
+  ok(took < 500, `${took} ms`);
+  await page.locator(".row").first().click();
+  await page.getByText("Input schema").waitFor();
+  await page.keyboard.press("End");
+});
+
+await check("a form calls a tool with progress", async () => {
+  await tab(page, "try/fixture__test_tool_with_progress");
+  await page.getByRole("button", { name: "Call", exact: true }).click();
+  await page.getByText("Done", { exact: true }).waitFor();
+});
+
+await check("a question of a tool is answered", async () => {
+  await tab(page, "try/fixture__test_elicitation");
+  const field = page.getByLabel("message", { exact: false }).first();
+  if (await field.count()) await field.fill("Who are you?");
+  await page.getByRole("button", { name: "Call", exact: true }).click();
+  const question = page.getByRole("form", { name: "Question of the server" });
+  await question.waitFor();
+  await page.screenshot({ path: join(shots, "question.png") });
+  for (const input of await question.locator("input, textarea").all()) await input.fill("ada@example.org");
+  await question.getByRole("button", { name: "Answer" }).click();
+  await page.getByText("Done", { exact: true }).waitFor();
+});
+
+await check("activity is live and shows a trace", async () => {
+  await tab(page, "activity");
+  await page.locator(".row").first().waitFor();
+  await call(gateway.url, "fixture__fail", {});
+  await page.locator(".row", { hasText: "fixture__fail" }).first().waitFor();
+  await page.locator(".row", { hasText: "fixture__fail" }).first().click();
+  await page.locator(".waterfall .bar").first().waitFor();
+});
+
+await check("a waiting call is approved", async () => {
+  await tab(page, "approvals");
+  await page.getByText("No call waits.").waitFor();
+  const answer = call(gateway.url, "fixture__echo", { value: { for: "<b>ada</b>", token: "hunter2-of-the-call" } });
+  const card = page.locator(".card", { hasText: "fixture__echo" });
+  await card.getByRole("button", { name: "Approve" }).waitFor();
+  await page.screenshot({ path: join(shots, "approval.png") });
+  ok(!(await page.content()).includes("hunter2"));
+  await card.getByRole("button", { name: "Approve" }).click();
+  const { result } = await answer;
+  ok(JSON.stringify(result).includes("ada"), JSON.stringify(result));
+});
+
+await check("a changed tool is shown with its diff and approved", async () => {
+  configuration("two");
+  await tab(page, "tools");
+  const changed = page.locator(".changed");
+  await changed.getByText("turns").waitFor();
+  await changed.getByText("Says two.").first().waitFor();
+  await page.screenshot({ path: join(shots, "changed.png") });
+  await changed.getByRole("button", { name: "Approve" }).click();
+  await changed.waitFor({ state: "detached" });
+});
+
+await check("configuration shows the last reload and no secret", async () => {
+  await tab(page, "configuration");
+  await page.getByText("applied").waitFor();
+  writeFileSync(join(folder, "gateway.toml"), "[backends.x]\nurll = 1\n");
+  await page.getByText("refused").waitFor();
+  ok(!(await page.content()).includes("hunter2"));
+  configuration("two");
+  await page.getByText("applied").waitFor();
+  ok(!(await page.content()).includes("hunter2"));
+});
+
+await check("first call of a client is seen", async () => {
+  await tab(page, "connect");
+  await page.getByText("Waiting for the first call").waitFor();
+  await call(gateway.url, "fixture__list_projects", {});
+  await page.getByText("First call seen:").waitFor();
+});
+
+await check("a backend that dies while one looks", async () => {
+  await tab(page, "backends");
+  const card = page.locator(".card", { has: page.locator("h2", { hasText: "hostile" }) });
+  await card.getByText("running").waitFor();
+  const restarts = async () => Number(await card.locator("dt", { hasText: "Restarts" }).locator("xpath=following-sibling::dd").innerText());
+  const before = await restarts();
+  const ids = execFileSync("pgrep", ["-P", String(gateway.child.pid)], { encoding: "utf8" }).trim().split("\n");
+  const lines = ids.flatMap((id) => {
+    try {
+      return execFileSync("pgrep", ["-P", id, "-f", "hostile.mjs$"], { encoding: "utf8" }).trim().split("\n");
+    } catch {
+      return [];
+    }
+  });
+  ok(lines.length, "the child was not found");
+  lines.forEach((id) => process.kill(Number(id), "SIGKILL"));
+  await until("the restart", async () => (await restarts()) > before);
+  await card.getByText("running").waitFor();
+});
+
+await check("restart of a backend", async () => {
+  await tab(page, "backends");
+  const card = page.locator(".card", { has: page.locator("h2", { hasText: "many" }) });
+  await card.getByRole("button", { name: "Restart" }).click();
+  await card.getByText("running").waitFor();
+  await tab(page, "activity");
+  await page.locator(".row", { hasText: "gateway_restart" }).first().waitFor();
+});
+
+await check("10,000 events without lag", async () => {
+  const one = (id) => ({ jsonrpc: "2.0", id, method: "tools/call", params: { name: "fixture__list_projects", arguments: {} } });
+  // A batch has at most 50 messages.
+  for (let round = 0; round < 10_000; round += 50) {
+    const body = Array.from({ length: 50 }, (_, at) => one(at));
+    const reply = await fetch(`${gateway.url}/mcp`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    same(reply.status, 200);
+    await reply.text();
+  }
+  await tab(page, "activity");
+  await page.getByRole("button", { name: /Load up to/ }).click();
+  await page.getByText("10,000 events").waitFor({ timeout: 30_000 });
+  ok((await page.locator(".row").count()) < 80);
+  const frames = await page.evaluate(async () => {
+    const list = document.querySelector(".list");
+    let worst = 0;
+    for (let at = 0; at < 60; at++) {
+      const started = performance.now();
+      list.scrollTop = (at * list.scrollHeight) / 60;
+      await new Promise(requestAnimationFrame);
+      worst = Math.max(worst, performance.now() - started);
+    }
+    return worst;
+  });
+  ok(frames < 250, `${frames} ms for a frame`);
+});
+
+await check("every tab in both themes has no serious finding of axe", async () => {
+  const found = [];
+  for (const theme of ["light", "dark"]) {
+    await page.evaluate((name) => localStorage.setItem("mcp-page-theme", name), theme);
+    await page.reload();
+    for (const name of TABS) {
+      await tab(page, { try: "try/fixture__generate_content", tools: "tools/fixture/fixture__generate_content" }[name] ?? name);
+      await sleep(500);
+      if (name === "activity") await page.locator(".row").nth(1).click();
+      await sleep(300);
+      await page.screenshot({ path: join(shots, `${name}-${theme}.png`) });
+      found.push(...(await serious(page)).map((one) => `${name} ${theme} ${one}`));
+    }
+  }
+  same(found, []);
+});
+
+await check("phone width needs no sideways scrolling", async () => {
+  await page.setViewportSize({ width: 360, height: 740 });
+  const wide = [];
+  for (const name of TABS) {
+    await tab(page, { try: "try/fixture__generate_content", tools: "tools/fixture/fixture__generate_content" }[name] ?? name);
+    await sleep(300);
+    const width = await page.evaluate(() => document.documentElement.scrollWidth);
+    if (width > 360) wide.push(`${name} ${width}`);
+    await page.screenshot({ path: join(shots, `${name}-phone.png`) });
+  }
+  await page.setViewportSize({ width: 1280, height: 800 });
+  same(wide, []);
+});
+
+await check("keyboard reaches everything", async () => {
+  await tab(page, "tools");
+  await page.locator(".list").focus();
+  await page.keyboard.press("ArrowDown");
+  await page.locator(".row.chosen").waitFor();
+  await page.reload();
+  await page.locator("nav").waitFor();
+  await page.keyboard.press("Tab");
+  same(await page.evaluate(() => document.activeElement?.textContent), "To the content");
+});
+
+await check("no other origin reaches the page", async () => {
+  const pages = createServer((request, response) => {
+    response.setHeader("content-type", "text/html");
+    response.end("<title>other</title>");
+  });
+  pages.listen(0, "127.0.0.1");
+  await until("the other origin", () => pages.address());
+  const other = await page.context().newPage();
+  await other.goto(`http://127.0.0.1:${pages.address().port}/`);
+  const key = await page.evaluate(() => localStorage.getItem("mcp-page-key"));
+  const send = (path, headers, credentials) => other.evaluate(async ([url, headers, credentials]) => {
+    try {
+      const reply = await fetch(url, { method: "POST", headers, credentials, body: "{}", mode: headers["x-page-key"] ? "cors" : "no-cors" });
+      return `${reply.type} ${reply.status}`;
+    } catch (error) {
+      return String(error);
+    }
+  }, [`${gateway.url}${path}`, headers, credentials]);
+  // With all that the page knows: the key, and the cookie, which the browser sends to every port of a host.
+  ok(/Failed to fetch/.test(await send("/page/me", { "x-page-key": key, "content-type": "application/json" }, "include")));
+  ok(/Failed to fetch|opaque 0/.test(await send("/page/sign-out", { "content-type": "text/plain" }, "include")));
+  same(await page.evaluate(async (key) => (await fetch("/page/me", { method: "POST", headers: { "x-page-key": key } })).status, key), 200);
+  const framed = other.waitForEvent("console", { timeout: 3000 }).catch(() => undefined);
+  const shown = await other.evaluate(async (url) => {
+    const frame = document.createElement("iframe");
+    frame.src = url;
+    const loaded = new Promise((resolve) => frame.addEventListener("load", resolve));
+    document.body.append(frame);
+    await loaded;
+    try {
+      return frame.contentDocument === null ? "another origin" : frame.contentDocument.title;
+    } catch {
+      return "another origin";
+    }
+  }, gateway.url);
+  const refused = await framed;
+  ok(shown === "another origin" && /frame|refused/i.test(refused?.text() ?? "refused"), `${shown} ${refused?.text()}`);
+  const frames = other.frames().map((frame) => frame.url());
+  ok(!frames.slice(1).some((url) => url.startsWith(gateway.url)), frames.join());
+  await other.close();
+  const foreign = await open();
+  const reply = await foreign.goto(`http://foreign.test:${new URL(gateway.url).port}/`);
+  same(reply.status(), 403);
+  await foreign.context().close();
+  pages.close();
+});
+
+await check("policy has refused nothing and nothing has failed", () => same(page.problems, []));
+
+await check("an expired or removed cookie leads to the sign-in", async () => {
+  await page.context().clearCookies();
+  await page.reload();
+  await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
+  await page.getByRole("button", { name: "Print a new link" }).click();
+  await page.getByText("It is printed").or(page.getByText("one link in 10 s")).waitFor();
+});
+
+await check("a token sees what its role allows, and nothing after it was revoked", async () => {
+  const roles = `[roles.reader]\nallow = ["fixture__list_projects"]\n[roles.boss]\nallow = ["*"]\nown = ["gateway_status", "gateway_restart", "events:all", "approve"]\n[principals]\nada = "boss"\nbob = "reader"\n`;
+  const tokens = join(folder, "tokens");
+  writeFileSync(tokens, "ada token-of-ada\nbob token-of-bob\n");
+  const secured = await start(GATEWAY, ["--config", configuration("two", roles), "--events", "memory", "--token-file", tokens]);
+  ok(!secured.link(), "no link where a token is needed");
+  const signIn = async (token) => {
+    const signed = await open();
+    await signed.goto(`${secured.url}/`);
+    await signed.getByLabel("Token of this server").fill(token);
+    await signed.getByRole("button", { name: "Sign in" }).click();
+    return signed;
+  };
+  const wrong = await signIn("wrong");
+  await wrong.getByText("this token is not valid here").waitFor();
+  const ada = await signIn("token-of-ada");
+  await ada.locator(".card", { has: ada.locator("h2", { hasText: "fixture" }) }).getByText("running").waitFor();
+  await call(secured.url, "fixture__list_projects", {}, "token-of-ada");
+  const bob = await signIn("token-of-bob");
+  await bob.getByText("Your role does not have `gateway_status`").waitFor();
+  await tab(bob, "tools");
+  await bob.getByText("1 of 1 tools", { exact: false }).or(bob.getByText(/^\d of \d tools/)).waitFor();
+  ok(!(await bob.content()).includes("hostile"));
+  await tab(bob, "activity");
+  await bob.locator(".empty, .row").first().waitFor();
+  ok(!(await bob.locator("main").innerText()).includes("ada"));
+  await tab(bob, "configuration");
+  await bob.getByText("Your role does not have `events:all`").waitFor();
+  await tab(ada, "tools/fixture/fixture__list_projects");
+  await ada.getByText("boss, reader", { exact: false }).or(ada.getByText("reader, boss", { exact: false })).waitFor();
+  writeFileSync(tokens, "bob token-of-bob\n");
+  await ada.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
+  for (const signed of [wrong, ada, bob]) {
+    same(signed.problems, []);
+    await signed.context().close();
+  }
+});
+
+await check("a server alone has the small page", async () => {
+  const alone = await start(SERVER, []);
+  const small = await open();
+  await small.goto(alone.link());
+  await small.locator("nav").waitFor();
+  same(await small.locator("nav a").allInnerTexts(), ["Status", "Tools", "Try", "Connect"]);
+  await small.screenshot({ path: join(shots, "server.png") });
+  await tab(small, "try/echo");
+  await small.getByRole("button", { name: "As JSON" }).click();
+  await small.getByLabel("Arguments").last().fill('{"value": "hello"}');
+  await small.getByRole("button", { name: "Call", exact: true }).click();
+  await small.getByText("Done", { exact: true }).waitFor();
+  same([await serious(small), small.problems], [[], []]);
+  await small.context().close();
+});
+
+await check("--no-page leaves the help", async () => {
+  const without = await start(SERVER, ["--no-page"]);
+  const reply = await fetch(`${without.url}/`, { headers: { accept: "text/html" } });
+  same([reply.status, reply.headers.get("content-type"), without.link()], [404, "application/json", undefined]);
+});
+
+await browser.close();
+for (const child of children) child.kill();
+await sleep(300);
+rmSync(folder, { recursive: true, force: true, maxRetries: 10 });
+process.exit(0);
