@@ -5,7 +5,7 @@ pub(crate) mod check;
 mod static_link;
 
 use std::fs;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context, bail};
@@ -23,7 +23,7 @@ const PROGRAMS: [&str; 4] = [
 ];
 
 /// The file of root certificates on most systems.
-const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
+pub(crate) const CERTIFICATES: &str = "/etc/ssl/certs/ca-certificates.crt";
 
 /// Builds the programs and imports them into the engine that the environment names; or checks that
 /// the compose project starts from them, on its own engine.
@@ -33,11 +33,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
             "the programs are built for this system, and images need Linux ones: use the Dockerfile"
         );
     }
-    let programs = if options.has("release") {
-        static_link::build_release(layout)?
-    } else {
-        static_link::link_debug(layout)?
-    };
+    let programs = static_programs(layout, options.has("release"))?;
     if options.has("check") {
         check::run(layout, &programs)?;
         print_line!("ok       the project starts, each server isolated as in docker-compose.yml");
@@ -45,6 +41,15 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         import(layout, &programs, &Cli::for_user(layout)?)?;
     }
     Ok(ExitCode::SUCCESS)
+}
+
+/// Builds programs that need no C library; returns their folder.
+pub(crate) fn static_programs(layout: &Layout, release: bool) -> anyhow::Result<PathBuf> {
+    if release {
+        static_link::build_release(layout)
+    } else {
+        static_link::link_debug(layout)
+    }
 }
 
 /// Returns the image of a program, as in docker-compose.yml.

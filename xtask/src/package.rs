@@ -8,9 +8,17 @@
 mod archive;
 mod build;
 mod check;
+mod elf;
 mod files;
+mod homebrew;
+mod mcpb;
+mod npm;
+mod oci;
 mod product;
+mod registry;
+mod server_json;
 mod tar;
+mod wheel;
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -50,12 +58,51 @@ struct Format {
     check: fn(&check::Context<'_>) -> anyhow::Result<()>,
 }
 
-const FORMATS: [Format; 1] = [Format {
-    name: "tar",
-    is_for: |_| true,
-    build: tar::build,
-    check: check::tar::check,
-}];
+const FORMATS: [Format; 7] = [
+    Format {
+        name: "tar",
+        is_for: |_| true,
+        build: tar::build,
+        check: check::tar::check,
+    },
+    Format {
+        name: "npm",
+        is_for: |_| true,
+        build: npm::build,
+        check: check::npm::check,
+    },
+    Format {
+        name: "wheel",
+        is_for: |_| true,
+        build: wheel::build,
+        check: check::wheel::check,
+    },
+    Format {
+        name: "mcpb",
+        is_for: |_| true,
+        build: mcpb::build,
+        check: check::mcpb::check,
+    },
+    Format {
+        name: "oci",
+        is_for: |build| build.os == "linux",
+        build: oci::build,
+        check: check::oci::check,
+    },
+    // These two are made from packages above, of all targets that are in the folder.
+    Format {
+        name: "homebrew",
+        is_for: |build| build.os != "windows",
+        build: homebrew::build,
+        check: check::homebrew::check,
+    },
+    Format {
+        name: "server-json",
+        is_for: |_| true,
+        build: server_json::build,
+        check: check::server_json::check,
+    },
+];
 
 /// Makes the packages and prints their files, or checks them.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {

@@ -32,6 +32,8 @@ pub(crate) struct Build {
     /// Programs of the same version for this machine: those of `dir`, unless it is for another target.
     native: PathBuf,
     is_native: bool,
+    /// True if the programs are optimised.
+    pub(crate) is_release: bool,
     /// Seconds since 1970: the time of every file in a package, so that the same commit gives the same bytes.
     pub(crate) epoch: u64,
 }
@@ -59,6 +61,7 @@ impl Build {
             dir,
             native: built.clone(),
             is_native: triple == host,
+            is_release: profile == "release",
             triple,
         };
         create_dir(&build.dir)?;

@@ -1,6 +1,12 @@
 //! The checks of installed packages.
 
+pub(crate) mod homebrew;
+pub(crate) mod mcpb;
+pub(crate) mod npm;
+pub(crate) mod oci;
+pub(crate) mod server_json;
 pub(crate) mod tar;
+pub(crate) mod wheel;
 
 use std::io::{Read as _, Write as _};
 use std::path::{Path, PathBuf};

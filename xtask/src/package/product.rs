@@ -177,3 +177,90 @@ fn parse(option: &Value, all: &[Value]) -> anyhow::Result<ProductOption> {
         flag,
     })
 }
+
+#[cfg(test)]
+pub(super) mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    /// Returns a program with an option of each kind.
+    pub(crate) fn example() -> Product {
+        let option =
+            |flag: &str, value: Option<&str>, variable: &str, kind: &str, heading: &str| {
+                json!({
+                    "flag": flag, "value": value, "values": [], "env": variable, "default": null,
+                    "type": kind, "repeatable": false, "required": false,
+                    "secret": variable.ends_with("KEY") || variable.ends_with("TOKEN"),
+                    "help": "What it is", "heading": heading,
+                })
+            };
+        let mut options = [
+            option(
+                "--docker-host",
+                Some("URL"),
+                "DOCKER_HOST",
+                "text",
+                "Docker",
+            ),
+            option("--n8n-url", Some("URL"), "N8N_URL", "text", "Docker"),
+            option(
+                "--n8n-api-key",
+                Some("KEY"),
+                "N8N_API_KEY",
+                "text",
+                "Docker",
+            ),
+            option(
+                "--n8n-api-key-file",
+                Some("FILE"),
+                "N8N_API_KEY_FILE",
+                "text",
+                "Docker",
+            ),
+            option(
+                "--max-cost",
+                Some("DOLLARS"),
+                "MAX_COST",
+                "number",
+                "Docker",
+            ),
+            option("--token", Some("TOKEN"), "MCP_TOKEN", "text", "Server"),
+            option("--read-only", None, "MCP_READ_ONLY", "flag", "Server"),
+            option(
+                "--call-timeout",
+                Some("SECONDS"),
+                "MCP_CALL_TIMEOUT",
+                "integer",
+                "Server",
+            ),
+        ];
+        options[1]["default"] = json!("http://127.0.0.1:5678");
+        options[7]["default"] = json!("30");
+        Product {
+            name: "docker-mcp-server",
+            title: "Docker MCP server".into(),
+            service: "Docker".into(),
+            summary: "Docker containers: list and start them".into(),
+            port: 3458,
+            tools: vec![
+                json!({"name": "list_containers", "description": "Lists containers. All."}),
+            ],
+            options: options
+                .iter()
+                .map(|option| parse(option, &options).unwrap())
+                .collect(),
+            program: PathBuf::new(),
+        }
+    }
+
+    #[test]
+    fn files_of_secrets_are_known_by_their_names() {
+        let product = example();
+        let file = product
+            .options
+            .iter()
+            .find(|option| option.flag == "--n8n-api-key-file");
+        assert_eq!(file.unwrap().file_of.as_deref(), Some("--n8n-api-key"));
+    }
+}
