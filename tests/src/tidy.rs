@@ -140,6 +140,27 @@ fn files_hold_no_paths_of_the_machine() {
     check(|_| true, |file| line(&file.text, has_path));
 }
 
+/// A tag of an action can be moved by whoever owns it.
+#[test]
+fn actions_of_workflows_are_pinned_by_their_commit() {
+    let is_pinned = |action: &str| {
+        let commit = action.split_once('@').map(|(_, commit)| commit);
+        let commit = commit.and_then(|commit| commit.split_once(" # v"));
+        commit.is_some_and(|(commit, version)| {
+            let is_hash = commit.bytes().all(|byte| byte.is_ascii_hexdigit());
+            commit.len() == 40 && is_hash && !version.is_empty()
+        })
+    };
+    let is_loose = |line: &str| {
+        let action = line.split_once("uses: ").map(|(_, action)| action);
+        action.is_some_and(|action| !is_pinned(action))
+    };
+    check(
+        |path| path.starts_with(".github/workflows/"),
+        |file| line(&file.text, is_loose),
+    );
+}
+
 #[test]
 fn nothing_is_unfinished() {
     let has_word = |line: &str| UNFINISHED.iter().any(|word| line.contains(word));

@@ -38,6 +38,7 @@ const HOME: &str = "/home/user";
 
 /// Runs a command in the Debian `$0`, whose engine is that of the socket `$1`. Mounts end with it.
 const ENTER: &str = r#"
+    mount -t proc proc "$0/proc"
     : > "$0/run/docker.sock"
     mount --bind "$1" "$0/run/docker.sock"
     root=$0

@@ -26,7 +26,7 @@ const SUMS: &str = "SHA256SUMS";
 const REGISTRIES: [(&str, &str); 6] = [
     (".whl", "PyPI"),
     (".tgz", "npm"),
-    (".oci.tar", "registry of images"),
+    (".tar", "registry of images"),
     ("server.json", "MCP registry"),
     (".rb", "Homebrew tap"),
     (".crate", "crates.io"),
@@ -73,13 +73,10 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         options.words.first().map(String::as_str),
     )?);
     let dist = layout.target.join(DIST);
-    let files = match files(&dist) {
-        Ok(files) => files,
-        Err(error) => {
-            faults.push(format!("{error:#}"));
-            Vec::new()
-        }
-    };
+    let files = files(&dist, &mut faults).unwrap_or_else(|error| {
+        faults.push(format!("{error:#}"));
+        Vec::new()
+    });
     show(layout, version, newest, &crates, &files);
     faults
         .iter()
@@ -201,11 +198,11 @@ fn git(layout: &Layout, args: &[&str]) -> anyhow::Result<Option<String>> {
     Ok(output.status.success().then_some(text))
 }
 
-/// Returns the files of a folder, after their sums were compared.
+/// Returns the files of a folder. Adds a fault for each that is not in [`SUMS`], or not as there.
 ///
 /// # Errors
-/// When the folder is missing, or [`SUMS`] does not have exactly the sums of the other files.
-fn files(dist: &Path) -> anyhow::Result<Vec<File>> {
+/// When the folder or [`SUMS`] is missing.
+fn files(dist: &Path, faults: &mut Vec<String>) -> anyhow::Result<Vec<File>> {
     let sums = fs::read_to_string(dist.join(SUMS))
         .with_context(|| format!("no {SUMS}: run `cargo xtask package` before"))?;
     let sums: Vec<_> = sums
@@ -221,23 +218,22 @@ fn files(dist: &Path) -> anyhow::Result<Vec<File>> {
             continue;
         }
         let found = sums.iter().find(|(_, listed)| *listed == name);
-        let (sum, _) = found.with_context(|| format!("{name} is not in {SUMS}"))?;
+        if found.is_none() {
+            faults.push(format!("{name} is not in {SUMS}"));
+        }
         files.push(File {
             size: entry.metadata()?.len(),
-            sum: (*sum).to_owned(),
+            sum: found.map_or("none", |(sum, _)| sum).to_owned(),
             name,
         });
     }
-    let is_there = |name: &str| files.iter().any(|file| file.name == name);
-    if let Some((_, lost)) = sums.iter().find(|(_, name)| !is_there(name)) {
-        bail!("{lost} is in {SUMS}, but there is no such file");
-    }
     files.sort_by(|a, b| a.name.cmp(&b.name));
-    compare_sums(dist)?;
+    faults.extend(wrong_sums(dist)?);
     Ok(files)
 }
 
-fn compare_sums(dist: &Path) -> anyhow::Result<()> {
+/// Returns a fault for each file that differs from its sum or is missing.
+fn wrong_sums(dist: &Path) -> anyhow::Result<Vec<String>> {
     // Of GNU and Busybox, or of macOS.
     let (program, args) = match on_path("sha256sum") {
         Some(program) => (program, &["-c"][..]),
@@ -247,18 +243,11 @@ fn compare_sums(dist: &Path) -> anyhow::Result<()> {
         }
     };
     let mut check = Command::new(program);
-    let output = check.args(args).arg(SUMS).current_dir(dist).output()?;
+    let check = check.args(args).arg(SUMS).env("LC_ALL", "C");
+    let output = check.current_dir(dist).output()?;
     let text = String::from_utf8_lossy(&output.stdout);
-    let wrong: Vec<_> = text
-        .lines()
-        .filter(|line| !line.ends_with(": OK"))
-        .collect();
-    ensure!(
-        output.status.success(),
-        "files differ from {SUMS}: {}",
-        wrong.join(", ")
-    );
-    Ok(())
+    let wrong = text.lines().filter(|line| !line.ends_with(": OK"));
+    Ok(wrong.map(|line| format!("{SUMS}: {line}")).collect())
 }
 
 #[cfg(test)]
@@ -288,30 +277,36 @@ mod tests {
         let dir = std::env::temp_dir().join(format!("release-{}", std::process::id()));
         fs::create_dir_all(&dir).unwrap();
         let sum = "ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad";
-        let missing = files(&dir).err().unwrap();
+        let all = || {
+            let mut faults = Vec::new();
+            let files = files(&dir, &mut faults);
+            files.map(|files| (files, faults.join("\n")))
+        };
+        let missing = all().err().unwrap();
         assert!(
             format!("{missing:#}").contains("cargo xtask package"),
             "{missing:#}"
         );
         fs::write(dir.join("a.deb"), "abc").unwrap();
         fs::write(dir.join(SUMS), format!("{sum}  a.deb\n")).unwrap();
-        let good = files(&dir).unwrap();
+        let (good, faults) = all().unwrap();
         assert_eq!(
             (&*good[0].name, good[0].size, &*good[0].sum),
             ("a.deb", 3, sum)
         );
+        assert_eq!(faults, "");
 
         fs::write(dir.join("a.deb"), "abd").unwrap();
-        let changed = files(&dir).err().unwrap().to_string();
-        assert!(changed.contains("a.deb: FAILED"), "{changed}");
         fs::write(dir.join("b.deb"), "").unwrap();
-        let extra = files(&dir).err().unwrap().to_string();
-        assert!(extra.contains("b.deb is not in"), "{extra}");
+        let (shown, faults) = all().unwrap();
+        assert_eq!(shown.len(), 2);
+        assert!(faults.contains("a.deb: FAILED"), "{faults}");
+        assert!(faults.contains("b.deb is not in"), "{faults}");
         for name in ["a.deb", "b.deb"] {
             fs::remove_file(dir.join(name)).unwrap();
         }
-        let lost = files(&dir).err().unwrap().to_string();
-        assert!(lost.contains("no such file"), "{lost}");
+        let (_, lost) = all().unwrap();
+        assert!(lost.contains("a.deb: FAILED"), "{lost}");
         fs::remove_dir_all(&dir).unwrap();
     }
 
@@ -320,7 +315,11 @@ mod tests {
         for (name, expected) in [
             ("mcp_gateway-0.1.0-py3-none-any.whl", Some("PyPI")),
             ("mcp-gateway-0.1.0.tgz", Some("npm")),
-            ("mcp-gateway_0.1.0_amd64.deb", None),
+            ("mcp-gateway_0.1.0-1_amd64.deb", None),
+            (
+                "mcp-gateway-0.1.0-image-linux-amd64.tar",
+                Some("registry of images"),
+            ),
             ("mcp-gateway-0.1.0-x86_64-unknown-linux-gnu.tar.gz", None),
         ] {
             assert_eq!(registry(name), expected, "{name}");

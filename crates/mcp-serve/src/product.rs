@@ -238,7 +238,8 @@ pub trait Service: Send + Sync + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Asks for the command `check --online` whether it would serve calls, and returns what answers.
+    /// Asks for the commands `check --online` and `doctor` whether it would serve calls, and returns what answers,
+    /// with its version.
     ///
     /// # Errors
     /// The reasons why it would not.
@@ -250,7 +251,7 @@ pub trait Service: Send + Sync + 'static {
         async move {
             let asked = self.probe().await;
             asked.map_err(|error| vec![error.message().to_owned()])?;
-            Ok("the service answers".to_owned())
+            Ok("it answers and accepts the key".to_owned())
         }
     }
 

@@ -72,6 +72,14 @@ impl Service for N8n {
         Ok(self.api.probe().await?)
     }
 
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+        let asked = self.probe().await;
+        asked.map_err(|error| vec![error.message().to_owned()])?;
+        // Nothing more of its version is shown to a key.
+        let version = if self.api.is_version_2().await { 2 } else { 1 };
+        Ok(format!("n8n {version} answers and accepts the key"))
+    }
+
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         if !server.is_read_only() {
             self.api.allow_publish_checks();

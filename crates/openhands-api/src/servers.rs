@@ -248,6 +248,20 @@ impl Servers {
             Backend::Agent(server) => server.check().await,
         }
     }
+
+    /// Describes what answers at the address, with its version if it tells it.
+    ///
+    /// # Errors
+    /// As [`Self::check`].
+    pub async fn describe(&self) -> ApiResult<String> {
+        match self.backend().await? {
+            Backend::App(_) => Ok("OpenHands app server".to_owned()),
+            Backend::Agent(server) => {
+                let version = server.known_version().await?;
+                Ok(format!("OpenHands agent server, {version},"))
+            }
+        }
+    }
 }
 
 /// The agent server of a conversation; `None` if its URL cannot be used.

@@ -76,6 +76,14 @@ impl Service for OpenHands {
         Ok(self.servers.check().await?)
     }
 
+    async fn check(self: Arc<Self>, _: Arc<Server>) -> Result<String, Vec<String>> {
+        let told = |error: ToolError| vec![error.message().to_owned()];
+        self.probe().await.map_err(told)?;
+        let service = self.servers.describe().await;
+        let service = service.map_err(|failure| told(failure.into()))?;
+        Ok(format!("{service} answers and accepts the key"))
+    }
+
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         if !server.is_read_only() {
             self.allow_checks();

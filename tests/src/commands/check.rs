@@ -37,6 +37,12 @@ fn every_problem_of_flags_variables_and_file_is_told_at_once() {
             "c",
             "--toolsets",
             "nonsense",
+            "--port",
+            "high",
+            "--no-such-flag",
+            "value",
+            "--rate-limit=-1",
+            "--stdoi",
         ];
         let ended = run(server, &args, &env);
         assert_eq!(ended.code, 78, "{server}: {}", ended.stdout);
@@ -58,6 +64,10 @@ fn every_problem_of_flags_variables_and_file_is_told_at_once() {
             "--toolsets: there is no toolset \"nonsense\"".to_owned(),
             "--bind 0.0.0.0 allows other machines to connect".to_owned(),
             "--tls-cert needs --tls-key".to_owned(),
+            "invalid value 'high' for '--port <PORT>'".to_owned(),
+            "unexpected argument '--no-such-flag' found".to_owned(),
+            "invalid value '-1' for '--rate-limit".to_owned(),
+            "unexpected argument '--stdoi' found".to_owned(),
         ] {
             let expected = format!("{server}: {expected}");
             assert!(

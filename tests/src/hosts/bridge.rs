@@ -1,13 +1,16 @@
 //! `mcp-gateway bridge`: what a host gets through it is what the server sends.
 
 use std::process::Stdio;
+use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
+use tokio::net::{TcpListener, TcpStream};
 use tokio::process::{Child, ChildStdin, ChildStdout};
+use tokio::sync::watch;
 
-use crate::harness::{Dialect, Server, assert_contains, binary};
+use crate::harness::{Dialect, Server, assert_contains, binary, eventually};
 use crate::stdio::StdioServer;
 
 /// Timeout of each wait.
@@ -237,4 +240,85 @@ async fn modern_calls_are_cancelled() {
     let closed = std::time::Instant::now();
     bridge.close().await;
     assert!(closed.elapsed() < Duration::from_secs(5));
+}
+
+/// A network between the bridge and a server, whose connections can be broken.
+struct Network {
+    url: String,
+    breaks: watch::Sender<()>,
+    /// The bytes that clients have sent.
+    sent: Arc<Mutex<Vec<u8>>>,
+}
+
+impl Network {
+    async fn to(server: &Server) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+        let address = server.url.trim_start_matches("http://");
+        let address = address.trim_end_matches("/mcp").to_owned();
+        let (breaks, broken) = watch::channel(());
+        let sent = Arc::new(Mutex::new(Vec::new()));
+        let recorded = Arc::clone(&sent);
+        tokio::spawn(async move {
+            while let Ok((client, _)) = listener.accept().await {
+                let server = TcpStream::connect(&address).await.unwrap();
+                let (mut broken, recorded) = (broken.clone(), Arc::clone(&recorded));
+                broken.mark_unchanged();
+                tokio::spawn(async move {
+                    tokio::select! {
+                        _ = broken.changed() => {}
+                        () = forward(client, server, &recorded) => {}
+                    }
+                });
+            }
+        });
+        Self { url, breaks, sent }
+    }
+
+    fn sent(&self) -> String {
+        String::from_utf8_lossy(&self.sent.lock().unwrap()).to_ascii_lowercase()
+    }
+}
+
+async fn forward(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<u8>>) {
+    let (mut from_client, mut to_client) = client.split();
+    let (mut from_server, mut to_server) = server.split();
+    let up = async {
+        let mut buffer = [0; 4096];
+        while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
+            sent.lock().unwrap().extend_from_slice(&buffer[..length]);
+            to_server.write_all(&buffer[..length]).await.unwrap();
+        }
+    };
+    tokio::select! {
+        () = up => {}
+        _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
+    }
+}
+
+#[tokio::test]
+async fn call_whose_stream_breaks_is_resumed_after_its_last_event() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    let network = Network::to(&server).await;
+    let mut bridge = Bridge::start(&network.url, &[], &[]);
+    bridge.shake_hands().await;
+    let params = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
+    let question = bridge.ask(&call.to_string()).await;
+    assert_eq!(question["method"], "elicitation/create");
+    assert!(!network.sent().contains("last-event-id"));
+
+    network.breaks.send(()).unwrap();
+    eventually("a resumed stream", async || {
+        network.sent().contains("last-event-id: ").then_some(())
+    })
+    .await;
+    let result = json!({"action": "accept", "content": {"username": "ann", "email": "a@b"}});
+    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
+    // Neither the question again nor an error: the result of the one call.
+    let result = bridge.ask(&answer.to_string()).await;
+    assert_eq!(result["id"], 1);
+    assert!(result["result"].to_string().contains("ann"), "{result}");
+    assert_eq!(network.sent().matches("tools/call").count(), 1);
+    bridge.close().await;
 }

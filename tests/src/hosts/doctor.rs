@@ -109,6 +109,47 @@ async fn everything_is_well_with_a_real_engine() {
     let (works, text) = report(&home, "docker-mcp-server", &["--port", "0"], &env);
     assert!(works, "{text}");
     assert_lacks(&text, "\"fail\"");
+    assert_contains(&findings(&text, "service").join("\n"), "ok: Docker Engine ");
+}
+
+#[tokio::test]
+async fn version_of_the_service_is_told() {
+    let home = Home::new();
+    let ask = |program: &str, env: &[(&str, &str)]| {
+        let (_, text) = report(&home, program, &["--port", "0"], env);
+        findings(&text, "service").join("\n")
+    };
+    if let Some(n8n) = real::n8n() {
+        let env = [("N8N_URL", &*n8n.url), ("N8N_API_KEY", &*n8n.api_key)];
+        let told = ask("n8n-mcp-server", &env);
+        assert!(
+            ["ok: n8n 1 answers", "ok: n8n 2 answers"]
+                .iter()
+                .any(|ok| told.starts_with(ok)),
+            "{told}"
+        );
+    }
+    if let Some(openhands) = real::openhands() {
+        let env = [
+            ("OPENHANDS_URL", &*openhands.url),
+            ("OPENHANDS_API_KEY", &*openhands.api_key),
+        ];
+        let told = ask("openhands-mcp-server", &env);
+        assert_contains(&told, "ok: OpenHands agent server, version 1.");
+    }
+}
+
+#[test]
+fn wrong_file_of_the_gateway_is_found() {
+    let home = Home::new();
+    let file = home.0.join("gateway.toml");
+    std::fs::write(&file, "[backends.one]\nurll = \"http://127.0.0.1:1/mcp\"\n").unwrap();
+    let file = file.to_str().unwrap();
+    let args = ["--config", file, "--events", "memory", "--port", "0"];
+    let (works, text) = report(&home, "mcp-gateway", &args, &[]);
+    assert!(!works, "{text}");
+    let told = findings(&text, "config").join("\n");
+    assert_contains(&told, &format!("fail: {file}:2: backends.one.urll: "));
 }
 
 #[tokio::test]

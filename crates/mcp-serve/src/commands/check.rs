@@ -3,11 +3,12 @@
 use std::collections::HashMap;
 use std::ffi::OsString;
 use std::fmt::Write as _;
+use std::ops::Range;
 use std::process::ExitCode;
 use std::sync::Arc;
 use std::time::Duration;
 
-use clap::error::ErrorKind;
+use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _, Id};
 
@@ -60,23 +61,19 @@ pub(super) fn run<S: Service, O: Args + 'static>(
     let command = without_faulty_variables(command, args, &mut problems);
     let settings = command.clone();
     let mut answer = "the configuration is usable".to_owned();
-    match config::without_values(command).try_get_matches_from(args) {
-        Ok(matches) => {
-            let is_online = matches.get_flag("online");
-            if matches.get_flag("values") {
-                print(values(&config::settings(&settings), &matches, &places).as_bytes());
-            }
-            match Command::<O>::from_arg_matches(&matches) {
-                Ok(options) => match product.problems(options, is_online) {
-                    Ok(Some(text)) => answer = format!("{answer}; {text}"),
-                    Ok(None) => {}
-                    Err(found) => problems.extend(found),
-                },
-                Err(error) => problems.push(wrong_flag(&error)),
-            }
+    if let Some(matches) = right_flags(&config::without_values(command), args, &mut problems) {
+        let is_online = matches.get_flag("online");
+        if matches.get_flag("values") {
+            print(values(&config::settings(&settings), &matches, &places).as_bytes());
         }
-        Err(error) if error.kind() == ErrorKind::DisplayHelp => error.exit(),
-        Err(error) => problems.push(wrong_flag(&error)),
+        match Command::<O>::from_arg_matches(&matches) {
+            Ok(options) => match product.problems(options, is_online) {
+                Ok(Some(text)) => answer = format!("{answer}; {text}"),
+                Ok(None) => {}
+                Err(found) => problems.extend(found),
+            },
+            Err(error) => problems.push(wrong_flag(&error)),
+        }
     }
     match problems.as_slice() {
         [] => print(format!("{name}: {answer}\n").as_bytes()),
@@ -154,6 +151,52 @@ fn without_faulty_variables(
             }
         }
     })
+}
+
+/// Parses the arguments. A wrong one is a problem and left out, until the others can be used or the wrong one
+/// is not to be found.
+fn right_flags(
+    command: &clap::Command,
+    args: &[OsString],
+    problems: &mut Vec<Problem>,
+) -> Option<ArgMatches> {
+    let mut args = args.to_vec();
+    loop {
+        match command.clone().try_get_matches_from(&args) {
+            Ok(matches) => return Some(matches),
+            Err(error) if error.kind() == ErrorKind::DisplayHelp => error.exit(),
+            Err(error) => {
+                problems.push(wrong_flag(&error));
+                let wrong = place(&error, &args)?;
+                args.drain(wrong);
+            }
+        }
+    }
+}
+
+/// The place of the flag that an error is about, with its value.
+fn place(error: &clap::Error, args: &[OsString]) -> Option<Range<usize>> {
+    let text = |kind| match error.get(kind) {
+        Some(ContextValue::String(text)) => Some(text.as_str()),
+        _ => None,
+    };
+    // As in the usage: `--port <PORT>`.
+    let flag = text(ContextKind::InvalidArg)?.split(' ').next()?;
+    let value = text(ContextKind::InvalidValue).filter(|value| !value.is_empty());
+    let found = |at: usize| {
+        let arg = args[at].to_str()?;
+        let (name, inline) = match arg.split_once('=') {
+            Some((name, inline)) if name.starts_with("--") => (name, Some(inline)),
+            _ => (arg, None),
+        };
+        let next = args.get(at + 1).and_then(|next| next.to_str());
+        let is_value = |next: &&str| value.map_or(!next.starts_with('-'), |value| *next == value);
+        let next = next.filter(is_value).filter(|_| inline.is_none());
+        let has_value = value.is_none() || inline.or(next) == value;
+        (name == flag && has_value).then(|| at..at + 1 + usize::from(next.is_some()))
+    };
+    // The first is the name of the command.
+    (1..args.len()).find_map(found)
 }
 
 fn wrong_flag(error: &clap::Error) -> Problem {

@@ -82,6 +82,15 @@ async fn examine<S: Service, O: Args + 'static>(
     let server = product.options_command();
     files::examine(report, &server);
     examine_access(report, &options);
+    if let Some(check) = &product.check {
+        let problems = (check.problems)(&command.product);
+        for problem in &problems {
+            report.fail("config", problem.to_string(), "correct the file");
+        }
+        if problems.is_empty() {
+            report.ok("config", "it can be used".to_owned());
+        }
+    }
     let tools = product.product_tools(&command.product).choose(&options);
     let own_tools = tools.as_ref().map(|tools| {
         let tools = tools.definitions().into_iter();
@@ -163,15 +172,20 @@ async fn examine_service<S: Service, O: Args + 'static>(
     command: Command<O>,
 ) {
     let running = Key::random().and_then(|key| product.assemble(command, &key));
-    let service = match running {
-        Ok(running) => Arc::clone(running.service()),
+    let running = match running {
+        Ok(running) => running,
         Err(error) => {
             return report.fail("service", format!("{error:#}"), "correct the options");
         }
     };
-    match tokio::time::timeout(QUESTION_TIMEOUT, service.probe()).await {
-        Ok(Ok(())) => report.ok("service", "it answers and accepts the key".to_owned()),
-        Ok(Err(error)) => report.fail("service", error.message().to_owned(), ""),
+    let asked = Arc::clone(running.service()).check(Arc::clone(&running.server));
+    match tokio::time::timeout(QUESTION_TIMEOUT, asked).await {
+        Ok(Ok(answer)) => report.ok("service", answer),
+        Ok(Err(problems)) => {
+            for problem in problems {
+                report.fail("service", problem, "");
+            }
+        }
         Err(_) => {
             let text = format!("no answer within {} s", QUESTION_TIMEOUT.as_secs());
             report.fail("service", text, "check its address");
