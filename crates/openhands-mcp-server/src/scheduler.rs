@@ -222,13 +222,14 @@ impl Scheduler {
         self.start_locked(id).await
     }
 
-    /// Starts a task that has just been created, or queues it if there are only slots for those that wait before
-    /// it. The caller holds its lock.
-    pub(crate) async fn start_or_enqueue(&self, id: TaskId) {
-        let before = self.queue.ids().len();
+    /// Starts a task that has just been created and queued, unless there are only slots for those that wait before it.
+    /// The caller holds its lock.
+    pub(crate) async fn start_new(&self, id: TaskId) {
+        let waiting = self.queue.ids();
+        let before = waiting.iter().take_while(|other| **other != id).count();
         let has_slot = before == 0 || matches!(self.free_slots().await, Ok(free) if free > before);
-        if !has_slot || !matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
-            self.enqueue(id);
+        if has_slot && matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
+            self.queue.remove(id);
         }
     }
 

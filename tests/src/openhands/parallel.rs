@@ -9,8 +9,8 @@ use uuid::Uuid;
 
 use super::gate::Gate;
 use super::{
-    assert_error, both_transports, call, call_with_id, client, client_with, server_with,
-    start_task, tool_error, wait_for_status,
+    agent_server, assert_error, both_transports, call, call_with_id, client, client_with,
+    conversation, run_task, server_with, start_task, tool_error, wait_for_status,
 };
 use crate::harness::assert_starts_with;
 use crate::harness::real::{OpenHands, openhands};
@@ -149,6 +149,71 @@ async fn cancelled_queued_task_never_runs() {
     tokio::time::sleep(Duration::from_secs(2)).await;
     let result = call_with_id(&client, "get_task_result", id).await;
     assert_has!(result, {"status": "cancelled", "steps": 0});
+}
+
+#[tokio::test]
+async fn tasks_start_in_their_order() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    let result = start_tasks(&client, "SAY: x", 6).await;
+    let mut created = Vec::new();
+    for run in runs(&result) {
+        let at = conversation(&real, &run["task_id"]).await["created_at"].clone();
+        created.push(at.as_str().unwrap().to_owned());
+    }
+    assert!(created.is_sorted(), "{created:?}");
+}
+
+#[tokio::test]
+async fn run_that_a_kill_cut_off_before_it_began_is_begun_again() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let (server, client) = server_with(&real, &ONE_SLOT).await;
+    let gate = Gate::new();
+    let busy = start_task(&client, &format!("RUN: {}", gate.pass())).await;
+    let cut_off = start_task(&client, "RUN: echo begun").await;
+    assert_eq!(cut_off["status"], "queued", "{cut_off} behind {busy}");
+    server.kill().await;
+    gate.open();
+    // A server tags a run before it begins.
+    let id = &cut_off["task_id"];
+    let mut tags = conversation(&real, id).await["tags"].clone();
+    tags.as_object_mut().unwrap().remove("mcpwaits");
+    tags["mcpdeadline"] = json!("4000000000");
+    tags["mcpafter"] = json!("2026-01-01");
+    let path = format!("/api/conversations/{}", id.as_str().unwrap());
+    agent_server(&real, "PATCH", &path, json!({"tags": tags})).await;
+    let (_server, client) = server_with(&real, &[]).await;
+    assert_eq!(
+        call_with_id(&client, "get_task_status", id).await["status"],
+        "running"
+    );
+    wait_for_status(&client, id, "finished").await;
+    let result = call_with_id(&client, "get_task_result", id).await;
+    assert_has!(result, {"last_output": "begun", "steps": 2});
+}
+
+#[tokio::test]
+async fn cancelled_queued_task_that_has_failed_before_never_runs() {
+    let Some((real, _slots)) = all_slots().await else {
+        return;
+    };
+    let client = client_with(&real, &ONE_SLOT).await;
+    let failed = run_task(&client, "HTTP: 500\nRUN: echo again").await;
+    assert_eq!(failed["status"], "failed", "{failed}");
+    let gate = Gate::new();
+    start_task(&client, &format!("RUN: {}", gate.pass())).await;
+    let id = &failed["task_id"];
+    let queued = call!(client, "resume_task", {"task_id": id, "wait_seconds": 0});
+    assert_eq!(queued["status"], "queued", "{queued}");
+    let cancelled = call_with_id(&client, "cancel_task", id).await;
+    assert_eq!(cancelled["message"], "It was stopped.", "{cancelled}");
+    gate.open();
+    // Real time: it would have started by now, and no event reports that it did not.
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let result = call_with_id(&client, "get_task_result", id).await;
+    assert_has!(result, {"status": cancelled["status"], "steps": 0});
 }
 
 #[tokio::test]

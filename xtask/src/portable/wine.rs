@@ -22,9 +22,9 @@ pub(super) const TARGET: &str = "x86_64-pc-windows-gnu";
 const FOLDER: &str = "/opt/check/a folder";
 pub(super) const WINDOWS_FOLDER: &str = r"Z:\opt\check\a folder";
 
-/// Creates the user's folders, once, and holds wine until it is killed.
-const HOLD: &str =
-    "/usr/lib/*/wine/wineserver --persistent; wineboot --init; echo ready; exec sleep infinity";
+/// Creates the user's folders, once, and holds wine until it is killed. `wineserver` does not create its own.
+const HOLD: &str = "mkdir -p $WINEPREFIX; /usr/lib/*/wine/wineserver --persistent; wineboot --init; \
+                    echo ready; exec sleep infinity";
 const HOLDER: &str = "sleep infinity";
 
 /// Runs a program in [`FOLDER`]; arguments: the file for its stdout, that for its stdin, and the program.

@@ -195,10 +195,12 @@ async fn create_new(
             prompt: Some(&prompt),
         };
         let waits_for = workspace.fetch.map(WaitsFor::Repository);
+        let (lock, claim, turn) = held;
+        let held = (lock, claim);
         let claim = held.1.as_ref();
         let started = async {
             check_claim(claim, id).await?;
-            start_or_queue(&scheduler, &server, &new, &tags, waits_for, claim).await
+            start_or_queue(&scheduler, &server, &new, &tags, waits_for, claim, turn).await
         };
         let started = started.await;
         drop(held);
@@ -220,6 +222,7 @@ async fn start_or_queue(
     tags: &ConversationTags,
     waits_for: Option<WaitsFor>,
     claim: Option<&Claim>,
+    turn: Turn,
 ) -> Result<(), ToolError> {
     let mut tags = tags.clone();
     // The scheduler sets the model between the prompt and the start.
@@ -240,12 +243,12 @@ async fn start_or_queue(
     tags.set_waits_for(Some(waits_for.unwrap_or(WaitsFor::Slot)));
     let tags = tags.as_tags();
     let created = create_waiting(server, NewConversation { tags, ..*new }, claim).await;
-    match &created {
-        Ok(()) => scheduler.start_or_enqueue(new.id).await,
-        // It may have been created and prompted all the same.
-        Err(_) => scheduler.enqueue(new.id),
-    }
-    created
+    // Also after an error: it may have been created and prompted all the same.
+    scheduler.enqueue(new.id);
+    drop(turn);
+    created?;
+    scheduler.start_new(new.id).await;
+    Ok(())
 }
 
 /// Creates the conversation without starting the agent. All that the start needs is then at the agent

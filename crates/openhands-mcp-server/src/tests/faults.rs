@@ -3,9 +3,12 @@
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 
+use std::time::Duration;
+
 use mcp_core::tool::{Call, ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::json;
+use tokio::time::timeout;
 
 use super::fake::{FakeAgentServer, RecordedRequest, Reply};
 use super::{ID, KEY, assert_error, call, openhands, options, try_call};
@@ -155,4 +158,22 @@ async fn wait_says_only_what_is_known_while_the_agent_server_hangs() {
     );
     let never_seen = wait("00000000-0000-4000-8000-000000000000").await;
     assert_error(&never_seen.unwrap_err(), Kind::Timeout, "nothing is known");
+}
+
+#[tokio::test]
+async fn agent_server_that_is_slow_at_lists_is_seldom_asked_for_them() {
+    let fake = FakeAgentServer::start(|request, _| match request.target.as_str() {
+        target if target.contains("/count?status=running") => Reply::Json(200, json!(1)),
+        target if target.contains("status=running") => {
+            std::thread::sleep(Duration::from_millis(200));
+            Reply::Default
+        }
+        _ => Reply::Default,
+    });
+    let fake = fake.await;
+    let service = OpenHands::new(options(&fake.url)).unwrap();
+    let time = Duration::from_millis(3_500);
+    assert!(timeout(time, service.scheduler.run()).await.is_err());
+    let list = "GET /api/conversations/search";
+    assert_eq!(fake.requests(list).len(), 1);
 }

@@ -154,15 +154,16 @@ pub(super) async fn run(
     }
     let starting = Semaphore::new(MAX_STARTING);
     let turns = Turn::sequence(specs.len());
-    let tasks = specs.into_iter().zip(turns).map(async |(spec, turn)| {
-        let id = {
-            // The semaphore is never closed.
-            let _permit = starting.acquire().await.ok();
-            create_in_turn(service, call, spec, turn).await?
-        };
-        TaskWait::new(service, id, wait, call)
-            .follow_quietly()
-            .await
+    let creations = specs.into_iter().zip(turns).map(async |(spec, turn)| {
+        // The semaphore is never closed.
+        let _permit = starting.acquire().await.ok();
+        create_in_turn(service, call, spec, turn).await
+    });
+    // A task of the protocol is promised once all of them exist.
+    let created = join_all(creations).await.into_iter();
+    let tasks = created.map(async |id| {
+        let wait = TaskWait::new(service, id?, wait, call);
+        wait.follow_quietly().await
     });
     ended(join_all(tasks).await, call)
 }
