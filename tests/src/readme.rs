@@ -124,8 +124,9 @@ fn every_flag_exists() {
     {
         known.extend(words(&help).map(str::to_owned));
     }
-    // Of `claude mcp add` and of cargo.
-    known.extend(["--transport", "--features", "--release"].map(str::to_owned));
+    // Of `claude mcp add`, cargo and systemctl.
+    let others = "--transport --features --release --locked --path --now";
+    known.extend(others.split(' ').map(str::to_owned));
     let is_flag = |word: &&str| {
         let name = word.strip_prefix("--");
         name.is_some_and(|name| name.starts_with(|c: char| c.is_ascii_lowercase()))

@@ -11,11 +11,13 @@ mod check;
 mod elf;
 mod files;
 mod homebrew;
+mod linux;
 mod mcpb;
 mod npm;
 mod oci;
 mod product;
 mod registry;
+mod sbom;
 mod server_json;
 mod tar;
 mod wheel;
@@ -58,12 +60,30 @@ struct Format {
     check: fn(&check::Context<'_>) -> anyhow::Result<()>,
 }
 
-const FORMATS: [Format; 7] = [
+const FORMATS: [Format; 10] = [
     Format {
         name: "tar",
         is_for: |_| true,
         build: tar::build,
         check: check::tar::check,
+    },
+    Format {
+        name: "sbom",
+        is_for: |_| true,
+        build: sbom::build,
+        check: check::sbom::check,
+    },
+    Format {
+        name: "deb",
+        is_for: is_linux,
+        build: linux::deb,
+        check: check::linux::deb,
+    },
+    Format {
+        name: "rpm",
+        is_for: is_linux,
+        build: linux::rpm,
+        check: check::linux::rpm,
     },
     Format {
         name: "npm",
@@ -103,6 +123,10 @@ const FORMATS: [Format; 7] = [
         check: check::server_json::check,
     },
 ];
+
+fn is_linux(build: &Build) -> bool {
+    build.os == "linux"
+}
 
 /// Makes the packages and prints their files, or checks them.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {

@@ -1,5 +1,6 @@
 //! Installs a Debian into a folder.
 
+use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
@@ -34,6 +35,17 @@ pub(crate) fn bootstrap(
         .args([root.as_os_str(), mirror()?.as_ref()])
         .envs([("DEBOOTSTRAP_DIR", debootstrap.join("usr/share/debootstrap"))]);
     package.step("installing a Debian (1 minute)", program)
+}
+
+/// Configures the package manager in this root as that of this machine.
+pub(crate) fn configure_apt(root: &Path) -> anyhow::Result<()> {
+    let output = Command::new("apt-config")
+        .args(["dump", "Acquire"])
+        .output()?;
+    ensure!(output.status.success(), "apt-config dump failed");
+    fs::write(root.join("etc/apt/apt.conf.d/90machine"), output.stdout)?;
+    fs::copy("/etc/resolv.conf", root.join("etc/resolv.conf"))?;
+    Ok(())
 }
 
 /// Returns the root of a Debian that has only its base, installed once. Copies of it are to be changed, not it.

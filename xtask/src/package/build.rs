@@ -50,7 +50,13 @@ impl Build {
             "release" => true,
             other => bail!("there is no profile `{other}`: dev or release"),
         });
-        compile(layout, profile == "release")?;
+        // Programs that were built elsewhere, of the same version, are not built again.
+        let is_native = triple == host;
+        let given = options.programs.as_ref().map(PathBuf::from);
+        let built = given.clone().filter(|_| is_native).unwrap_or(built);
+        if given.is_none() || !is_native {
+            compile(layout, profile == "release")?;
+        }
         let dir = layout.target.join("package").join(&triple);
         let build = Self {
             layout: layout.clone(),
@@ -60,13 +66,13 @@ impl Build {
             epoch: epoch(layout)?,
             dir,
             native: built.clone(),
-            is_native: triple == host,
+            is_native,
             is_release: profile == "release",
             triple,
         };
         create_dir(&build.dir)?;
-        let from = match &options.programs {
-            Some(dir) => PathBuf::from(dir),
+        let from = match &given {
+            Some(dir) => dir.clone(),
             None if build.is_native => built,
             None => bail!("--target {} needs --programs DIR", build.triple),
         };

@@ -1,9 +1,12 @@
 //! The checks of installed packages.
 
 pub(crate) mod homebrew;
+pub(crate) mod linux;
 pub(crate) mod mcpb;
 pub(crate) mod npm;
 pub(crate) mod oci;
+mod root;
+pub(crate) mod sbom;
 pub(crate) mod server_json;
 pub(crate) mod tar;
 pub(crate) mod wheel;
@@ -118,9 +121,8 @@ fn converse(child: &mut Child, product: &Product, version: &str) -> anyhow::Resu
     while responses.contains(&Value::Null) {
         let line = lines.recv_timeout(until.saturating_duration_since(Instant::now()));
         let message: Value = serde_json::from_str(&line.context("it has not answered")?)?;
-        match message["id"].as_u64() {
-            Some(id @ (1 | 2)) => responses[usize::from(id == 2)] = message,
-            _ => {}
+        if let Some(id @ (1 | 2)) = message["id"].as_u64() {
+            responses[usize::from(id == 2)] = message;
         }
     }
     let [hello, list] = responses;

@@ -3,9 +3,8 @@
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt as _, PermissionsExt as _};
 use std::path::{Path, PathBuf};
-use std::process::Command;
 
-use anyhow::{Context as _, bail, ensure};
+use anyhow::{Context as _, bail};
 use nix::unistd::Pid;
 
 use super::WHO;
@@ -108,14 +107,12 @@ impl<'a> Chroot<'a> {
 
     /// Configures the package manager as that of this machine, and adds the compiler for macOS.
     fn configure(&self) -> anyhow::Result<()> {
-        let settings = output(Command::new("apt-config").args(["dump", "Acquire"]))?;
-        fs::write(self.file("/etc/apt/apt.conf.d/90machine"), settings)?;
+        minbase::configure_apt(&self.root)?;
         let excluded = EXCLUDED.map(|path| format!("path-exclude={path}\n"));
         fs::write(
             self.file("/etc/dpkg/dpkg.cfg.d/90excluded"),
             excluded.concat(),
         )?;
-        fs::copy("/etc/resolv.conf", self.file("/etc/resolv.conf"))?;
         create_dir(&self.file("/opt/cargo/registry"))?;
         create_dir(&self.file(WORKSPACE))?;
         let compiler = self.file("/usr/local/bin").join(CC_MACOS_NAME);
@@ -182,10 +179,4 @@ fn cargo_registry() -> anyhow::Result<PathBuf> {
     let registry = home.context("no home directory")?.join("registry");
     create_dir(&registry)?;
     Ok(registry)
-}
-
-fn output(command: &mut Command) -> anyhow::Result<String> {
-    let output = command.output()?;
-    ensure!(output.status.success(), "{command:?} failed");
-    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
 }
