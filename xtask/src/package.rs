@@ -2,8 +2,8 @@
 //! in a fresh root and calls it there.
 //!
 //! One package for each program, named as the program: a machine needs the server of its own service or the
-//! gateway, a package names one command, one unit and one port, and nobody installs options of a service that
-//! they do not have.
+//! gateway, a package names one command, one unit and one port, and no machine has options of a service that
+//! it does not have.
 
 mod archive;
 mod build;

@@ -10,7 +10,7 @@ pub(crate) const LICENSE: &str = env!("CARGO_PKG_LICENSE");
 /// Options of every server that matter over stdio; the others are about HTTP or logs.
 const COMMON: [&str; 3] = ["MCP_TOOLSETS", "MCP_READ_ONLY", "MCP_CALL_TIMEOUT"];
 
-/// Options without which a program is of no use: n8n answers nobody without a key, and a gateway has nothing to
+/// Options without which a program is of no use: n8n answers no request without a key, and a gateway has nothing to
 /// offer without backends. The services of the other secrets may need none.
 const NEEDED: [&str; 2] = ["N8N_API_KEY", "MCP_GATEWAY_CONFIG"];
 
