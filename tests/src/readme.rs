@@ -267,7 +267,7 @@ fn every_block_is_checked() {
                     "  ",
                     "cargo xtask ",
                     // `cargo xtask first-minutes` runs it.
-                    "sudo tar -xzf docker-mcp-server-",
+                    "sudo dpkg -i docker-mcp-server_",
                     "claude mcp add ",
                     "mcp-gateway ",
                     "docker-mcp-server ",

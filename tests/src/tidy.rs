@@ -140,7 +140,7 @@ fn files_hold_no_paths_of_the_machine() {
     check(|_| true, |file| line(&file.text, has_path));
 }
 
-/// A tag of an action can be moved by whoever owns it.
+/// A tag of an action can be moved by its owner.
 #[test]
 fn actions_of_workflows_are_pinned_by_their_commit() {
     let is_pinned = |action: &str| {

@@ -25,7 +25,7 @@ use crate::layout::{Layout, create_dir};
 /// An installed program answers in this time, on a busy machine.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(60);
 
-/// What the check of a format works on.
+/// The input of the check of a format.
 pub(crate) struct Context<'a> {
     pub(crate) layout: &'a Layout,
     pub(crate) products: &'a [Product],
@@ -72,7 +72,7 @@ pub(crate) fn output(command: &mut Command) -> anyhow::Result<String> {
 }
 
 /// Starts an installed program, which must be a server over stdio, and checks that it introduces itself as this
-/// product and lists its tools. Its services are none of this machine's: variables are removed but for `PATH`
+/// product and lists its tools. The services of this machine are not used: variables are removed but for `PATH`
 /// and those that the command sets.
 pub(crate) fn answers(
     command: &mut Command,

@@ -16,7 +16,7 @@ pub(crate) struct Product {
     pub(crate) name: &'static str,
     /// The name for people, such as `Docker MCP server`.
     pub(crate) title: String,
-    /// What it serves, such as `Docker`: the heading of its own options in `--help`.
+    /// The service behind it, such as `Docker`: the heading of its own options in `--help`.
     pub(crate) service: String,
     /// One sentence without a full stop: the first line of `--help`.
     pub(crate) summary: String,

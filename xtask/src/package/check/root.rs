@@ -19,13 +19,13 @@ const PACKAGES: &str = "lintian rpm systemd man-db ca-certificates";
 /// changes are in memory.
 const ENTER: &str = r#"
     mount -t tmpfs tmpfs /mnt
-    mkdir /mnt/upper /mnt/work /mnt/root
-    mount -t overlay overlay -o "lowerdir=$0,upperdir=/mnt/upper,workdir=/mnt/work" /mnt/root
-    mount -t proc proc /mnt/root/proc
-    mount --rbind /dev /mnt/root/dev
-    mkdir /mnt/root/packages
-    mount --bind "$1" /mnt/root/packages
-    exec chroot /mnt/root sh -ec "$2"
+    mkdir /mnt/upper /mnt/work /mnt/debian
+    mount -t overlay overlay -o "lowerdir=$0,upperdir=/mnt/upper,workdir=/mnt/work" /mnt/debian
+    mount -t proc proc /mnt/debian/proc
+    mount --rbind /dev /mnt/debian/dev
+    mkdir /mnt/debian/packages
+    mount --bind "$1" /mnt/debian/packages
+    exec chroot /mnt/debian sh -ec "$2"
 "#;
 
 /// An installed Debian of this machine's release.
