@@ -31,11 +31,8 @@ use anyhow::{Context as _, bail};
 use crate::args::Options;
 use crate::layout::{Layout, create_dir};
 
-pub(crate) use build::Build;
+pub(crate) use build::{Build, WHO};
 pub(crate) use product::Product;
-
-/// The prefix of the lines on the terminal.
-const WHO: &str = "package";
 
 /// The sums of all packages.
 const SUMS: &str = "SHA256SUMS";

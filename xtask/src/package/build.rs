@@ -7,11 +7,14 @@ use std::process::Command;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-use super::{PROGRAMS, WHO};
+use super::PROGRAMS;
 use crate::args::Options;
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir};
 use crate::process::Program;
+
+/// The prefix of the lines on the terminal.
+pub(crate) const WHO: &str = "package";
 
 /// Arguments of `strip`. Symbols are most of the size of a program of the profile `dev`.
 const STRIP: &str = "--strip-all";
