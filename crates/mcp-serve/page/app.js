@@ -2,7 +2,7 @@
 // The frame of the page: the sign-in, the tabs, and what all of them follow.
 
 import { follow, post, signIn, signOut, signedOut } from "./server.js";
-import { Failure, html, reason, render, useEffect, useState } from "./ui.js";
+import { Failure, html, reason, render, useEffect, useLoaded, useState } from "./ui.js";
 import { Tools } from "./tabs/tools.js";
 import { Try } from "./tabs/try.js";
 import { Status } from "./tabs/status.js";
@@ -20,7 +20,11 @@ const OF_SERVER = { Status, Tools, Try, Connect };
 /** The part of the address behind `#`: the tab, and what it shows. */
 const place = () => {
   const [tab = "", ...rest] = location.hash.slice(1).split("/");
-  return { tab, rest: rest.map((part) => decodeURIComponent(part)) };
+  try {
+    return { tab, rest: rest.map(decodeURIComponent) };
+  } catch {
+    return { tab, rest: [] };
+  }
 };
 
 /** @param {string[]} parts */
@@ -119,8 +123,8 @@ function Frame({ me, out }) {
   const [where, setWhere] = useState(place());
   const [tick, setTick] = useState({ events: 0, lists: 0 });
   const [isLive, setLive] = useState(true);
-  const [state, setState] = useState(/** @type {any} */ (null));
-  const [error, setError] = useState(/** @type {any} */ (null));
+  const loadState = async (/** @type {AbortSignal} */ signal) => (me.has_data ? data("state", {}, signal) : null);
+  const { value: state, error, reload } = useLoaded(loadState, `${tick.events} ${tick.lists}`, 2000);
   const [theme, setTheme] = useTheme();
   useEffect(() => {
     const moved = () => setWhere(place());
@@ -129,13 +133,10 @@ function Frame({ me, out }) {
   }, []);
   useEffect(() => (me.has_data ? follow(setTick, setLive) : undefined), []);
   useEffect(() => {
-    if (!me.has_data) return;
-    const load = () => data("state").then((found) => { setState(found); setError(null); }, setError);
-    load();
     // Ages and the time of the next try change without an event.
-    const timer = setInterval(load, 5000);
+    const timer = setInterval(reload, 5000);
     return () => clearInterval(timer);
-  }, [tick.events, tick.lists]);
+  }, []);
   const names = Object.keys(tabs);
   const current = names.find((name) => name.toLowerCase() === where.tab) ?? names[0];
   useEffect(() => {

@@ -1,7 +1,7 @@
 // @ts-check
 // A form from a JSON Schema: fields for what has a simple form, JSON for the rest.
 
-import { html, useState } from "./ui.js";
+import { foreign, html, useState } from "./ui.js";
 
 /** @typedef {{schema: any, name: string, isRequired: boolean, kind: string}} Field */
 
@@ -65,18 +65,22 @@ function read(field, text) {
   }
 }
 
+/** @param {Record<string, string>} texts @param {string} name */
+const textOf = (texts, name) => (Object.hasOwn(texts, name) ? texts[name] : "");
+
 /**
  * The arguments of a form, or what is wrong with each field.
  * @param {any} schema @param {Record<string, string>} texts
  */
 export function readForm(schema, texts) {
+  // Without a prototype: an argument may be named `constructor` or `__proto__`.
   /** @type {Record<string, any>} */
-  const value = {};
+  const value = Object.create(null);
   /** @type {Record<string, string>} */
-  const wrong = {};
+  const wrong = Object.create(null);
   for (const field of fieldsOf(schema)) {
     try {
-      const found = read(field, texts[field.name] ?? "");
+      const found = read(field, textOf(texts, field.name));
       if (found !== undefined) value[field.name] = found;
       else if (field.isRequired && field.kind === "text") value[field.name] = "";
       else if (field.isRequired) wrong[field.name] = "is needed";
@@ -95,15 +99,16 @@ export function Fields({ schema, texts, wrong, change, prefix }) {
   return fieldsOf(schema).map((field) => {
     const id = `${prefix}-${field.name}`;
     const set = (/** @type {any} */ event) => change(field.name, event.target.value);
-    const value = texts[field.name] ?? "";
+    const value = textOf(texts, field.name);
+    const isWrong = Object.hasOwn(wrong, field.name);
     const about = field.schema.description ? `${id}-about` : undefined;
-    const common = { id, value, onInput: set, "aria-describedby": about, "aria-invalid": field.name in wrong };
-    const hint = field.schema.default !== undefined ? `default: ${JSON.stringify(field.schema.default)}` : "";
+    const common = { id, value, onInput: set, "aria-describedby": about, "aria-invalid": isWrong };
+    const hint = field.schema.default !== undefined ? `default: ${foreign(JSON.stringify(field.schema.default))}` : "";
     let input;
     if (field.kind === "boolean" || field.kind === "choice") {
       const all = field.kind === "boolean" ? [{ value: true, title: "yes" }, { value: false, title: "no" }] : choices(field.schema);
       input = html`<select ...${common} onChange=${set}><option value="">${hint || "–"}</option>
-        ${all.map((one) => html`<option value=${String(one.value)}>${one.title}</option>`)}</select>`;
+        ${all.map((one) => html`<option value=${String(one.value)}>${foreign(one.title)}</option>`)}</select>`;
     } else if (field.kind === "number") {
       input = html`<input ...${common} inputmode="decimal" placeholder=${hint} autocomplete="off" />`;
     } else {
@@ -113,11 +118,11 @@ export function Fields({ schema, texts, wrong, change, prefix }) {
     }
     const form = { lines: "one a line", json: "JSON" }[field.kind];
     return html`<div class="field" key=${field.name}>
-      <label for=${id}><bdi>${field.schema.title ?? field.name}</bdi>${field.isRequired && html`<span class="muted"> needed</span>`}
+      <label for=${id}><bdi>${foreign(field.schema.title ?? field.name)}</bdi>${field.isRequired && html`<span class="muted"> needed</span>`}
         ${form && html`<span class="muted"> ${form}</span>`}</label>
       ${input}
-      ${field.name in wrong && html`<p class="failure" role="alert">${wrong[field.name]}</p>`}
-      ${about && html`<p class="muted about" id=${about} dir="auto">${field.schema.description}</p>`}
+      ${isWrong && html`<p class="failure" role="alert">${wrong[field.name]}</p>`}
+      ${about && html`<p class="muted about" id=${about} dir="auto">${foreign(field.schema.description)}</p>`}
     </div>`;
   });
 }
@@ -140,8 +145,8 @@ export function Question({ question, answer }) {
   const isSafe = /^https?:\/\//i.test(params.url ?? "");
   return html`<form class="question" onSubmit=${accept} aria-label="Question of the server">
     <h3>The server asks</h3>
-    <p class="foreign" dir="auto">${params.message}</p>
-    ${params.mode === "url" && html`<p>${isSafe ? html`<a href=${params.url} target="_blank" rel="noreferrer noopener">${params.url}</a>` : params.url}</p>`}
+    <p class="foreign" dir="auto">${foreign(params.message ?? "")}</p>
+    ${params.mode === "url" && html`<p>${isSafe ? html`<a href=${params.url} target="_blank" rel="noreferrer noopener">${foreign(params.url)}</a>` : foreign(params.url ?? "")}</p>`}
     <${Fields} schema=${params.requestedSchema} texts=${texts} wrong=${wrong} prefix="question"
       change=${(/** @type {string} */ name, /** @type {string} */ text) => setTexts({ ...texts, [name]: text })} />
     <div class="buttons"><button class="primary">Answer</button>

@@ -48,10 +48,11 @@ async function send(path, body = {}, { headers = {}, signal } = {}) {
  * Sends a request and returns its JSON.
  * @param {string} path
  * @param {unknown} [body]
+ * @param {AbortSignal} [signal]
  * @returns {Promise<any>}
  */
-export async function post(path, body) {
-  const response = await send(path, body);
+export async function post(path, body, signal) {
+  const response = await send(path, body, { signal });
   const answer = await response.json().catch(() => ({}));
   if (!response.ok) {
     const reason = typeof answer.error === "string" ? answer.error : answer.error?.message;
@@ -60,8 +61,8 @@ export async function post(path, body) {
   return answer;
 }
 
-/** @param {string} topic @param {unknown} [body] */
-export const data = (topic, body) => post(`data/${topic}`, body);
+/** @param {string} topic @param {unknown} [body] @param {AbortSignal} [signal] */
+export const data = (topic, body, signal) => post(`data/${topic}`, body, signal);
 
 /** @param {{token?: string, link?: string}} given */
 export async function signIn(given) {
@@ -99,16 +100,29 @@ async function readEvents(response, handle) {
 }
 
 /**
- * Reports changes until it is stopped, and connects again when the stream ends.
+ * Reports changes until it is stopped, and connects again when the stream ends. A hidden page has no stream: a browser
+ * opens six connections to a host, for all its tabs.
  * @param {(tick: {events: number, lists: number}) => void} changed
  * @param {(isConnected: boolean) => void} connected
  */
 export function follow(changed, connected) {
-  const stop = new AbortController();
+  let isStopped = false;
+  let stream = new AbortController();
+  const look = () => document.hidden && stream.abort();
+  document.addEventListener("visibilitychange", look);
+  const stop = () => {
+    isStopped = true;
+    stream.abort();
+    document.removeEventListener("visibilitychange", look);
+  };
   (async () => {
-    while (!stop.signal.aborted) {
+    for (;;) {
+      await shown();
+      if (isStopped) return;
+      stream = new AbortController();
+      const { signal } = stream;
       try {
-        const response = await send("live", {}, { signal: stop.signal });
+        const response = await send("live", {}, { signal });
         if (response.status === 401 || response.status === 404) return;
         if (response.ok) {
           connected(true);
@@ -117,12 +131,20 @@ export function follow(changed, connected) {
       } catch {
         // Tried again.
       }
-      if (!stop.signal.aborted) connected(false);
+      if (signal.aborted) continue;
+      connected(false);
       await new Promise((resolve) => setTimeout(resolve, 2000));
     }
   })();
-  return () => stop.abort();
+  return stop;
 }
+
+/** Waits until the page is visible. @returns {Promise<void>} */
+const shown = () =>
+  new Promise((resolve) => {
+    if (!document.hidden) return resolve();
+    document.addEventListener("visibilitychange", () => resolve(), { once: true });
+  });
 
 let nextId = 1;
 
@@ -198,7 +220,7 @@ export async function callTool(tool, args, { signal, onMessage, ask }) {
   const headers = {};
   for (const [name, schema] of Object.entries(tool.inputSchema?.properties ?? {})) {
     const header = /** @type {any} */ (schema)?.["x-mcp-header"];
-    if (header && args[name] !== undefined) headers[`mcp-param-${header}`] = headerValue(args[name]);
+    if (header && Object.hasOwn(args ?? {}, name) && args[name] !== undefined) headers[`mcp-param-${header}`] = headerValue(args[name]);
   }
   let round = {};
   for (;;) {
@@ -206,7 +228,7 @@ export async function callTool(tool, args, { signal, onMessage, ask }) {
     const result = await request("tools/call", params, { signal, onMessage, headers });
     if (result.resultType !== "input_required") return result;
     /** @type {Record<string, any>} */
-    const inputResponses = {};
+    const inputResponses = Object.create(null);
     for (const [name, question] of Object.entries(result.inputRequests ?? {})) {
       inputResponses[name] = await ask(question);
     }

@@ -22,40 +22,89 @@ export const count = (value) => value.toLocaleString("en");
 /** @param {string} time */
 export const clock = (time) => new Date(time).toLocaleTimeString("en-GB");
 
-/**
- * Text of a program, apart from the direction and the lines of what is around it, and with its invisible characters
- * shown.
- * @param {string} text
- */
-export const foreign = (text) =>
-  String(text).replace(/[\u0000-\u0008\u000b-\u001f\u007f-\u009f\u00ad\u200b-\u200f\u2028-\u202e\u2060-\u206f\ufeff]/g,
-    (character) => `\\u{${(character.codePointAt(0) ?? 0).toString(16)}}`);
+/** The invisible characters of `upstream::text`, and emoji whose variation may stay. */
+const INVISIBLE = new RegExp(String.raw`(\p{Extended_Pictographic}\ufe0f)|[\0-\x08\x0b-\x1f\x7f-\x9f\xad\u034f\u061c\u115f\u1160\u17b4\u17b5`
+  + String.raw`\u180b-\u180f\u200b-\u200f\u2028-\u202e\u2060-\u206f\u2800\u3164\ufe00-\ufe0f\ufeff\uffa0\ufff9-\ufffb`
+  + String.raw`\u{1d173}-\u{1d17a}\u{e0000}-\u{e01ef}]`, "gu");
 
 /**
- * Loads something, again whenever one of `inputs` changes. What was loaded stays until then.
+ * Text of a program, with its invisible characters shown.
+ * @param {unknown} text
+ */
+export const foreign = (text) =>
+  String(text).replace(INVISIBLE, (found, emoji) => emoji ?? `\\u{${found.codePointAt(0)?.toString(16)}}`);
+
+/**
+ * Runs `task` when it is asked to: one run at a time, `pause` milliseconds apart, none while the page is hidden. What
+ * is asked meanwhile is one run afterwards.
+ * @param {(signal: AbortSignal) => Promise<void>} task
+ * @param {number} pause
+ */
+export function repeated(task, pause) {
+  const stop = new AbortController();
+  let isAsked = false;
+  let isBusy = false;
+  const run = async () => {
+    if (isBusy || !isAsked || document.hidden || stop.signal.aborted) return;
+    isBusy = true;
+    isAsked = false;
+    await Promise.all([task(stop.signal), new Promise((resolve) => setTimeout(resolve, pause))]);
+    isBusy = false;
+    run();
+  };
+  const ask = () => {
+    isAsked = true;
+    run();
+  };
+  document.addEventListener("visibilitychange", run, { signal: stop.signal });
+  return { ask, stop: () => stop.abort() };
+}
+
+/**
+ * Loads something, again when `tick` changes. What was loaded stays until then.
  * @template T
- * @param {() => Promise<T>} load
- * @param {unknown[]} inputs
+ * @param {(signal: AbortSignal) => Promise<T>} load
+ * @param {unknown} tick
+ * @param {number} [pause] The least time between two requests, in milliseconds.
  * @returns {{value: T | undefined, error: any, reload: () => void}}
  */
-export function useLoaded(load, inputs) {
+export function useLoaded(load, tick, pause = 0) {
   const [loaded, setLoaded] = useState(/** @type {any} */ ({}));
-  const [round, setRound] = useState(0);
+  const newest = useRef(load);
+  newest.current = load;
+  const loader = useRef(/** @type {any} */ (null));
   useEffect(() => {
-    let isCurrent = true;
-    load().then(
-      (value) => isCurrent && setLoaded({ value }),
-      (error) => isCurrent && setLoaded((/** @type {any} */ before) => ({ value: before.value, error })),
-    );
-    return () => {
-      isCurrent = false;
+    const task = async (/** @type {AbortSignal} */ signal) => {
+      const answer = await newest.current(signal).then((value) => ({ value }), (error) => ({ error }));
+      if (!signal.aborted) setLoaded((/** @type {any} */ before) => ("error" in answer ? { ...before, ...answer } : answer));
     };
-  }, [...inputs, round]);
-  return { value: loaded.value, error: loaded.error, reload: () => setRound((before) => before + 1) };
+    loader.current = repeated(task, pause);
+    return loader.current.stop;
+  }, []);
+  useEffect(() => loader.current.ask(), [tick]);
+  return { value: loaded.value, error: loaded.error, reload: () => loader.current.ask() };
+}
+
+/**
+ * Two buttons that decide something. They wait a second after `above`, what is shown before them, has changed: no click
+ * meets what has just moved under the pointer.
+ * @param {{above: string, approve: () => void, refuse: () => void, children?: any}} props
+ */
+export function Decision({ above, approve, refuse, children }) {
+  const moved = useRef({ above: "", at: -1 });
+  const [, redraw] = useState(0);
+  if (moved.current.at < 0 || moved.current.above !== above) moved.current = { above, at: performance.now() };
+  useEffect(() => {
+    const timer = setTimeout(() => redraw((before) => before + 1), 1010);
+    return () => clearTimeout(timer);
+  }, [above]);
+  const isHeld = performance.now() - moved.current.at < 1000;
+  return html`<div class="buttons"><button class="primary" disabled=${isHeld} onClick=${approve}>Approve</button>
+    <button disabled=${isHeld} onClick=${refuse}>Refuse</button>${children}</div>`;
 }
 
 /** @param {{error: any}} props */
-export const Failure = ({ error }) => error && html`<p class="failure" role="alert">${reason(error)}</p>`;
+export const Failure = ({ error }) => error && html`<p class="failure" role="alert">${foreign(reason(error))}</p>`;
 
 /** @param {{title: string, children?: any}} props */
 export const Empty = ({ title, children }) => html`<div class="empty"><p><b>${title}</b></p>${children}</div>`;

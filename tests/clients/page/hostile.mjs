@@ -6,7 +6,9 @@ import { createInterface } from "node:readline";
 const count = Number(process.argv[2] ?? 0);
 const attack = `<img src=x onerror="document.title='owned'"><script>document.title='owned'</script>`;
 const bidi = "safe\u202egnp.exe\u202c \u2066hidden\u2069 \u200b";
-const schema = { type: "object", properties: { [attack]: { type: "string", title: attack, description: attack, default: attack } } };
+// Names that every object of JavaScript has.
+const inherited = Object.fromEntries(["constructor", "toString", "__proto__"].map((name) => [name, { type: "string" }]));
+const schema = { type: "object", properties: { [attack]: { type: "string", title: attack, description: attack, default: attack }, ...inherited } };
 const tools = [
   { name: "attack", title: attack, description: `${attack} ${bidi}`, inputSchema: schema },
   { name: attack, description: bidi, inputSchema: { type: "object", properties: {} } },

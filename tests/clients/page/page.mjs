@@ -186,11 +186,19 @@ await check("hostile texts are texts", async () => {
     ok(!/[\u202a-\u202e\u2066-\u2069\u200b]/.test(text), name);
   }
   await tab(page, "try/hostile__attack");
+  for (const field of await page.locator("main textarea").all()) same(await field.inputValue(), "");
   await page.getByRole("button", { name: "Call", exact: true }).click();
   await page.getByText("Done", { exact: true }).waitFor();
   ok((await page.locator("main pre").first().innerText()).includes("<img src=x"));
   same(await page.locator("main img").count(), 0);
   ok((await page.title()) !== "owned");
+  await page.evaluate(() => (location.hash = "tools/%"));
+  await page.locator("nav a[aria-current]", { hasText: "Tools" }).waitFor();
+  const shown = await page.evaluate(async () => {
+    const { foreign } = await import(document.querySelector("script[src*='app.js']").src.replace("app.js", "ui.js"));
+    return ["a\u061cb", "\u3164\u2800", "\u180e\ufe0f\u{e0041}", "one\n\ttwo ❤\ufe0f"].map(foreign);
+  });
+  same(shown, ["a\\u{61c}b", "\\u{3164}\\u{2800}", "\\u{180e}\\u{fe0f}\\u{e0041}", "one\n\ttwo ❤\ufe0f"]);
 });
 
 await check("500 tools are searched without lag", async () => {
@@ -237,6 +245,84 @@ await check("activity is live and shows a trace", async () => {
   await page.locator(".row", { hasText: "fixture__fail" }).first().waitFor();
   await page.locator(".row", { hasText: "fixture__fail" }).first().click();
   await page.locator(".waterfall .bar").first().waitFor();
+});
+
+await check("activity loads under steady traffic, with one request at a time", async () => {
+  await tab(page, "backends");
+  let [pending, most, asked] = [0, 0, 0];
+  const slow = async (route) => {
+    most = Math.max(most, ++pending);
+    asked++;
+    // Longer than two changes are apart.
+    await sleep(1200);
+    pending--;
+    await route.continue().catch(() => undefined);
+  };
+  await page.route("**/page/data/events", slow);
+  let isOver = false;
+  const traffic = (async () => {
+    while (!isOver) {
+      await call(gateway.url, "fixture__list_projects", {});
+      await sleep(200);
+    }
+  })();
+  try {
+    await tab(page, "activity");
+    await page.locator(".row").first().waitFor({ timeout: 8000 });
+    await until("a second load", () => asked > 2);
+    same(most, 1);
+  } finally {
+    isOver = true;
+    await traffic;
+    await page.unroute("**/page/data/events", slow);
+  }
+});
+
+await check("a hidden page has no stream", async () => {
+  const hide = (isHidden) => page.evaluate((isHidden) => {
+    Object.defineProperty(document, "hidden", { value: isHidden, configurable: true });
+    document.dispatchEvent(new Event("visibilitychange"));
+  }, isHidden);
+  const isStream = (request) => request.url().endsWith("/page/live");
+  const ended = page.waitForEvent("requestfailed", { predicate: isStream, timeout: 5000 });
+  await hide(true);
+  await ended;
+  const begun = page.waitForRequest(isStream, { timeout: 5000 });
+  await hide(false);
+  await begun;
+  same(await page.getByText("not connected").count(), 0);
+});
+
+await check("a card that has moved cannot be decided for a second", async () => {
+  await tab(page, "approvals");
+  await page.getByText("No call waits.").waitFor();
+  const cards = page.locator(".card", { hasText: "fixture__echo" });
+  const answers = [];
+  for (const value of ["first", "second"]) {
+    answers.push(call(gateway.url, "fixture__echo", { value }));
+    await cards.filter({ hasText: value }).waitFor();
+    // The order is by seconds.
+    await sleep(1100);
+  }
+  same((await cards.allInnerTexts()).map((text) => /first|second/.exec(text)[0]), ["first", "second"]);
+  const second = cards.filter({ hasText: "second" }).getByRole("button", { name: "Refuse" });
+  ok(await second.isEnabled());
+  await cards.first().getByRole("button", { name: "Approve" }).click();
+  // Within one frame of the change.
+  const seen = await page.evaluate(() => new Promise((resolve) => {
+    const look = () => {
+      const found = document.querySelectorAll("section.card");
+      if (found.length > 1) return requestAnimationFrame(look);
+      resolve([...found[0].querySelectorAll("button")].map((button) => button.disabled));
+    };
+    look();
+  }));
+  same(seen, [true, true]);
+  const moved = Date.now();
+  await second.click();
+  ok(Date.now() - moved > 700, `${Date.now() - moved} ms`);
+  const [one, other] = (await Promise.all(answers)).map((answer) => JSON.stringify(answer));
+  ok(one.includes("first") && !/"text":"second|"value":"second/.test(other), `${one} ${other}`);
 });
 
 await check("a waiting call is approved", async () => {

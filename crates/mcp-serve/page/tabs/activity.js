@@ -2,7 +2,7 @@
 // The event log, live, and one trace as a waterfall.
 
 import { data } from "../server.js";
-import { Badge, Empty, Failure, List, Loading, clock, count, foreign, html, milliseconds, useEffect, useLoaded, useRef, useState } from "../ui.js";
+import { Badge, Empty, Failure, List, Loading, clock, count, foreign, html, milliseconds, repeated, useEffect, useLoaded, useRef, useState } from "../ui.js";
 
 const FIRST = 1000;
 const MOST = 10_000;
@@ -18,6 +18,18 @@ const subject = (event) => {
 /** @param {any} event */
 const id = (event) => `${event.timestamp} ${event.trace_id} ${event.event_type} ${subject(event)}`;
 
+/** What the search reads, of each event once. @type {WeakMap<any, string>} */
+const texts = new WeakMap();
+
+/** @param {any} event */
+function textOf(event) {
+  const known = texts.get(event);
+  if (known !== undefined) return known;
+  const text = JSON.stringify(event).toLowerCase();
+  texts.set(event, text);
+  return text;
+}
+
 export function Activity(/** @type {any} */ { tick, where, go }) {
   const [filters, setFilters] = useState({ event_type: "", status: "", since: "", trace_id: "" });
   const [text, setText] = useState("");
@@ -31,32 +43,38 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
   const asked = Object.fromEntries(Object.entries(filters).filter(([, value]) => value));
   const shape = JSON.stringify([asked, most]);
   const last = useRef("");
+  const loader = useRef(/** @type {any} */ (null));
+  useEffect(() => {
+    let isSame = false;
+    const task = async (/** @type {AbortSignal} */ signal) => {
+      // Only what is new; those of the last microsecond come again.
+      const since = isSame && newest.current.length ? { since: newest.current[0].timestamp } : {};
+      try {
+        const found = await data("events", { ...asked, most, ...since }, signal);
+        if (signal.aborted) return;
+        const known = new Set(isSame ? newest.current.map(id) : []);
+        const fresh = found.reverse().filter((/** @type {any} */ event) => !known.has(id(event)));
+        newest.current = isSame ? [...fresh, ...newest.current].slice(0, most) : fresh;
+        isSame = true;
+        setEvents(newest.current);
+        setError(null);
+      } catch (failed) {
+        if (!signal.aborted) setError(failed);
+      }
+    };
+    loader.current = repeated(task, 0);
+    return loader.current.stop;
+  }, [shape]);
   useEffect(() => {
     if (isHeld && last.current === shape) return;
-    let isCurrent = true;
-    const isSame = last.current === shape;
-    // Only what is new; those of the last microsecond come again.
-    const since = isSame && newest.current.length ? { since: newest.current[0].timestamp } : {};
-    data("events", { ...asked, most, ...since }).then((found) => {
-      if (!isCurrent) return;
-      const known = new Set(isSame ? newest.current.slice(0, MOST).map(id) : []);
-      const fresh = found.reverse().filter((/** @type {any} */ event) => !known.has(id(event)));
-      newest.current = isSame ? [...fresh, ...newest.current].slice(0, most) : fresh;
-      last.current = shape;
-      setEvents(newest.current);
-      setError(null);
-    }, (failed) => isCurrent && setError(failed));
-    return () => {
-      isCurrent = false;
-    };
+    last.current = shape;
+    loader.current.ask();
   }, [shape, tick.events, isHeld]);
   if (!events) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const words = text.toLowerCase().split(/\s+/).filter(Boolean);
   let shown = events.filter((event) => {
     if (backend && backend !== "*" && event.metadata?.backend !== backend) return false;
-    if (!words.length) return true;
-    const all = JSON.stringify(event).toLowerCase();
-    return words.every((word) => all.includes(word));
+    return words.every((word) => textOf(event).includes(word));
   });
   if (errorsFirst) shown = [...shown.filter((event) => event.status === "failure"), ...shown.filter((event) => event.status !== "failure")];
   const types = [...new Set(events.map((event) => event.event_type))].sort();
@@ -100,7 +118,7 @@ function row(event) {
 }
 
 function Detail(/** @type {any} */ { event, tick }) {
-  const { value, error } = useLoaded(() => data("events", { trace_id: event.trace_id, most: 500 }), [event.trace_id, tick.events]);
+  const { value, error } = useLoaded((signal) => data("events", { trace_id: event.trace_id, most: 500 }, signal), tick.events, 2000);
   return html`<article class="detail" aria-label="Event">
     <h2><bdi>${foreign(subject(event) || event.event_type)}</bdi> <${Badge} kind=${KIND[event.status]}>${event.status}<//></h2>
     <p class="muted">${new Date(event.timestamp).toLocaleString("en-GB")} · trace <code>${event.trace_id}</code></p>

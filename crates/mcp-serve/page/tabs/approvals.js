@@ -2,13 +2,13 @@
 // Calls that wait for an operator.
 
 import { data } from "../server.js";
-import { Badge, Empty, Failure, Loading, foreign, html, useEffect, useLoaded, useState } from "../ui.js";
+import { Badge, Decision, Empty, Failure, Loading, foreign, html, useEffect, useLoaded, useState } from "../ui.js";
 
 /** @type {Record<string, string>} */
 const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad" };
 
 export function Approvals(/** @type {any} */ { tick }) {
-  const { value, error, reload } = useLoaded(() => data("approvals"), [tick.events]);
+  const { value, error, reload } = useLoaded((signal) => data("approvals", {}, signal), tick.events);
   const [failed, setFailed] = useState(/** @type {any} */ (null));
   const [now, setNow] = useState(Date.now() / 1000);
   useEffect(() => {
@@ -17,21 +17,21 @@ export function Approvals(/** @type {any} */ { tick }) {
   }, []);
   if (!value) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const decide = async (/** @type {string} */ id, /** @type {string} */ answer) => {
-    setFailed(null);
-    await data("decide-call", { id, answer }).catch(setFailed);
+    await data("decide-call", { id, answer }).then(() => setFailed(null), setFailed);
     reload();
   };
-  const waiting = value.calls.filter((/** @type {any} */ call) => call.status === "waiting" && call.expires > now);
+  const waiting = value.calls.filter((/** @type {any} */ call) => call.status === "waiting" && call.expires > now)
+    .sort((/** @type {any} */ one, /** @type {any} */ other) => one.created - other.created);
   const ended = value.calls.filter((/** @type {any} */ call) => !waiting.includes(call));
   return html`<${Failure} error=${error ?? failed} />
     ${!value.may_decide && html`<p class="warning">You see your own calls. A role with <code>approve</code> in <code>own</code> decides; without roles and tokens, whoever signs in by the link of the server.</p>`}
     ${!waiting.length && html`<${Empty} title="No call waits."><p>Calls of tools that match <code>approve</code> in the configuration wait here for a person.</p><//>`}
-    ${waiting.map((/** @type {any} */ call) => html`<section class="card wide" key=${call.id}>
+    ${waiting.map((/** @type {any} */ call, /** @type {number} */ at) => html`<section class="card wide" key=${call.id}>
       <h2><bdi>${foreign(call.tool)}</bdi> <${Badge} kind="warn">waits ${Math.max(0, Math.round(call.expires - now))} s more<//></h2>
       <p class="muted">Asked by <bdi>${foreign(call.principal ?? "a client without a token")}</bdi> at ${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</p>
       <pre tabindex="0">${foreign(call.arguments)}</pre>
-      ${value.may_decide && html`<div class="buttons"><button class="primary" onClick=${() => decide(call.id, "approve")}>Approve</button>
-        <button onClick=${() => decide(call.id, "refuse")}>Refuse</button></div>`}
+      ${value.may_decide && html`<${Decision} above=${[error ?? failed, ...waiting.slice(0, at).map((/** @type {any} */ one) => one.id)].join()}
+        approve=${() => decide(call.id, "approve")} refuse=${() => decide(call.id, "refuse")} />`}
     </section>`)}
     ${ended.length > 0 && html`<h2>Decided and ended</h2><div class="scroll"><table><thead><tr><th>Time</th><th>Tool</th><th>Caller</th><th>End</th><th>By</th></tr></thead><tbody>
       ${ended.map((/** @type {any} */ call) => html`<tr key=${call.id}><td>${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</td><td><bdi>${foreign(call.tool)}</bdi></td>

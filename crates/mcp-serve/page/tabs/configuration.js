@@ -14,7 +14,7 @@ const Table = (/** @type {any} */ { of }) => html`<dl class="settings">${Object.
   html`<div key=${name}><dt>${name}</dt><dd><bdi>${shown(value)}</bdi></dd></div>`)}</dl>`;
 
 export function Configuration(/** @type {any} */ { tick }) {
-  const { value, error } = useLoaded(() => data("settings"), [tick.events]);
+  const { value, error } = useLoaded((signal) => data("settings", {}, signal), tick.events, 2000);
   if (!value) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const { reload } = value;
   const isBad = reload?.status === "failure";

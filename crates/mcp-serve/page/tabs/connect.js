@@ -2,7 +2,7 @@
 // Ready lines for the programs that use MCP servers.
 
 import { data } from "../server.js";
-import { Copy, html, useEffect, useRef, useState } from "../ui.js";
+import { Copy, foreign, html, useLoaded, useRef } from "../ui.js";
 
 /** @param {string} name @param {string} url @param {boolean} needsToken */
 function hosts(name, url, needsToken) {
@@ -26,19 +26,18 @@ function hosts(name, url, needsToken) {
 
 export function Connect(/** @type {any} */ { me, tick }) {
   const opened = useRef(new Date().toISOString());
-  const [seen, setSeen] = useState(/** @type {any} */ (null));
-  useEffect(() => {
-    if (!me.has_data || seen) return;
-    data("events", { since: opened.current, most: 200 }).then((found) => {
-      const isClient = (/** @type {any} */ event) => event.metadata?.duration_ms !== undefined && !event.metadata.client?.startsWith("page");
-      setSeen(found.find(isClient) ?? null);
-    }, () => undefined);
-  }, [tick.events]);
+  const seen = useRef(/** @type {any} */ (null));
+  useLoaded(async (signal) => {
+    if (!me.has_data || seen.current) return;
+    const found = await data("events", { since: opened.current, most: 200 }, signal);
+    seen.current = found.find?.((/** @type {any} */ event) => event.metadata?.duration_ms !== undefined && !event.metadata.client?.startsWith("page"));
+  }, tick.events);
+  const first = seen.current;
   const url = `${location.origin}/mcp`;
   return html`<section class="card wide"><h2>Address</h2><p><code>${url}</code> <${Copy} text=${url} /></p>
       ${me.needs_token && html`<p>Put a token of your own where it says <code>YOUR_TOKEN</code>: <code>${me.server.name} token add NAME</code> makes one.</p>`}
-      ${me.has_data && html`<p role="status">${seen
-        ? html`<b class="good-text">First call seen:</b> <bdi>${seen.metadata.tool_name ?? seen.metadata.method}</bdi> of <bdi>${seen.metadata.client || seen.metadata.principal || "a client"}</bdi>.`
+      ${me.has_data && html`<p role="status">${first
+        ? html`<b class="good-text">First call seen:</b> <bdi>${foreign(first.metadata.tool_name ?? first.metadata.method)}</bdi> of <bdi>${foreign(first.metadata.client || first.metadata.principal || "a client")}</bdi>.`
         : html`<span class="muted">Waiting for the first call of a client …</span>`}</p>`}
     </section>
     <div class="cards">${hosts(me.server.name, url, me.needs_token).map(({ host, where, text, link }) => html`<section class="card" key=${host}>

@@ -5,7 +5,7 @@ import { post } from "../server.js";
 import { Badge, Empty, Failure, Loading, html, useEffect, useLoaded } from "../ui.js";
 
 export function Status(/** @type {any} */ { me }) {
-  const { value, error, reload } = useLoaded(() => post("me"), []);
+  const { value, error, reload } = useLoaded((signal) => post("me", {}, signal), 0);
   useEffect(() => {
     const timer = setInterval(reload, 5000);
     return () => clearInterval(timer);

@@ -2,7 +2,7 @@
 // The tools: what each does, what it costs, who may call it, and what has changed since it was approved.
 
 import { data, listTools } from "../server.js";
-import { Badge, Copy, Empty, Failure, List, Loading, count, foreign, html, reason, useLoaded, useState } from "../ui.js";
+import { Badge, Copy, Decision, Empty, Failure, List, Loading, count, foreign, html, reason, useLoaded, useState } from "../ui.js";
 
 /** @type {Record<string, string>} */
 const KIND = { reads: "good", additive: "", idempotent: "warn", destructive: "bad" };
@@ -30,7 +30,7 @@ export async function loadTools(hasData) {
 }
 
 export function Tools(/** @type {any} */ { me, tick, where, go }) {
-  const { value, error, reload } = useLoaded(() => loadTools(me.has_data), [tick.lists]);
+  const { value, error, reload } = useLoaded(() => loadTools(me.has_data), tick.lists);
   const [text, setText] = useState("");
   const [effect, setEffect] = useState("");
   const [backend, name] = where;
@@ -94,12 +94,12 @@ function Changed(/** @type {any} */ { changed, reload }) {
   };
   return html`<section class="card wide changed"><h2>Changed since they were approved</h2>
     ${error && html`<p class="failure" role="alert">${error}</p>`}
-    ${changed.map((/** @type {any} */ one) => html`<details key=${`${one.backend} ${one.tool} ${one.hash}`} open=${changed.length === 1}>
+    ${changed.map((/** @type {any} */ one, /** @type {number} */ at) => html`<details key=${`${one.backend} ${one.tool} ${one.hash}`} open=${changed.length === 1}>
       <summary><b><bdi>${one.backend}__${foreign(one.tool)}</bdi></b> <${Badge} kind=${one.held ? "bad" : "warn"}>${one.status}<//> <span class="muted">${one.held ? "held back" : "offered"}, seen ${one.since}</span></summary>
       <pre class="diff" tabindex="0">${(one.diff ?? ["The definition is too long to be shown."]).map((/** @type {string} */ line) =>
         html`<span class=${line[0] === "+" ? "added" : line[0] === "-" ? "removed" : ""}>${line}${"\n"}</span>`)}</pre>
-      ${one.may_decide ? html`<div class="buttons"><button class="primary" onClick=${() => decide(one, true)}>Approve</button>
-          <button onClick=${() => decide(one, false)}>Refuse</button><span class="muted">${one.hash.slice(0, 12)}</span></div>`
+      ${one.may_decide ? html`<${Decision} above=${[error, ...changed.slice(0, at).map((/** @type {any} */ other) => other.hash)].join()}
+          approve=${() => decide(one, true)} refuse=${() => decide(one, false)}><span class="muted">${one.hash.slice(0, 12)}</span><//>`
         : html`<p class="muted">A role with <code>approve</code> decides, or <code>mcp-gateway pins approve ${one.backend}__${foreign(one.tool)}</code>.</p>`}
     </details>`)}
   </section>`;

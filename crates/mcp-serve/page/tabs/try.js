@@ -7,7 +7,7 @@ import { Copy, Empty, Failure, Loading, foreign, html, milliseconds, useEffect, 
 import { loadTools } from "./tools.js";
 
 export function Try(/** @type {any} */ { me, tick, where, go }) {
-  const { value, error } = useLoaded(() => loadTools(me.has_data), [tick.lists]);
+  const { value, error } = useLoaded(() => loadTools(me.has_data), tick.lists);
   const [name] = where;
   const [text, setText] = useState(name ?? "");
   useEffect(() => setText(name ?? ""), [name]);
