@@ -124,8 +124,8 @@ fn every_flag_exists() {
     {
         known.extend(words(&help).map(str::to_owned));
     }
-    // Of `claude mcp add`, cargo and systemctl.
-    let others = "--transport --features --release --locked --path --now";
+    // Of `claude mcp add`, cargo, systemctl and docker.
+    let others = "--transport --features --release --locked --path --now --rm";
     known.extend(others.split(' ').map(str::to_owned));
     let is_flag = |word: &&str| {
         let name = word.strip_prefix("--");

@@ -31,7 +31,9 @@ pub(crate) struct File {
 /// Every source file and document.
 pub(crate) fn source_files() -> Vec<File> {
     let root = root();
-    let folders = ["crates", "xtask", "tests", ".cargo", ".ci"];
+    let folders = [
+        "crates", "xtask", "tests", ".cargo", ".ci", ".github", "docs",
+    ];
     let mut found: Vec<_> = folders
         .iter()
         .flat_map(|folder| files(&root.join(folder)))
