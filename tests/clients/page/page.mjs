@@ -285,11 +285,14 @@ await check("a hidden page has no stream", async () => {
   }, isHidden);
   const isStream = (request) => request.url().endsWith("/page/live");
   const ended = page.waitForEvent("requestfailed", { predicate: isStream, timeout: 5000 });
-  await hide(true);
-  await ended;
-  const begun = page.waitForRequest(isStream, { timeout: 5000 });
-  await hide(false);
-  await begun;
+  try {
+    await hide(true);
+    await ended;
+  } finally {
+    const begun = page.waitForRequest(isStream, { timeout: 5000 }).catch(() => undefined);
+    await hide(false);
+    ok(await begun, "no stream after the page was shown");
+  }
   same(await page.getByText("not connected").count(), 0);
 });
 
@@ -307,9 +310,8 @@ await check("a card that has moved cannot be decided for a second", async () => 
   same((await cards.allInnerTexts()).map((text) => /first|second/.exec(text)[0]), ["first", "second"]);
   const second = cards.filter({ hasText: "second" }).getByRole("button", { name: "Refuse" });
   ok(await second.isEnabled());
-  await cards.first().getByRole("button", { name: "Approve" }).click();
-  // Within one frame of the change.
-  const seen = await page.evaluate(() => new Promise((resolve) => {
+  // In the frame of the change.
+  const seen = page.evaluate(() => new Promise((resolve) => {
     const look = () => {
       const found = document.querySelectorAll("section.card");
       if (found.length > 1) return requestAnimationFrame(look);
@@ -317,10 +319,9 @@ await check("a card that has moved cannot be decided for a second", async () => 
     };
     look();
   }));
-  same(seen, [true, true]);
-  const moved = Date.now();
+  await cards.first().getByRole("button", { name: "Approve" }).click();
+  same(await seen, [true, true]);
   await second.click();
-  ok(Date.now() - moved > 700, `${Date.now() - moved} ms`);
   const [one, other] = (await Promise.all(answers)).map((answer) => JSON.stringify(answer));
   ok(one.includes("first") && !/"text":"second|"value":"second/.test(other), `${one} ${other}`);
 });

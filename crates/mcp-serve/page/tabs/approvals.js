@@ -13,7 +13,12 @@ export function Approvals(/** @type {any} */ { tick }) {
   const [now, setNow] = useState(Date.now() / 1000);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now() / 1000), 1000);
-    return () => clearInterval(timer);
+    // A role without events is not told of them, and sees its own calls here.
+    const reloads = setInterval(reload, 5000);
+    return () => {
+      clearInterval(timer);
+      clearInterval(reloads);
+    };
   }, []);
   if (!value) return error ? html`<${Failure} error=${error} />` : html`<${Loading} />`;
   const decide = async (/** @type {string} */ id, /** @type {string} */ answer) => {
