@@ -102,7 +102,8 @@ const FORMATS: [Format; 10] = [
     },
     Format {
         name: "oci",
-        is_for: |build| build.os == "linux",
+        // The programs of an image are linked again without a C library; `--only oci` takes programs that are so.
+        is_for: |build| build.os == "linux" && build.is_native(),
         build: oci::build,
         check: check::oci::check,
     },

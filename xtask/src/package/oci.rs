@@ -4,7 +4,7 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
 use serde_json::{Value, json};
 
 use super::archive::{Entry, date, gzip, sha256, tar};
@@ -96,12 +96,12 @@ fn labels(product: &Product, version: &str) -> Value {
 /// Returns the files of an image with this program.
 pub(crate) fn files(program: &Path) -> anyhow::Result<Vec<Entry>> {
     let mut files = vec![Entry::program("server", program)?];
-    if let Ok(certificates) = fs::read(CERTIFICATES) {
-        files.push(Entry::new(
-            CERTIFICATES.trim_start_matches('/'),
-            certificates,
-        ));
-    }
+    let certificates = fs::read(CERTIFICATES);
+    let certificates = certificates.context("the root certificates of this machine")?;
+    files.push(Entry::new(
+        CERTIFICATES.trim_start_matches('/'),
+        certificates,
+    ));
     Ok(files)
 }
 

@@ -55,20 +55,22 @@ pub(super) fn service(product: &Product) -> String {
     });
     format!(
         "[Unit]\nDescription={title}\nDocumentation=man:{name}(1) {HOMEPAGE}\nWants=network-online.target\n\
-         After=network-online.target\n\n\
+         After=network-online.target\n\
+         # A wrong configuration does not mend itself, and the exit code of ExecStartPre prevents no restart.\n\
+         StartLimitIntervalSec=60\nStartLimitBurst=5\n\n\
          [Service]\nType=exec\nEnvironment={variable}={file}\n\
          # State, such as the key of session ids; a backend of the gateway has it as its home.\n\
          Environment=XDG_STATE_HOME=%S/{name} HOME=%S/{name}\nEnvironmentFile=-{secrets}\nStateDirectory={name}\n\
          WorkingDirectory=%S/{name}\nExecStartPre=/usr/bin/{name} check\nExecStart=/usr/bin/{name}\n\
          Restart=on-failure\nRestartSec=2s\n\
-         # A wrong command line or configuration does not mend itself.\nRestartPreventExitStatus=2 78\n\
+         RestartPreventExitStatus=2 78\n\
          TimeoutStopSec=30s\n\n{SANDBOX}{extra}{group}\n\
          [Install]\nWantedBy=multi-user.target\n"
     )
 }
 
 /// Returns the scripts of the package. The service is started by the administrator, who knows its options; an
-/// upgrade restarts it.
+/// upgrade restarts it. A service that does not start, or stop, leaves no half-installed package.
 pub(super) fn scripts(product: &Product, is_deb: bool) -> [(&'static str, String); 3] {
     let name = product.name;
     let groups = match group(product) {
@@ -88,21 +90,22 @@ pub(super) fn scripts(product: &Product, is_deb: bool) -> [(&'static str, String
     };
     let script = |body: String| format!("#!/bin/sh\nset -e\n{body}");
     let with_systemd = |line: &str| format!("if [ -d /run/systemd/system ]; then\n{line}fi\n");
-    let reload = "    systemctl daemon-reload\n";
+    let reload = "    systemctl daemon-reload || true\n";
     [
         (
             "postinstall",
             script(
                 groups
                     + &with_systemd(&format!(
-                        "{reload}    systemctl try-restart {name}.service\n"
+                        "{reload}    systemctl try-restart {name}.service ||\n        \
+                         echo \"{name} does not start: journalctl -u {name} says why\" >&2\n"
                     )),
             ),
         ),
         (
             "preremove",
             script(format!(
-                "if {is_removed} && [ -d /run/systemd/system ]; then\n    systemctl disable --now {name}.service\nfi\n"
+                "if {is_removed} && [ -d /run/systemd/system ]; then\n    systemctl disable --now {name}.service || true\nfi\n"
             )),
         ),
         (
