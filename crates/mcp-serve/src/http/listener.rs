@@ -161,7 +161,7 @@ impl Listener {
                     }
                 }
             };
-            let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout);
+            let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout, head_timeout);
             let service = service_fn(move |request| {
                 let router = Arc::clone(&router);
                 let version = request.version();

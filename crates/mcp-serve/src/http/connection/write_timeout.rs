@@ -20,6 +20,7 @@ pub(in crate::http) struct WriteTimeout {
     stream: Input,
     writer: Writer,
     closing: Closing,
+    linger: Duration,
 }
 
 /// The write half. Flushed when the task of the connection yields. Only that task takes the lock.
@@ -45,15 +46,20 @@ const LINGER_TIMEOUT: Duration = Duration::from_secs(5);
 const MAX_LINGER_BYTES: usize = 64 * 1024 * 1024;
 
 impl WriteTimeout {
-    /// Wraps `stream`: writes fail once the client has read nothing for `timeout`. Returns the writer that
-    /// flushes it, too.
-    pub(in crate::http) fn new(stream: Socket, timeout: Duration) -> (Self, Writer) {
+    /// Wraps `stream`: writes fail once the client has read nothing for `timeout`, and a refused client may go on
+    /// sending for `linger` at most. Returns the writer that flushes it, too.
+    pub(in crate::http) fn new(
+        stream: Socket,
+        timeout: Duration,
+        linger: Duration,
+    ) -> (Self, Writer) {
         let (stream, out) = stream.into_split();
         let writer = Writer(Arc::new(Mutex::new(WriteBuffer::new(out, timeout))));
         let stream = Self {
             stream,
             writer: writer.clone(),
             closing: Closing::Open,
+            linger: linger.min(LINGER_TIMEOUT),
         };
         (stream, writer)
     }
@@ -74,7 +80,7 @@ impl WriteTimeout {
                 (Closing::Lingering { left, .. }, _) if *left < count => return Poll::Ready(()),
                 (Closing::Lingering { left, .. }, _) => *left -= count,
                 (Closing::Open | Closing::Shutdown, _) => {
-                    let until = Box::pin(tokio::time::sleep(LINGER_TIMEOUT));
+                    let until = Box::pin(tokio::time::sleep(self.linger));
                     let left = MAX_LINGER_BYTES;
                     self.closing = Closing::Lingering { until, left };
                 }
