@@ -211,6 +211,11 @@ impl Server {
     pub fn close(&self) {
         self.closing.cancel();
     }
+
+    /// Waits until [`Server::close`] is called.
+    pub async fn closed(&self) {
+        self.closing.cancelled().await;
+    }
 }
 
 /// Locks a mutex whose data is valid even after a panic.

@@ -15,14 +15,33 @@ use futures_util::future::BoxFuture;
 use gateway_access::{Right, Viewer};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::{PageCaller, PageData};
-use serde::Deserialize;
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
+use tokio::sync::Semaphore;
 
 use crate::gateway::Gateway;
-use crate::tools::GetEvents;
+use crate::tools::{GetEvents, not_written};
 
-pub(crate) struct GatewayPage(pub(crate) Arc<Gateway>);
+/// Bytes of the events of one answer: the oldest beyond are left out.
+const MAX_EVENT_BYTES: usize = 8 << 20;
+
+/// Queries of events at the same time; others wait. Each may have 10,000 in memory.
+const MAX_QUERIES: usize = 2;
+
+pub(crate) struct GatewayPage {
+    gateway: Arc<Gateway>,
+    queries: Semaphore,
+}
+
+impl GatewayPage {
+    pub(crate) fn new(gateway: Arc<Gateway>) -> Self {
+        Self {
+            gateway,
+            queries: Semaphore::new(MAX_QUERIES),
+        }
+    }
+}
 
 /// A person who has signed in, with the role.
 struct PageViewer<'a> {
@@ -36,13 +55,17 @@ impl PageViewer<'_> {
         self.viewer.allows_missing(tool)
     }
 
-    /// True if it sees the events of all callers, and with them what operators see.
-    fn sees_all(&self) -> bool {
-        self.may_use("get_events") && self.viewer.has(Right::AllEvents)
+    /// True if it sees what no tool tells: the configuration, addresses, what children print, and the roles of others.
+    /// With roles this is for those who see the events of all callers. Without roles all tokens have the same rights,
+    /// also those of agents: then it is for the person who has started the gateway only.
+    fn is_operator(&self) -> bool {
+        match self.viewer.has_roles() {
+            true => self.may_use("get_events") && self.viewer.has(Right::AllEvents),
+            false => self.caller.is_operator,
+        }
     }
 
-    /// True if it decides about calls and tools. Without roles all tokens have the same rights, also those of agents:
-    /// then only the person who has started the gateway does.
+    /// True if it decides about calls and tools. Without roles only the person who has started the gateway does.
     fn may_decide(&self) -> bool {
         match self.viewer.has_roles() {
             true => self.viewer.has(Right::Approve),
@@ -68,10 +91,15 @@ struct PageEvents {
 }
 
 impl PageData for GatewayPage {
-    fn revision(&self) -> (u64, u64) {
-        let health = self.0.log().health();
-        let events = health.written + health.dropped + health.waiting as u64;
-        (events, self.0.catalog_number())
+    fn revision(&self, caller: &PageCaller) -> (u64, u64) {
+        let viewer = Viewer::from_principal(self.gateway.admission(), caller.principal.clone());
+        let viewer = PageViewer { viewer, caller };
+        let health = self.gateway.log().health();
+        let events = match viewer.may_use("get_events") || viewer.may_use("gateway_status") {
+            true => health.written + health.dropped + health.waiting as u64,
+            false => 0,
+        };
+        (events, self.gateway.catalog_number())
     }
 
     fn answer<'a>(
@@ -81,7 +109,7 @@ impl PageData for GatewayPage {
         body: &'a [u8],
     ) -> BoxFuture<'a, (u16, String)> {
         Box::pin(async move {
-            let viewer = Viewer::from_principal(self.0.admission(), caller.principal.clone());
+            let viewer = Viewer::from_principal(self.gateway.admission(), caller.principal.clone());
             let viewer = PageViewer { viewer, caller };
             match self.of_topic(topic, &viewer, body).await {
                 Ok(answer) => (200, answer),
@@ -107,11 +135,14 @@ impl GatewayPage {
         viewer: &PageViewer<'_>,
         body: &[u8],
     ) -> Result<String, ToolError> {
-        let gateway = &*self.0;
+        let gateway = &*self.gateway;
         let answer = match topic {
             "state" => backends::state(gateway, viewer)?,
             "tools" => tools::list(gateway, viewer),
-            "events" => return events(gateway, viewer, read(body)?).await,
+            "events" => {
+                let _turn = self.queries.acquire().await;
+                return events(gateway, viewer, read(body)?).await;
+            }
             "approvals" => decisions::waiting(gateway, viewer),
             "decide-call" => decisions::decide_call(gateway, viewer, body).await?,
             "decide-tool" => decisions::decide_tool(gateway, viewer, read(body)?).await?,
@@ -133,12 +164,38 @@ async fn events(
     let filters: GetEvents = parsed(Value::Object(asked.filters))?;
     let mut query = filters.query(&viewer.viewer)?;
     query.limit = asked.most.unwrap_or(query.limit);
-    GetEvents::find(query, gateway, &viewer.viewer).await
+    let found = GetEvents::find(query, gateway, &viewer.viewer).await?;
+    newest(&found, MAX_EVENT_BYTES)
+}
+
+/// Writes the newest of `events`, at most `limit` bytes.
+fn newest(events: &[impl Serialize], limit: usize) -> Result<String, ToolError> {
+    let (mut texts, mut bytes) = (Vec::new(), 2);
+    for event in events.iter().rev() {
+        let text = serde_json::to_string(event).map_err(not_written)?;
+        bytes += text.len() + 1;
+        if bytes > limit {
+            break;
+        }
+        texts.push(text);
+    }
+    texts.reverse();
+    Ok(format!("[{}]", texts.join(",")))
 }
 
 /// The refusal of what a role does not allow.
 fn forbidden(right: &str) -> ToolError {
     ToolError::forbidden(format!("Your role does not have `{right}`."))
+}
+
+/// The refusal of what only operators see.
+fn not_operator(viewer: &PageViewer<'_>) -> ToolError {
+    match viewer.viewer.has_roles() {
+        true => forbidden("events:all"),
+        false => ToolError::forbidden(
+            "Without roles all tokens have the same rights, so that no token sees this; give roles to tokens.",
+        ),
+    }
 }
 
 fn read<T: DeserializeOwned>(body: &[u8]) -> Result<T, ToolError> {
@@ -152,4 +209,16 @@ fn parsed<T: DeserializeOwned>(value: Value) -> Result<T, ToolError> {
 
 fn not_json() -> ToolError {
     ToolError::invalid_argument("The body must be JSON.")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn newest_events_within_the_limit_are_written() {
+        for (limit, expected) in [(100, "[1,2,3]"), (7, "[2,3]"), (3, "[]")] {
+            assert_eq!(newest(&[1, 2, 3], limit).unwrap(), expected);
+        }
+    }
 }

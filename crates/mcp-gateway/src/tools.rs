@@ -9,7 +9,7 @@ mod search_tools;
 use mcp_core::tool::Toolset;
 
 pub(crate) use self::gateway_status::GatewayReport;
-pub(crate) use self::get_events::GetEvents;
+pub(crate) use self::get_events::{GetEvents, not_written};
 
 use crate::gateway::Gateway;
 

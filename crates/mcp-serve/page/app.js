@@ -49,23 +49,23 @@ function App() {
   const load = async () => {
     const { tab } = place();
     try {
-      if (tab.startsWith("link=")) {
+      if (tab.startsWith("secret=")) {
         history.replaceState(null, "", location.pathname);
-        await signIn({ link: tab.slice(5) });
+        await signIn({ link: tab.slice(7) });
       }
       setMe(await post("me"));
       setOut(false);
       setError(null);
     } catch (failed) {
       setOut(true);
-      const isNews = tab.startsWith("link=") || /** @type {any} */ (failed).status !== 401;
+      const isNews = tab.startsWith("secret=") || /** @type {any} */ (failed).status !== 401;
       setError(isNews ? failed : null);
     }
   };
   useEffect(() => {
     load();
     const out = () => setOut(true);
-    const linked = () => place().tab.startsWith("link=") && load();
+    const linked = () => place().tab.startsWith("secret=") && load();
     signedOut.addEventListener("signed-out", out);
     addEventListener("hashchange", linked);
     return () => {

@@ -172,6 +172,11 @@ impl ResourceServer {
         &self.metadata.host
     }
 
+    /// Scheme and authority by which clients call this server.
+    pub(crate) fn origin(&self) -> &str {
+        &self.metadata.origin
+    }
+
     /// The metadata of this server for clients (RFC 9728), as JSON.
     pub(crate) fn metadata(&self) -> &str {
         &self.metadata.json

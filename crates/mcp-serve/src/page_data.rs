@@ -15,8 +15,9 @@ pub struct PageCaller {
 
 /// The content of a service on the page, beside its tools. The service decides what each caller may see and do.
 pub trait PageData: Send + Sync {
-    /// Two numbers that change with what happens, and with the lists of the server. The page then asks again.
-    fn revision(&self) -> (u64, u64);
+    /// Two numbers that change with what happens and may be known to this caller, and with the lists of the server. The
+    /// page then asks again.
+    fn revision(&self, caller: &PageCaller) -> (u64, u64);
 
     /// Answers a request about `topic` with a status and JSON.
     fn answer<'a>(

@@ -308,7 +308,11 @@ async fn http(
             true => format!("localhost:{}", address.port()),
             false => address.to_string(),
         };
-        service.serve_page(format!("{scheme}://{host}/"), data);
+        // Nor does one send the headers that the page needs to an address that is neither local nor HTTPS.
+        let is_usable =
+            scheme == "https" || address.ip().is_unspecified() || address.ip().is_loopback();
+        let url = is_usable.then(|| format!("{scheme}://{host}/"));
+        service.serve_page(url, data);
     }
     listener.serve(workers, stop).await;
     Ok(())

@@ -51,8 +51,8 @@ async function start(program, args, more = {}) {
   child.stderr.on("data", (data) => (started.text += data));
   const found = await until(`the address: ${program}`, () => child.exitCode !== null ? ok(false, started.text) : /listens on (http:\/\/[^/]+)\/mcp/.exec(started.text));
   started.url = found[1];
-  started.link = () => /open (\S+#link=[0-9a-f]+)/g[Symbol.matchAll](started.text).toArray?.().at(-1)?.[1]
-    ?? [...started.text.matchAll(/open (\S+#link=[0-9a-f]+)/g)].at(-1)?.[1];
+  started.link = () => /open (\S+#secret=[0-9a-f]+)/g[Symbol.matchAll](started.text).toArray?.().at(-1)?.[1]
+    ?? [...started.text.matchAll(/open (\S+#secret=[0-9a-f]+)/g)].at(-1)?.[1];
   return started;
 }
 
@@ -161,7 +161,7 @@ await check("link signs in once", async () => {
   const link = gateway.link();
   await page.goto(link);
   await page.locator("nav").waitFor();
-  ok(!page.url().includes("link="), page.url());
+  ok(!page.url().includes("secret="), page.url());
   const other = await open();
   await other.goto(link);
   await other.getByText("This link was used already", { exact: false }).or(other.getByText("this link was used already")).waitFor();

@@ -161,7 +161,7 @@ pub struct Query {
     pub view: Option<Arc<str>>,
     /// The earliest time.
     pub since: Option<Timestamp>,
-    /// Number of events: the newest ones that match. Never more than 1,000.
+    /// Number of events: the newest ones that match. Never more than 10,000.
     pub limit: usize,
 }
 

@@ -69,6 +69,8 @@ pub(crate) enum Target {
 pub(crate) struct Child {
     /// The program and its arguments.
     pub(crate) argv: Vec<String>,
+    /// The same as written, before variables are expanded: for people.
+    pub(crate) written: Vec<String>,
     /// Its environment variables, in addition to `PATH`, `HOME` and a few others.
     pub(crate) env: BTreeMap<String, Secret>,
     /// Environment variables of the gateway that are passed to it.
@@ -81,6 +83,8 @@ pub(crate) struct Child {
 #[derive(Clone, Default, PartialEq, Eq)]
 pub(crate) struct Remote {
     pub(crate) url: String,
+    /// The same as written, before variables are expanded: for people.
+    pub(crate) written: String,
     pub(crate) transport: RemoteTransport,
     /// Headers of every request.
     pub(crate) headers: BTreeMap<String, Secret>,

@@ -22,6 +22,7 @@ pub(super) fn parse(
     let target = if target.starts_with("http://") || target.starts_with("https://") {
         Target::Http(Remote {
             url: reader.url(target)?,
+            written: target.to_owned(),
             ..Remote::default()
         })
     } else {
@@ -33,6 +34,7 @@ pub(super) fn parse(
         let argv = shlex::split(&target)
             .ok_or_else(|| Problem::new(&[name], "has a quote that is not closed"))?;
         Target::Child(Child {
+            written: argv.clone(),
             argv: reader.command(argv)?,
             ..Child::default()
         })
@@ -48,8 +50,10 @@ pub(super) fn parse(
 pub(super) fn local() -> Vec<(BackendKey, BackendConfig)> {
     let servers = [("n8n", 3456), ("openhands", 3457), ("docker", 3458)];
     let backend = |(name, port): (&str, u16)| {
+        let url = format!("http://127.0.0.1:{port}/mcp");
         let remote = Remote {
-            url: format!("http://127.0.0.1:{port}/mcp"),
+            written: url.clone(),
+            url,
             ..Remote::default()
         };
         let key = BackendKey::parse(name).ok()?;

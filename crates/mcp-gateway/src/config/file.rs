@@ -252,6 +252,7 @@ impl BackendEntry {
                 ];
                 check_absent(&foreign, "is only for a backend with `url`")?;
                 Target::Child(Child {
+                    written: command.clone(),
                     argv: reader.command(command)?,
                     env: reader.secrets("env", self.env)?,
                     env_pass: reader.names(self.env_pass)?,
@@ -274,7 +275,8 @@ impl BackendEntry {
                     let text = "must be \"shared\", since a backend with `protocol = \"rpc\"` has no sessions";
                     return Err(wrong("isolation", text));
                 }
-                let url = reader.url(&url)?;
+                let written = url;
+                let url = reader.url(&written)?;
                 if self.oauth.is_some() && self.token.is_some() {
                     return Err(wrong("token", "must not be combined with `oauth`"));
                 }
@@ -287,6 +289,7 @@ impl BackendEntry {
                     proxy: reader.proxy(self.proxy)?,
                     oauth: oauth.transpose()?,
                     url,
+                    written,
                     transport: transport.transpose()?.unwrap_or_default(),
                     headers: reader.secrets("headers", self.headers)?,
                     token: reader.token(self.token)?,

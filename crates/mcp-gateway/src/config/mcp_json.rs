@@ -147,8 +147,9 @@ impl ServerEntry {
         let disabled = self.env_file.is_some().then_some(DisabledReason::EnvFile);
         let target = match (self.command, self.url) {
             (Some(program), _) => {
-                let argv = std::iter::once(program).chain(self.args).collect();
+                let argv: Vec<String> = std::iter::once(program).chain(self.args).collect();
                 Target::Child(Child {
+                    written: argv.clone(),
                     argv: reader.command(argv)?,
                     env: reader.secrets("env", self.env)?,
                     env_pass: Vec::new(),
@@ -159,6 +160,7 @@ impl ServerEntry {
                 let transport = self.kind.as_deref().and_then(RemoteTransport::parse);
                 Target::Http(Remote {
                     url: reader.url(&url)?,
+                    written: url,
                     // Unknown names are left to the detection.
                     transport: transport
                         .filter(|transport| *transport == RemoteTransport::Sse)

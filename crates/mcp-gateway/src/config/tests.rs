@@ -124,6 +124,11 @@ fn all_fields_of_a_file_are_read() {
     assert_eq!(child.env_pass, ["HTTP_PROXY"]);
     assert_eq!(child.cwd.as_deref(), Some(Path::new("/etc/gateway/data")));
 
+    assert_eq!(
+        files.target.shown(),
+        "npx -y server; rm -rf / $(id) ${PORT}"
+    );
+
     let n8n = backend(&config, "n8n");
     assert_eq!(n8n.timeout, Some(Duration::from_secs(60)));
     assert_eq!(n8n.start_timeout, Duration::from_secs(2));
@@ -296,5 +301,32 @@ fn backends_of_the_command_line_need_no_file() {
     ] {
         let error = open(cli_backends).map(drop).unwrap_err().to_string();
         assert!(error.starts_with(expected), "{error}");
+    }
+}
+
+#[test]
+fn commands_and_addresses_are_shown_as_written_and_without_secrets() {
+    for (line, shown) in [
+        (r#"command = ["srv", "${TOKEN}"]"#, "srv ${TOKEN}"),
+        (r#"command = ["srv", "x${PORT:-abc}"]"#, "srv x${PORT}"),
+        (
+            r#"url = "https://a.example/s/${TOKEN}/mcp""#,
+            "https://a.example/s/${TOKEN}/mcp",
+        ),
+        (
+            r#"url = "https://a.example/mcp?k=${TOKEN}""#,
+            "https://a.example/mcp",
+        ),
+        (
+            r#"url = "http://${NONE:-a}:${PORT}/mcp""#,
+            "http://${NONE}:${PORT}/mcp",
+        ),
+        (
+            r#"url = "https://a.example/s/NTc0ODY3MzQ5ODU3Mzk0/mcp""#,
+            "https://a.example/s/••••/mcp",
+        ),
+    ] {
+        let config = toml(&format!("[backends.x]\n{line}\n"));
+        assert_eq!(backend(&config, "x").target.shown(), shown);
     }
 }

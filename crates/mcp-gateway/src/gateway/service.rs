@@ -113,7 +113,7 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
-        Some(Arc::new(GatewayPage(self)))
+        Some(Arc::new(GatewayPage::new(self)))
     }
 
     async fn ready(&self) {

@@ -22,13 +22,13 @@ pub(super) fn state(gateway: &Gateway, viewer: &PageViewer<'_>) -> Result<Value,
     for (key, backend) in gateway.backends() {
         let found = state["backends"].get_mut(key.as_str());
         if let Some(Value::Object(found)) = found {
-            found.extend(detail(&backend, viewer.sees_all()));
+            found.extend(detail(&backend, viewer.is_operator()));
         }
     }
     state["role"] = json!(viewer.viewer.role_name());
     state["may"] = json!({
         "restart": viewer.may_use("gateway_restart"),
-        "see_all": viewer.sees_all(),
+        "see_all": viewer.is_operator(),
         "decide": viewer.may_decide(),
         "approve": viewer.viewer.has_roles() && viewer.viewer.has(Right::Approve),
     });
@@ -39,11 +39,11 @@ pub(super) fn state(gateway: &Gateway, viewer: &PageViewer<'_>) -> Result<Value,
 fn detail(backend: &Backend, is_operator: bool) -> serde_json::Map<String, Value> {
     let mut detail = serde_json::Map::new();
     let mut set = |name: &str, value: Value| detail.insert(name.to_owned(), value);
-    set("transport", json!(backend.config.target.transport()));
-    if let Some(server) = &backend.status().server {
-        set("server", json!(server.server_info));
-    }
     if is_operator {
+        set("transport", json!(backend.config.target.transport()));
+        if let Some(server) = &backend.status().server {
+            set("server", json!(server.server_info));
+        }
         set("address", json!(backend.config.target.shown()));
         set("stderr", json!(backend.last_lines()));
     }

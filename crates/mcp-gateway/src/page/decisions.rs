@@ -12,6 +12,9 @@ use super::{PageViewer, forbidden};
 use crate::config::PinMode;
 use crate::gateway::Gateway;
 
+/// Ended calls that are listed.
+const MAX_ENDED: usize = 200;
+
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ToolDecision {
@@ -25,7 +28,14 @@ pub(super) struct ToolDecision {
 /// The calls that wait, and the last that have ended: all for those who decide, else the viewer's own.
 pub(super) fn waiting(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
     let found = visible(gateway, viewer);
-    let calls = found.iter().map(|(approval, status)| {
+    // All that wait, the oldest first: a new one moves no button. Then the last that have ended.
+    let (waiting, ended): (Vec<_>, Vec<_>) = found
+        .iter()
+        .partition(|(_, status)| *status == ApprovalStatus::Waiting);
+    let listed = waiting
+        .into_iter()
+        .chain(ended.into_iter().rev().take(MAX_ENDED));
+    let calls = listed.map(|(approval, status)| {
         json!({
             "id": approval.id,
             "tool": approval.tool,
@@ -38,7 +48,7 @@ pub(super) fn waiting(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
             "decided_by": approval.decided_by.as_ref().filter(|_| viewer.may_decide()),
         })
     });
-    let calls: Vec<Value> = calls.rev().take(200).collect();
+    let calls: Vec<Value> = calls.collect();
     json!({"may_decide": viewer.may_decide(), "calls": calls})
 }
 
@@ -93,7 +103,7 @@ pub(super) async fn decide_call(
 /// The tools that are not offered as they were approved, with what has changed.
 pub(super) fn changed(gateway: &Gateway, viewer: &PageViewer<'_>) -> Vec<Value> {
     // A definition may say what a role must not know.
-    if !viewer.may_decide() && !viewer.sees_all() {
+    if !viewer.may_decide() && !viewer.is_operator() {
         return Vec::new();
     }
     let config = gateway.config();
@@ -139,7 +149,9 @@ pub(super) async fn decide_tool(
     let found = pins::read(&entries, &asked.backend).into_iter();
     let is_seen = |pin: &Pin| {
         let offered = pin.offered.as_ref();
-        pin.tool == asked.tool && offered.is_some_and(|offered| offered.hash == asked.hash)
+        pin.backend == asked.backend
+            && pin.tool == asked.tool
+            && offered.is_some_and(|offered| offered.hash == asked.hash)
     };
     let conflict = || {
         let text =

@@ -6,20 +6,23 @@ use gateway_access::Rule;
 use gateway_store::events::{Query, StoreLocation, kind};
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
-use upstream::redact::redacted;
+use upstream::redact::{Redactor, redacted};
 
-use super::{PageViewer, forbidden};
+use super::{PageViewer, not_operator};
 use crate::config::{BackendConfig, Config, Target};
 use crate::gateway::Gateway;
 
 const HIDDEN: &str = "••••";
 
+/// Characters of a part of a path that may be a secret.
+const MIN_SECRET: usize = 16;
+
 pub(super) async fn effective(
     gateway: &Gateway,
     viewer: &PageViewer<'_>,
 ) -> Result<Value, ToolError> {
-    if !viewer.sees_all() {
-        return Err(forbidden("events:all"));
+    if !viewer.is_operator() {
+        return Err(not_operator(viewer));
     }
     let config = gateway.config();
     let backends = config.backends.iter();
@@ -138,27 +141,49 @@ impl Target {
         }
     }
 
-    /// Its command or its URL, without secrets: user, password and query are left out.
-    pub(super) fn shown(&self) -> String {
+    /// Its command or its URL as written, since variables hold secrets. Literal secrets are hidden by their shape: of a
+    /// URL also the query, and long parts of the path with digits (webhooks and endpoints of one user have such).
+    pub(crate) fn shown(&self) -> String {
         match self {
             Self::Child(child) => {
-                let words = child.argv.iter().map(String::as_str);
-                upstream::redact::Redactor::new(true).command(words)
+                let words: Vec<String> =
+                    child.written.iter().map(|word| references(word)).collect();
+                Redactor::new(true).command(words.iter().map(String::as_str))
             }
-            Self::Http(remote) => {
-                let url = remote.url.split(['?', '#']).next().unwrap_or_default();
-                let url = match url.split_once("://") {
-                    Some((scheme, rest)) => {
-                        let (authority, path) = rest.split_once('/').unwrap_or((rest, ""));
-                        let host = authority
-                            .rsplit_once('@')
-                            .map_or(authority, |(_, host)| host);
-                        format!("{scheme}://{host}/{path}")
-                    }
-                    None => HIDDEN.to_owned(),
-                };
-                redacted(&url).into_owned()
-            }
+            Self::Http(remote) => shown_url(&references(&remote.written)),
         }
     }
+}
+
+fn shown_url(url: &str) -> String {
+    let url = url.split(['?', '#']).next().unwrap_or_default();
+    let Some((scheme, rest)) = url.split_once("://") else {
+        return HIDDEN.to_owned();
+    };
+    let mut parts = rest.split('/');
+    let authority = parts.next().unwrap_or_default();
+    let host = authority
+        .rsplit_once('@')
+        .map_or(authority, |(_, host)| host);
+    let path = parts.map(|part| {
+        let has_digit = part.bytes().any(|byte| byte.is_ascii_digit());
+        let is_hidden = part.len() >= MIN_SECRET && has_digit && !part.starts_with("${");
+        if is_hidden { HIDDEN } else { part }
+    });
+    let path: String = path.flat_map(|part| ["/", part]).collect();
+    redacted(&format!("{scheme}://{host}{path}")).into_owned()
+}
+
+/// `text` with its references to variables, without their defaults: these are values.
+fn references(text: &str) -> String {
+    let mut parts = text.split("${");
+    let mut shown = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        shown += "${";
+        let (reference, after) = part.split_once('}').unwrap_or((part, ""));
+        shown += reference.split(":-").next().unwrap_or_default();
+        shown.push('}');
+        shown += after;
+    }
+    shown
 }

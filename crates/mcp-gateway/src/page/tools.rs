@@ -9,7 +9,7 @@ use crate::gateway::Gateway;
 pub(super) fn list(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
     let catalog = gateway.catalog();
     let config = gateway.config();
-    let roles = config.roles.as_ref().filter(|_| viewer.sees_all());
+    let roles = config.roles.as_ref().filter(|_| viewer.is_operator());
     let scope = catalog.scope(None);
     let tools = scope.into_iter().flat_map(|scope| scope.listed_tools());
     let tools = tools.filter(|tool| viewer.viewer.allows(tool)).map(|tool| {

@@ -35,7 +35,8 @@ impl Tool for GetEvents {
 
     async fn call(self, gateway: &Gateway, call: &Call) -> Result<ToolResult, ToolError> {
         let viewer = gateway.viewer(call);
-        let text = Self::find(self.query(&viewer)?, gateway, &viewer).await?;
+        let events = Self::find(self.query(&viewer)?, gateway, &viewer).await?;
+        let text = serde_json::to_string(&events).map_err(not_written)?;
         Ok(ToolResult::Content(vec![Content::text(text)]))
     }
 }
@@ -79,12 +80,12 @@ impl GetEvents {
         })
     }
 
-    /// Returns the events as JSON.
+    /// Returns the events, the oldest first.
     pub(crate) async fn find(
         query: Query,
         gateway: &Gateway,
         viewer: &Viewer,
-    ) -> Result<String, ToolError> {
+    ) -> Result<Vec<Record>, ToolError> {
         let events = gateway.log().find(query).await.map_err(|failure| {
             ToolError::unavailable("The event log cannot be read now; tools still work.")
                 .caused_by(failure.reason)
@@ -93,8 +94,10 @@ impl GetEvents {
         if !viewer.has(Right::AllEvents) {
             events.iter_mut().for_each(Record::hide_denial);
         }
-        serde_json::to_string(&events).map_err(|error| {
-            ToolError::upstream("The events could not be written as JSON.").caused_by(error)
-        })
+        Ok(events)
     }
+}
+
+pub(crate) fn not_written(error: serde_json::Error) -> ToolError {
+    ToolError::upstream("The events could not be written as JSON.").caused_by(error)
 }

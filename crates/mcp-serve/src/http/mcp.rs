@@ -14,7 +14,7 @@ use hyper::body::Body;
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, FrameReply, Principal, Server};
 use mcp_core::sign::Signer;
-use tokio::sync::Semaphore;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_util::sync::CancellationToken;
 
 use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams};
@@ -140,6 +140,17 @@ impl McpEndpoint {
     /// Takes a slot for a stream of this client; `None` if it has none left.
     pub(super) fn stream_slot(&self, client: &Authenticated) -> Option<StreamSlot> {
         self.slots.acquire(client.share())
+    }
+
+    /// Takes a permit for a request in flight; `None` at the limit.
+    pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
+        Arc::clone(&self.in_flight).try_acquire_owned().ok()
+    }
+
+    /// Waits until the server closes.
+    pub(super) fn closed(&self) -> impl Future<Output = ()> + Send + use<> {
+        let server = Arc::clone(&self.server);
+        async move { server.closed().await }
     }
 
     /// The number of requests in flight.

@@ -28,6 +28,7 @@ use super::guard::Guard;
 use super::headers::Head;
 use super::mcp::{Authenticated, McpEndpoint};
 use super::reply::{self, Reply};
+use crate::clock::unix_time;
 use crate::{PageCaller, PageData};
 use assets::Assets;
 use session::{PageSessions, SignIn, SignedIn};
@@ -41,6 +42,9 @@ const FETCH_SITE: HeaderName = HeaderName::from_static("sec-fetch-site");
 /// The key of the sign-in, which the page keeps. Cookies are shared by all ports of a host, this is not; and another
 /// origin cannot send the header without a preflight request.
 const KEY: HeaderName = HeaderName::from_static("x-page-key");
+
+/// Bytes of the body of a request that is not for `mcp`: a token of an OAuth issuer may have some thousand.
+const MAX_BODY_BYTES: usize = 32 * 1024;
 
 /// Interval in which the page hears of changes at most.
 const CHANGE_INTERVAL: Duration = Duration::from_millis(500);
@@ -80,10 +84,11 @@ pub(super) struct PageRequest<'a, B> {
 }
 
 impl Page {
-    /// The page of the server with this `name`, at this `url`, which ends with a slash.
+    /// The page of the server with this `name`, at this `url`, which ends with a slash; `None` if no browser can open it
+    /// there.
     pub(super) fn new(
         name: &str,
-        url: String,
+        url: Option<String>,
         signer: Signer,
         data: Option<Arc<dyn PageData>>,
     ) -> Self {
@@ -108,13 +113,14 @@ impl Page {
         }
     }
 
-    /// Answers a request whose host and origin are admitted. `limit_rate` counts it against the limit of its client.
+    /// Answers a request whose host and origin are admitted. `limit_rate` counts it against
+    /// the limit of its client, as a call or as another request of the page.
     pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
         &self,
         guard: &Guard,
         mcp: &McpEndpoint,
         request: PageRequest<'_, B>,
-        limit_rate: impl Fn(&Authenticated) -> Result<(), Error>,
+        limit_rate: impl Fn(&Authenticated, bool) -> Result<(), Error>,
     ) -> Response<Reply> {
         let PageRequest { head, body, peer } = request;
         let response = match head.method {
@@ -140,7 +146,7 @@ impl Page {
         mut head: Parts,
         body: &mut B,
         peer: IpAddr,
-        limit_rate: impl Fn(&Authenticated) -> Result<(), Error>,
+        limit_rate: impl Fn(&Authenticated, bool) -> Result<(), Error>,
     ) -> Response<Reply> {
         let path = head
             .uri
@@ -165,7 +171,7 @@ impl Page {
             headers: Head::read(&head.headers).facts(),
             view: None,
         };
-        if let Err(error) = limit_rate(&client) {
+        if let Err(error) = limit_rate(&client, path == "mcp") {
             let refused = mcp.refuse(&head.headers, &error, None);
             return reply::before_body(refused, &head.headers, body);
         }
@@ -173,7 +179,9 @@ impl Page {
             let headers = std::mem::take(&mut head.headers);
             return mcp.post(headers, body, client).await;
         }
-        let Ok(read) = body::read(&mut *body, mcp.limits()).await else {
+        let mut limits = *mcp.limits();
+        limits.max_body_bytes = limits.max_body_bytes.min(MAX_BODY_BYTES);
+        let Ok(read) = body::read(&mut *body, &limits).await else {
             let refused = failure(StatusCode::BAD_REQUEST, "the body cannot be read");
             return reply::before_body(refused, &head.headers, body);
         };
@@ -186,7 +194,10 @@ impl Page {
                     "one link in 10 s, and none where a token is needed",
                 ),
             },
-            ("sign-out", _) => {
+            ("sign-out", signed_in) => {
+                if signed_in.is_some_and(|signed_in| signed_in.is_operator) {
+                    self.sessions.end_links();
+                }
                 let gone = self.sessions.cookie(&head, "", 0);
                 with_cookie(reply::json(StatusCode::OK, "{}"), gone)
             }
@@ -235,40 +246,47 @@ impl Page {
                 "this server has nothing but its tools",
             );
         };
+        let caller = PageCaller {
+            principal: client.principal().cloned(),
+            is_operator: signed_in.is_operator,
+        };
         if path == "live" {
-            return self.live(data, mcp, client, &signed_in);
+            return self.live(data, mcp, client, caller, signed_in.remaining());
         }
         let Some(topic) = path.strip_prefix("data/") else {
             return failure(StatusCode::NOT_FOUND, "there is no such path");
         };
-        let caller = PageCaller {
-            principal: client.principal().cloned(),
-            is_operator: signed_in.is_operator,
+        let Some(_permit) = mcp.permit() else {
+            return reply::busy();
         };
         let (status, json) = data.answer(topic, &caller, body).await;
         reply::json(StatusCode::from_u16(status).unwrap_or_default(), json)
     }
 
-    /// A stream that says when something has changed, until the sign-in ends.
+    /// A stream that says when something has changed, until the sign-in ends or the server closes.
     fn live(
         &self,
         data: &Arc<dyn PageData>,
         mcp: &McpEndpoint,
         client: &Authenticated,
-        signed_in: &SignedIn,
+        caller: PageCaller,
+        remaining: Duration,
     ) -> Response<Reply> {
         let Some(slot) = mcp.stream_slot(client) else {
             return reply::too_many_streams(mcp.limits().max_streams_per_client);
         };
         let (sender, messages) = MessageSender::new();
         let gone = CancellationToken::new();
-        let (data, closed, ends) = (Arc::clone(data), gone.clone(), signed_in.remaining());
+        let (data, left, closed) = (Arc::clone(data), gone.clone(), mcp.closed());
         let changes = async move {
+            // A number of this stream, which says nothing about what others do; larger than those of earlier streams.
+            let mut events = unix_time().as_millis();
             let mut last = None;
             loop {
-                let now = data.revision();
+                let now = data.revision(&caller);
                 if last.replace(now) != Some(now) {
-                    let line = json!({"events": now.0, "lists": now.1}).to_string();
+                    events += 1;
+                    let line = json!({"events": events as u64, "lists": now.1}).to_string();
                     sender.send(line.into_bytes()).await;
                 }
                 tokio::time::sleep(CHANGE_INTERVAL).await;
@@ -277,15 +295,16 @@ impl Page {
         let watch = async move {
             tokio::select! {
                 () = changes => {}
-                () = closed.cancelled() => {}
-                () = tokio::time::sleep(ends) => {}
+                () = left.cancelled() => {}
+                () = closed => {}
+                () = tokio::time::sleep(remaining) => {}
             }
             FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, gone);
         let (interval, revocation) = (mcp.limits().keep_alive_interval, client.revocation());
         let events = EventStream::new(None, messages, call, interval, revocation);
-        reply::events(events.in_slot(slot))
+        reply::idle_stream(events.in_slot(slot))
     }
 }
 

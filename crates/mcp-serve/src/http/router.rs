@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderMap};
+use http::header::{HOST, HeaderMap, HeaderValue, VARY};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
@@ -61,9 +61,12 @@ impl Router {
         }
     }
 
-    /// Serves the page at `url`, and prints where it is. A second call has no effect.
-    pub(super) fn serve_page(&self, url: String, data: Option<Arc<dyn PageData>>) {
+    /// Serves the page at `url`, or at the origin that is known to OAuth clients, and prints where it is. A second call
+    /// has no effect.
+    pub(super) fn serve_page(&self, url: Option<String>, data: Option<Arc<dyn PageData>>) {
         let name = &self.server().identity().name;
+        let public = self.guard.oauth().map(|oauth| oauth.origin());
+        let url = public.map(|origin| format!("{origin}/")).or(url);
         let page = Page::new(name, url, self.signer.clone(), data);
         self.page.get_or_init(|| page).announce(&self.guard);
     }
@@ -80,15 +83,20 @@ impl Router {
             let refused = self.mcp.refuse(&request.head.headers, &error, None);
             return reply::before_body(refused, &request.head.headers, request.body);
         }
-        let limit_rate = |client: &Authenticated| self.check_client(client);
+        let limit_rate = |client: &Authenticated, is_call| self.check_page(client, is_call);
         page.answer(&self.guard, &self.mcp, request, limit_rate)
             .await
     }
 
-    /// Checks the role of a client, and counts the request against its limit.
-    fn check_client(&self, client: &Authenticated) -> Result<(), Error> {
+    /// Checks the role of a client of the page, and counts the request against its limit. What the page asks by itself
+    /// has a limit of its own, and leaves that of calls alone.
+    fn check_page(&self, client: &Authenticated, is_call: bool) -> Result<(), Error> {
         self.check_role(client)?;
-        self.limit_rate(client)
+        match is_call {
+            true => self.limit_rate(client, &client.share()),
+            // No name has a line end.
+            false => self.limit_rate(client, &format!("page\n{}", client.share())),
+        }
     }
 
     fn check_role(&self, client: &Authenticated) -> Result<(), Error> {
@@ -224,7 +232,14 @@ impl Router {
                 match is_read.then(|| self.metadata(path)).flatten() {
                     Some(metadata) => reply::json(StatusCode::OK, metadata),
                     None => {
-                        reply::json(StatusCode::NOT_FOUND, format!("{:#}\n", self.help(headers)))
+                        let help = format!("{:#}\n", self.help(headers));
+                        let mut response = reply::json(StatusCode::NOT_FOUND, help);
+                        if path == "/" {
+                            // Browsers get the page there.
+                            let accept = HeaderValue::from_static("accept");
+                            response.headers_mut().insert(VARY, accept);
+                        }
+                        response
                     }
                 }
             }
@@ -277,17 +292,17 @@ impl Router {
         // Health checks are not limited: a busy client must not make its server look dead.
         let is_limited = is_own || view.is_some() || matches!(path, "/mcp" | "/sse" | "/messages");
         if is_limited && !is_preflight {
-            self.limit_rate(&client)?;
+            self.limit_rate(&client, &client.share())?;
         }
         Ok(client)
     }
 
-    /// Counts a request against the rate limit of its token, or of its address if no token is required.
-    fn limit_rate(&self, client: &Authenticated) -> Result<(), Error> {
+    /// Counts a request against the rate limit of `share`: its token, or its address if no token is required.
+    fn limit_rate(&self, client: &Authenticated, share: &str) -> Result<(), Error> {
         let Some(rate) = &self.rate else {
             return Ok(());
         };
-        rate.admit(&client.share(), Instant::now()).map_err(|wait| {
+        rate.admit(share, Instant::now()).map_err(|wait| {
             let error = Error::RateLimited(wait);
             let caller = client.principal().map(|principal| &principal.name);
             self.server().record_refusal(caller, error.kind());

@@ -63,7 +63,7 @@ impl HttpService {
 
     /// Serves the page for people at `url`, which ends with a slash, and prints where it is. `data` is what it shows
     /// beside the tools. Only the first call has an effect.
-    pub(crate) fn serve_page(&self, url: String, data: Option<Arc<dyn PageData>>) {
+    pub(crate) fn serve_page(&self, url: Option<String>, data: Option<Arc<dyn PageData>>) {
         self.0.serve_page(url, data);
     }
 

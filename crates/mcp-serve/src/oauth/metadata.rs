@@ -16,6 +16,8 @@ pub(super) struct Metadata {
     pub(super) json: String,
     /// [`PATH`] with the path of the resource.
     pub(super) path: String,
+    /// Scheme and authority of the resource.
+    pub(super) origin: String,
     /// The host name of the resource.
     pub(super) host: String,
     /// `WWW-Authenticate` of an answer 401 without and with a token, and 403.
@@ -53,6 +55,7 @@ impl Metadata {
             scopes: scopes.to_vec(),
             json: document.to_string(),
             path,
+            origin,
             host: uri.host().unwrap_or_default().to_owned(),
             invalid: header(format!("Bearer error=\"invalid_token\", {challenge}"))?,
             unauthorized: header(format!("Bearer {challenge}"))?,

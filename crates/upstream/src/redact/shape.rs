@@ -74,8 +74,8 @@ const TOKENS: [&str; 14] = [
     ),
     // JSON Web Tokens.
     r"(?-u)\beyJ[\w-]{6,}\.[\w-]{6,}\.[\w-]*",
-    // ?name=value&name=value, but not an expression.
-    r#"(?<head>[?&](?<parameter>[\w.-]+)=)(?<value>[^&#\s"'{}$<>=][^&#\s"'{}<>]*)"#,
+    // ?name=value&name=value or #name=value, but not an expression.
+    r#"(?<head>[?&#](?<parameter>[\w.-]+)=)(?<value>[^&#\s"'{}$<>=][^&#\s"'{}<>]*)"#,
 ];
 
 /// A name, and after it a value: in JSON, XML, or YAML, there mostly in the next line.
@@ -358,6 +358,15 @@ mod tests {
             ),
             ("The API key: x9abcdef", "The API key: ***"),
             ("https://h/x?key=abc&n=1", "https://h/x?key=***&n=1"),
+            // The link of a server's page.
+            (
+                "x: open http://h:1/#secret=0123456789abcdef to see",
+                "x: open http://h:1/#secret=*** to see",
+            ),
+            (
+                "of this server, with #secret=0123456789abcdef (",
+                "of this server, with #secret=*** (",
+            ),
             // References and calls are no literals.
             (
                 "const token = next(); f(token=next())",

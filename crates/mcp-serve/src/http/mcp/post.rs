@@ -120,8 +120,8 @@ impl<'a> Post<'a> {
             return Err(Refusal::Unauthorized);
         }
         // After the body: a slow body must not take the permit of another request.
-        let permit = Arc::clone(&self.endpoint.in_flight).try_acquire_owned();
-        Ok((session, body, permit.map_err(|_| Refusal::AtLimit)?))
+        let permit = self.endpoint.permit().ok_or(Refusal::AtLimit)?;
+        Ok((session, body, permit))
     }
 
     /// Refuses a request if no permit is left or it is not JSON.

@@ -4,7 +4,9 @@ use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use hmac_sha256::Hash;
-use http::header::{CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH};
+use http::header::{
+    CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY,
+};
 use http::{Response, StatusCode};
 
 use super::super::reply::{self, Reply};
@@ -79,6 +81,10 @@ impl Assets {
         let headers = response.headers_mut();
         headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
         headers.insert(CACHE_CONTROL, HeaderValue::from_static(keep));
+        if path == "/" {
+            // Others than browsers get the help there.
+            headers.insert(VARY, HeaderValue::from_static("accept"));
+        }
         if let Ok(tag) = HeaderValue::try_from(tag) {
             headers.insert(ETAG, tag);
         }

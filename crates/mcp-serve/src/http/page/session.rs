@@ -1,5 +1,7 @@
 //! The sign-in of the page: a token or a one-time link is exchanged for a signed cookie and a key, which together
-//! are valid for 8 h, on the paths of the page only. Nothing is stored, so replicas with one key share sign-ins.
+//! are valid for 8 h, on the paths of the page only. Tokens of the file are found again by their fingerprint, so that
+//! replicas with one key share these sign-ins. Those by access tokens of OAuth issuers and by the link are of one
+//! process: the first are remembered here, the second end with it.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -26,6 +28,9 @@ const MAX_AGE: u64 = 8 * 60 * 60;
 /// Interval between two links that are printed on request.
 const LINK_INTERVAL: Duration = Duration::from_secs(10);
 
+/// Age at which a link is not valid any more: it stays in logs.
+const LINK_AGE: Duration = Duration::from_secs(10 * 60);
+
 /// Signed-in access tokens of OAuth issuers that are remembered.
 const MAX_REMEMBERED: usize = 1000;
 
@@ -48,6 +53,8 @@ struct Ticket {
     token: Option<String>,
     /// The owner of the token.
     name: Option<String>,
+    /// [`PageSessions::round`] for the one-time link.
+    round: Option<String>,
 }
 
 /// A person who has signed in.
@@ -67,8 +74,11 @@ impl SignedIn {
 pub(super) struct PageSessions {
     signer: Signer,
     name: String,
-    url: String,
+    /// `None` if no browser opens the page at the address of the server.
+    url: Option<String>,
     link: Mutex<Link>,
+    /// A random value of all sign-ins by a link: those of another process or before a sign-out have another one.
+    round: Mutex<Option<String>>,
     /// The access tokens of OAuth issuers, by fingerprint: these are not in a file.
     remembered: Mutex<HashMap<String, Arc<Credential>>>,
 }
@@ -77,51 +87,76 @@ pub(super) struct PageSessions {
 #[derive(Default)]
 struct Link {
     secret: Option<String>,
+    made: Option<Instant>,
     printed: Option<Instant>,
 }
 
+impl Link {
+    /// Its secret, if it is not too old.
+    fn valid(&self) -> Option<&str> {
+        let is_new = self.made.is_some_and(|at| at.elapsed() < LINK_AGE);
+        self.secret.as_deref().filter(|_| is_new)
+    }
+}
+
 impl PageSessions {
-    pub(super) fn new(name: &str, url: String, signer: Signer) -> Self {
+    pub(super) fn new(name: &str, url: Option<String>, signer: Signer) -> Self {
         Self {
             signer,
             name: name.to_owned(),
             url,
             link: Mutex::default(),
+            round: Mutex::new(random()),
             remembered: Mutex::default(),
         }
     }
 
     pub(super) fn announce(&self, guard: &Guard) {
         if guard.needs_token() {
-            tracing::info!("the page is at {}; sign in with a token", self.url);
+            let place = self.url.as_deref().unwrap_or("/, by HTTPS or localhost");
+            tracing::info!("the page is at {place}; sign in with a token");
         } else {
             self.print(&mut self.link.lock());
         }
     }
 
-    /// Prints a new link, in place of the last one.
+    /// Prints a link that works: the last one as long as it does, so that other processes cannot take it away.
     pub(super) fn new_link(&self, guard: &Guard) -> bool {
+        if guard.needs_token() {
+            return false;
+        }
         let mut link = self.link.lock();
         let is_soon = link.printed.is_some_and(|at| at.elapsed() < LINK_INTERVAL);
-        if guard.needs_token() || is_soon {
-            return false;
+        if is_soon {
+            return link.valid().is_some();
         }
         self.print(&mut link);
         true
     }
 
-    /// Not in the log, whose level may hide it.
+    /// Not in the log, whose level may hide it. `secret=` marks a secret for those who redact logs.
     fn print(&self, link: &mut Link) {
-        link.printed = Some(Instant::now());
-        link.secret = key::random().map(|random| format!("{random:032x}"));
-        if let Some(secret) = &link.secret {
-            let _ = writeln!(
-                std::io::stderr(),
-                "{}: open {}#link={secret} to see the page (works once)",
-                self.name,
-                self.url
-            );
+        let now = Instant::now();
+        if link.valid().is_none() {
+            (link.secret, link.made) = (random(), Some(now));
         }
+        link.printed = Some(now);
+        let Some(secret) = &link.secret else {
+            return;
+        };
+        let how = match &self.url {
+            Some(url) => format!("open {url}#secret={secret} to see the page"),
+            None => format!(
+                "to see the page, open / of this server by HTTPS or as localhost, with #secret={secret}"
+            ),
+        };
+        let text = format!("{}: {how} (works once, for 10 min)", self.name);
+        let _ = writeln!(std::io::stderr(), "{text}");
+    }
+
+    /// Ends all sign-ins by a link.
+    pub(super) fn end_links(&self) {
+        *self.round.lock() = random();
     }
 
     /// Returns the cookie and the answer for the page.
@@ -135,7 +170,7 @@ impl PageSessions {
         given: SignIn,
     ) -> Result<(Option<HeaderValue>, String), &'static str> {
         let mut expires = unix_time().as_secs() + MAX_AGE;
-        let (token, name) = match (guard.needs_token(), given) {
+        let (token, name, round) = match (guard.needs_token(), given) {
             (
                 true,
                 SignIn {
@@ -153,9 +188,9 @@ impl PageSessions {
                     .find(|digest| self.fingerprint(digest) == fingerprint)
                     .is_none()
                 {
-                    self.remember(fingerprint.clone(), credential);
+                    self.remember(fingerprint.clone(), credential)?;
                 }
-                (Some(fingerprint), Some(name))
+                (Some(fingerprint), Some(name), None)
             }
             (true, _) => return Err("this server needs a token"),
             (
@@ -168,22 +203,24 @@ impl PageSessions {
                 // Of their digests, so that the time of the comparison says nothing about a prefix.
                 let (given, known) = (
                     digest(given.as_bytes()),
-                    link.secret.as_ref().map(|known| digest(known.as_bytes())),
+                    link.valid().map(|known| digest(known.as_bytes())),
                 );
                 if known != Some(given) {
-                    return Err("this link was used already, or there is a newer one");
+                    return Err(
+                        "this link was used already, is older than 10 min, or there is a newer one",
+                    );
                 }
                 link.secret = None;
-                (None, None)
+                (None, None, self.round.lock().clone())
             }
             (false, _) => return Err("open the link that the server has printed"),
         };
-        let page_key = key::random().map(|random| format!("{random:032x}"));
-        let page_key = page_key.ok_or("there are no random numbers")?;
+        let page_key = random().ok_or("there are no random numbers")?;
         let ticket = Ticket {
             expires,
             token,
             name,
+            round,
         };
         let ticket = serde_json::to_vec(&ticket).map_err(|_| "the cookie cannot be made")?;
         let sealed = self.signer.seal(&self.purpose(&page_key), &ticket);
@@ -209,7 +246,7 @@ impl PageSessions {
             return None;
         }
         let credential = match (&ticket.token, guard.needs_token()) {
-            (None, false) => None,
+            (None, false) if ticket.round.is_some() && ticket.round == *self.round.lock() => None,
             (Some(token), true) => {
                 let of_file = guard
                     .tokens()
@@ -219,7 +256,7 @@ impl PageSessions {
                 // The line of the file may have another owner by now.
                 (Some(&*found.principal.name) == ticket.name.as_deref()).then_some(Some(found))?
             }
-            // Tokens were added or removed since.
+            // Tokens were added or removed since, or the sign-ins by a link were ended.
             _ => return None,
         };
         Some(SignedIn {
@@ -255,13 +292,26 @@ impl PageSessions {
         sealed
     }
 
-    fn remember(&self, fingerprint: String, credential: Arc<Credential>) {
+    /// # Errors
+    /// If too many are signed in.
+    fn remember(
+        &self,
+        fingerprint: String,
+        credential: Arc<Credential>,
+    ) -> Result<(), &'static str> {
         let mut remembered = self.remembered.lock();
         remembered.retain(|_, credential| credential.is_valid());
-        if remembered.len() < MAX_REMEMBERED {
-            remembered.insert(fingerprint, credential);
+        if remembered.len() >= MAX_REMEMBERED && !remembered.contains_key(&fingerprint) {
+            return Err("too many are signed in; try again later");
         }
+        remembered.insert(fingerprint, credential);
+        Ok(())
     }
+}
+
+/// 128 random bits; `None` if there are no random numbers.
+fn random() -> Option<String> {
+    key::random().map(|random| format!("{random:032x}"))
 }
 
 /// Cookies are shared by all ports of a host, so that the name has the port.
@@ -279,6 +329,14 @@ impl PageSessions {
     pub(super) fn link(&self) -> String {
         self.link.lock().secret.clone().unwrap_or_default()
     }
+
+    /// Makes the last link, and its print, older.
+    pub(super) fn age_link(&self, age: Duration) {
+        let mut link = self.link.lock();
+        let earlier = |at: Instant| at.checked_sub(age);
+        link.made = link.made.and_then(earlier);
+        link.printed = link.printed.and_then(earlier);
+    }
 }
 
 #[cfg(test)]
@@ -290,24 +348,29 @@ mod tests {
 
     #[tokio::test]
     async fn sign_in_ends_after_its_time_and_when_tokens_are_needed() {
-        let sessions = PageSessions::new("x", String::new(), Signer::new([7; 32]));
+        let sessions = PageSessions::new("x", None, Signer::new([7; 32]));
         let now = unix_time().as_secs();
         let (open, secured) = (
             Guard::new(Tokens::default(), &[]),
             Tokens::parse("ada s3cret"),
         );
         let secured = Guard::new(secured.unwrap(), &[]);
-        for (expires, guard, expected) in [
-            (now + 60, &open, true),
-            (now, &open, false),
-            (now - 60, &open, false),
+        let round = sessions.round.lock().clone();
+        for (expires, guard, round, expected) in [
+            (now + 60, &open, round.clone(), true),
+            (now, &open, round.clone(), false),
+            (now - 60, &open, round.clone(), false),
             // The link of a server without tokens opens nothing once there are some.
-            (now + 60, &secured, false),
+            (now + 60, &secured, round.clone(), false),
+            // Another process with the same key, or this one before a sign-out.
+            (now + 60, &open, random(), false),
+            (now + 60, &open, None, false),
         ] {
             let ticket = Ticket {
                 expires,
                 token: None,
                 name: None,
+                round,
             };
             let ticket = serde_json::to_vec(&ticket).unwrap();
             let sealed = sessions.signer.seal(&sessions.purpose("k"), &ticket);

@@ -12,6 +12,9 @@ use mcp_core::server::Server;
 
 use super::*;
 
+mod limits;
+mod links;
+
 const ORIGIN: &str = "http://127.0.0.1:3455";
 const HOST: &str = "127.0.0.1:3455";
 
@@ -37,6 +40,7 @@ impl Got {
 
 struct Site {
     service: HttpService,
+    server: Arc<Server>,
     tokens: Arc<Tokens>,
 }
 
@@ -47,22 +51,24 @@ struct Signed {
 
 impl Site {
     fn new(tokens: &str) -> Self {
+        Self::with(tokens, Limits::default(), None)
+    }
+
+    fn with(tokens: &str, limits: Limits, data: Option<Arc<dyn PageData>>) -> Self {
         let tokens = Arc::new(Tokens::parse(tokens).unwrap());
         let running = Product::new("page-test", "1", "Tests the page.");
         let key = crate::Key::load("page-test", Some("a key for tests")).unwrap();
         let command = Command::try_parse_from(["x", "--toolsets", "all"]).unwrap();
         let server: Arc<Server> = running.assemble(command, &key).unwrap().server;
         let guard = Guard::new(Arc::clone(&tokens), &["page.example".to_owned()]);
-        let signer = key.signer();
-        let service = HttpService::new(
+        let (signer, registry) = (key.signer(), Registry::default());
+        let service = HttpService::new(Arc::clone(&server), guard, signer, limits, registry);
+        service.serve_page(Some(format!("{ORIGIN}/")), data);
+        Self {
+            service,
             server,
-            guard,
-            signer,
-            Limits::default(),
-            Registry::default(),
-        );
-        service.serve_page(format!("{ORIGIN}/"), None);
-        Self { service, tokens }
+            tokens,
+        }
     }
 
     async fn send(&self, method: &str, path: &str, headers: &[(&str, &str)], body: &str) -> Got {
@@ -124,6 +130,7 @@ async fn browser_gets_the_page_and_others_the_help() {
     for (name, value) in HEADERS {
         assert_eq!(page.headers[name], value, "{name}");
     }
+    assert_eq!(page.headers["vary"], "accept");
     let script = page
         .body
         .split("src=\"")
@@ -150,6 +157,7 @@ async fn browser_gets_the_page_and_others_the_help() {
         (help.status, help.json()["name"].as_str()),
         (404, Some("page-test"))
     );
+    assert_eq!(help.headers["vary"], "accept");
     assert_eq!(
         site.send("GET", "/page/none/app.js", &[("host", HOST)], "")
             .await
@@ -328,59 +336,6 @@ async fn sign_in_ends_with_its_token() {
     assert_eq!(
         (wrong.status, wrong.headers.contains_key("set-cookie")),
         (401, false)
-    );
-}
-
-#[tokio::test]
-async fn link_works_once_and_where_no_token_is_needed() {
-    let site = Site::new("");
-    let page = Page::new(
-        "page-test",
-        ORIGIN.into(),
-        crate::Key::load("x", Some("k")).unwrap().signer(),
-        None,
-    );
-    let guard = Guard::new(Tokens::default(), &[]);
-    page.announce(&guard);
-    let link = page.sessions.link();
-    let (head, ()) = Request::builder()
-        .header("host", HOST)
-        .body(())
-        .unwrap()
-        .into_parts();
-    let given = |link: &str| serde_json::from_value::<SignIn>(json!({"link": link})).unwrap();
-    assert!(
-        page.sessions
-            .sign_in(&guard, &head, given("0"))
-            .await
-            .is_err()
-    );
-    assert!(
-        page.sessions
-            .sign_in(&guard, &head, given(&link))
-            .await
-            .is_ok()
-    );
-    assert!(
-        page.sessions
-            .sign_in(&guard, &head, given(&link))
-            .await
-            .is_err()
-    );
-    // One in a while, so that the log is not filled.
-    assert!(!page.sessions.new_link(&guard));
-    // A token does not sign in there, and without a sign-in nothing is answered.
-    let token = site
-        .post("/page/sign-in", None, &[], r#"{"token":"x"}"#)
-        .await;
-    assert_eq!(token.status, 401);
-    assert_eq!(site.post("/page/mcp", None, &[], LIST).await.status, 401);
-    let needs_token = Guard::new(Tokens::parse("ada s3cret").unwrap(), &[]);
-    assert!(
-        page.sessions
-            .sign_in(&needs_token, &head, given(&link))
-            .await
-            .is_err()
     );
 }
 
