@@ -20,7 +20,7 @@ pub(crate) use create::{create, create_in_turn};
 pub(crate) use deliver::deliver_results;
 pub(crate) use follow::{ObservedTask, observe, stop_abandoned};
 pub(crate) use outcome::{TaskOutcome, TaskStatus};
-pub(crate) use permission::{PermissionAnswer, ask_user, send_answer};
+pub(crate) use permission::{PermissionAnswer, ask_user, send_answer, task_of_question};
 pub(crate) use report::Report;
 pub(crate) use resume::{Continuation, resume};
 pub(crate) use snapshot::TaskSnapshot;

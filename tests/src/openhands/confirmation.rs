@@ -1,8 +1,10 @@
 //! Tasks whose agent asks for permission before it acts.
 
+use futures_util::future::join_all;
 use serde_json::json;
 
 use super::{assert_error, both_transports, call, call_with_id, client, wait_for_status};
+use crate::harness::assert_contains;
 
 #[tokio::test]
 async fn each_action_waits_for_its_permission() {
@@ -53,6 +55,26 @@ async fn only_respond_confirmation_answers_the_agent() {
     let late = json!({"task_id": id, "accept": true});
     let expected = "is not waiting for a permission";
     assert_error(&client, "respond_confirmation", late, expected).await;
+}
+
+#[tokio::test]
+async fn one_of_several_answers_counts_and_the_others_are_refused() {
+    let Some(client) = client().await else { return };
+    let task = json!({"task": "RUN: echo x > made\nSAY: done", "confirm": "always"});
+    let id = &call(&client, "run_task", task).await["task_id"];
+    let answers = [true, false, true, false].map(async |accept| {
+        let answer = json!({"task_id": id, "accept": accept});
+        let told = client.call_tool("respond_confirmation", &answer).await;
+        (accept, told.unwrap())
+    });
+    let told = join_all(answers).await;
+    let (refused, counted): (Vec<_>, Vec<_>) = told.iter().partition(|(_, told)| told.is_error);
+    assert_eq!(counted.len(), 1, "{told:?}");
+    for (_, told) in refused {
+        assert_contains(&told.text(), "not waiting for a permission");
+    }
+    let result = call_with_id(&client, "get_task_result", id).await;
+    assert_eq!(result["changed_files"].is_array(), counted[0].0, "{result}");
 }
 
 #[tokio::test]

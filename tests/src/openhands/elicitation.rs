@@ -81,11 +81,16 @@ async fn user_is_asked_for_each_action() {
     let server = Server::start(NAME, &env(&real)).await;
     let yes = json!({"action": "accept", "content": {"allow": true}});
     let no = json!({"action": "accept", "content": {"allow": false, "reason": "not this one"}});
-    for era in [EraChoice::Legacy, EraChoice::Modern] {
+    let key = || json!(Uuid::new_v4().to_string());
+    for (era, key) in [
+        (EraChoice::Legacy, key()),
+        (EraChoice::Modern, key()),
+        (EraChoice::Modern, Value::Null),
+    ] {
         let answers = vec![yes.clone(), no.clone()];
         let (client, user) = user(&server, era, answers).await;
         let task = json!({"task": "RUN: echo one\nRUN: echo two > made\nSAY: both",
-            "confirm": "always", "idempotency_key": Uuid::new_v4().to_string()});
+            "confirm": "always", "idempotency_key": key});
         let (failed, run) = call_with_user(&client, &user, "run_task", &task).await;
         assert!(!failed, "{run}");
         let run: Value = serde_json::from_str(&run).unwrap();

@@ -1,5 +1,7 @@
 //! Tasks that fail, and agent servers that refuse or do not answer.
 
+use std::time::{Duration, Instant};
+
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -65,6 +67,21 @@ async fn pending_confirmation_is_reported_and_can_be_cancelled() {
     assert_has!(cancelled, {"status": "cancelled", "message": "It was stopped."});
     let result = call_with_id(&client, "get_task_result", &id).await;
     assert!(result.get("last_output").is_none(), "it was run: {result}");
+}
+
+#[tokio::test]
+async fn start_that_was_cut_off_before_the_prompt_is_reported() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    // As a server that was killed leaves it.
+    let left = json!({"initial_message": null, "tags": {"mcpwaits": "room"}});
+    let id = start(&real, "", left).await;
+    let began = Instant::now();
+    let status = wait_for_status(&client, &id, "failed").await;
+    assert_contains(&status["error"], "its agent never got the task");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(15), "{took:?}");
+    assert_error!(client, "resume_task", {"task_id": id}, "run it again");
 }
 
 #[tokio::test]

@@ -1,5 +1,6 @@
-//! A proxy between our server and the agent server that records requests and can disconnect.
+//! A proxy between our server and the agent server that records requests and can disconnect or hang.
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -21,6 +22,8 @@ pub(super) struct Proxy {
 
 struct ProxyState {
     disconnected: watch::Sender<bool>,
+    /// Accepts connections while disconnected, and never answers.
+    hangs: AtomicBool,
     sockets: watch::Sender<SocketCounts>,
     /// Refuses requests for event sockets.
     refuses_sockets: bool,
@@ -53,14 +56,19 @@ impl Proxy {
         let target = real.url.trim_start_matches("http://").to_owned();
         let state = Arc::new(ProxyState {
             disconnected: watch::Sender::new(false),
+            hangs: AtomicBool::new(false),
             sockets: watch::Sender::default(),
             refuses_sockets,
             requests: Mutex::default(),
         });
         let accepting = Arc::clone(&state);
         tokio::spawn(async move {
+            let mut unanswered = Vec::new();
             while let Ok((client, _)) = listener.accept().await {
                 if *accepting.disconnected.borrow() {
+                    if accepting.hangs.load(Ordering::Relaxed) {
+                        unanswered.push(client);
+                    }
                     continue;
                 }
                 let (target, state) = (target.clone(), Arc::clone(&accepting));
@@ -80,6 +88,12 @@ impl Proxy {
 
     pub(super) fn disconnect(&self) {
         self.state.disconnected.send_replace(true);
+    }
+
+    /// Ends all connections; new ones get no answer.
+    pub(super) fn hang(&self) {
+        self.state.hangs.store(true, Ordering::Relaxed);
+        self.disconnect();
     }
 
     pub(super) fn reconnect(&self) {

@@ -92,11 +92,17 @@ async fn same_key_runs_the_task_once() {
     }
     drop(clients);
     let client = client_with(&real, &[]).await;
-    let later = call(&client, "run_task", arguments).await;
+    let later = call(&client, "run_task", arguments.clone()).await;
     assert_eq!(later["last_output"], "ran");
     let other = json!({"task": "RUN: echo other", "idempotency_key": key});
-    let expected = "idempotency_key was used for another task";
-    assert_error(&client, "run_task", other, expected).await;
+    let mut confirmed = arguments.clone();
+    confirmed["confirm"] = json!("always");
+    let mut limited = arguments;
+    limited["max_iterations"] = json!(3);
+    for other in [other, confirmed, limited] {
+        let expected = "idempotency_key was used for another task";
+        assert_error(&client, "run_task", other, expected).await;
+    }
 }
 
 #[tokio::test]
@@ -114,7 +120,7 @@ async fn each_step_is_reported_in_one_line() {
     assert!(lines.iter().all(|(_, line)| !line.contains('\n')));
     let grows = lines.windows(2).all(|pair| pair[0].0 < pair[1].0);
     assert!(grows, "{lines:?}");
-    assert_eq!(lines[0], (0.0, "The task was started.".into()));
+    assert_eq!(lines[0], (0.0, "Waiting for the task.".into()));
     let second = (2.0, "Step 2: terminal echo two; sleep 1".into());
     assert!(lines.contains(&second), "{lines:?}");
 }

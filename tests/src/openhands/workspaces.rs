@@ -117,7 +117,7 @@ async fn allowed_directory_keeps_its_repository_and_index() {
 fn hostile(place: &TestDirectory) -> Vec<String> {
     let relative = "/ // . .. ../x ../../etc a/.. a/../.. a/../../x ./a a/. a/./b a//b ~ ~/x ~root \
                     ~root/.ssh c:/x C:\\x ..\\x a\\..\\b \\\\host\\share .git .git/hooks a/.git \
-                    a/.GIT/hooks";
+                    a/.GIT/hooks .mcp-servers/x";
     let absolute = "//etc ///etc/passwd /etc /etc/passwd /etc/../etc /root /home /tmp \
                     /proc/self/cwd /proc/1/root /dev/shm /var/tmp";
     let control = ["", "a\0b", "a\nb", "a\rb", "\u{1b}[2J"];
@@ -131,7 +131,7 @@ fn hostile(place: &TestDirectory) -> Vec<String> {
     let names = names.chain([&*long, &*longer]).map(str::to_owned);
     // Links are created by the test.
     let below = "/.. /../x -old 2/x /link /link/x /deep/link/x /chain /self /file/x /dangling \
-                 /dangling/x";
+                 /dangling/x /.mcp-principals/a";
     let below = below
         .split(' ')
         .map(|rest| format!("{}{rest}", place.path()));

@@ -41,7 +41,7 @@ pub(crate) async fn observe(
     call: &Call,
 ) -> ObservedTask {
     let mut seen = ObservedTask::default();
-    call.progress(0.0, None, "The task was started.");
+    call.progress(0.0, None, "Waiting for the task.");
     // Even a caller that does not wait learns whether the task runs or is queued.
     let first = Instant::now() + FIRST_POLL_TIMEOUT;
     let mut listener = None;

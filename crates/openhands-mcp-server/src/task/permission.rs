@@ -2,8 +2,10 @@
 
 use std::time::Duration;
 
+use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{Call, InputRequest, ToolError};
 use openhands_api::{AgentServer, Conversation, Event, Execution, TaskId, event_kind, summary};
+use serde::Deserialize as _;
 use serde_json::{Value, json};
 use upstream::redact::redacted_code;
 use upstream::text::head;
@@ -63,8 +65,19 @@ pub(crate) async fn ask_user(
     // The key names the action: a call that is repeated with an answer must not use it for the next
     // action.
     let key = format!("permission-{}", action.id);
-    let answer = call.ask(&key, question(id, &action)).await?;
+    let question = question(id, &action);
+    let rounds = call.extension::<PreviousRounds>();
+    if !call.waits_for_answers() && rounds.is_none_or(|rounds| !rounds.answers.contains_key(&key)) {
+        return Err(call.require_input(&[(&*key, question)], json!(id))?);
+    }
+    let answer = call.ask(&key, question).await?;
     Ok(parse_answer(&answer))
+}
+
+/// The task that a call asked about when it ended, if this one repeats it with the answer.
+pub(crate) fn task_of_question(call: &Call) -> Option<TaskId> {
+    let rounds = call.extension::<PreviousRounds>()?;
+    TaskId::deserialize(&rounds.memo).ok()
 }
 
 /// Sends the answer to the agent.

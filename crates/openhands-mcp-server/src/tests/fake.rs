@@ -40,8 +40,6 @@ pub(super) enum Reply {
     Large,
     /// Closes the connection without a response.
     Disconnect,
-    /// Never responds.
-    Hang,
 }
 
 impl Reply {
@@ -123,8 +121,7 @@ async fn serve(
         Reply::Html(status) => (status, "content-type: text/html".into(), "<html>".into()),
         Reply::Redirect(to) => (307, format!("location: {to}"), String::new()),
         Reply::Large => (200, json, " ".repeat(9 * 1024 * 1024)),
-        Reply::Disconnect => return,
-        Reply::Hang | Reply::Default => std::future::pending().await,
+        Reply::Disconnect | Reply::Default => return,
     };
     let length = body.len();
     let head = format!(

@@ -1,17 +1,14 @@
 //! An agent server that is down, slow, strict or broken, or another program.
 
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-
 use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError, ToolErrorKind as Kind};
+use mcp_core::tool::{ToolError, ToolErrorKind as Kind};
 use mcp_serve::Service as _;
 use serde_json::json;
 use tokio::time::timeout;
 
 use super::fake::{FakeAgentServer, RecordedRequest, Reply};
-use super::{ID, KEY, assert_error, call, openhands, options, try_call};
+use super::{ID, KEY, assert_error, call, openhands, options};
 use crate::{OpenHands, Options};
 
 /// The errors of all tools and of the health check.
@@ -46,16 +43,6 @@ async fn assert_all_fail(url: &str, kind: Kind, part: &str) {
     for error in errors_of_all_tools(url).await {
         assert_error(&error, kind, part);
     }
-}
-
-#[tokio::test]
-async fn missing_agent_server_is_reported_with_its_address() {
-    // The port is free again after the drop.
-    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
-    let url = format!("http://{}", free.local_addr().unwrap());
-    drop(free);
-    let expected = format!("{url} does not answer");
-    assert_all_fail(&url, Kind::Unavailable, &expected).await;
 }
 
 #[tokio::test]
@@ -127,37 +114,6 @@ fn invalid_options_are_refused() {
     assert!(refused_url.contains("password") && !refused_url.contains("a:b"));
     let refused_root = refused(|o| o.openhands_workspace_root = "../x".into());
     assert!(refused_root.contains("OPENHANDS_WORKSPACE_ROOT"));
-}
-
-#[tokio::test]
-async fn wait_says_only_what_is_known_while_the_agent_server_hangs() {
-    let hangs = Arc::new(AtomicBool::new(false));
-    let hung = Arc::clone(&hangs);
-    let fake = FakeAgentServer::start(move |_, _| match hung.load(Ordering::Relaxed) {
-        true => Reply::Hang,
-        false => Reply::Default,
-    })
-    .await;
-    let service = Arc::new(openhands(&fake.url));
-    let wait = async |id: &str| {
-        let arguments = json!({"task_id": id, "wait_seconds": 0});
-        let service = Arc::clone(&service);
-        let call = Call::default();
-        let answer = try_call(service, "wait_task", arguments, &call).await;
-        answer.unwrap()
-    };
-    assert_eq!(wait(ID).await.unwrap()["status"], "finished");
-    hangs.store(true, Ordering::Relaxed);
-    let ended = wait(ID).await.unwrap();
-    assert_eq!(ended["status"], "finished");
-    assert!(
-        ended["next"]
-            .as_str()
-            .unwrap()
-            .contains("last known status")
-    );
-    let never_seen = wait("00000000-0000-4000-8000-000000000000").await;
-    assert_error(&never_seen.unwrap_err(), Kind::Timeout, "nothing is known");
 }
 
 #[tokio::test]

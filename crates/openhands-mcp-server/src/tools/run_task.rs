@@ -9,7 +9,7 @@ use super::arguments::{Context, Limits, TaskArguments};
 use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
-use crate::task::{Confirm, Report, TaskSpec, create};
+use crate::task::{Confirm, Report, TaskSpec, create, task_of_question};
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
 /// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
@@ -58,19 +58,16 @@ impl Tool for RunTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let wait = WaitFor::new(self.wait_seconds);
-        if let Some(id) = self.existing {
-            return TaskWait::new(service, id, wait, call)
-                .follow_and_ask(true)
-                .await;
-        }
-        let mut spec = self.spec(service, wait)?;
-        // If a call ends to ask the user and is repeated with the answer, only a key finds its task.
-        let may_ask = call.waits_for_answers() || spec.key.is_some();
-        // After a restart the task of the protocol finds its OpenHands task by this id.
-        spec.id = earlier::new_id(call, 0);
-        let id = create(service, call, spec).await?;
+        let id = if let Some(id) = self.existing.or_else(|| task_of_question(call)) {
+            id
+        } else {
+            let mut spec = self.spec(service, wait)?;
+            // After a restart the task of the protocol finds its OpenHands task by this id.
+            spec.id = earlier::new_id(call, 0);
+            create(service, call, spec).await?
+        };
         let wait = TaskWait::new(service, id, wait, call);
-        wait.follow_and_ask(may_ask).await
+        wait.follow_and_ask().await
     }
 
     fn task_reference(&self, service: &OpenHands, call: &Call) -> Option<String> {

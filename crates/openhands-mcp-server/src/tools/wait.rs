@@ -155,11 +155,10 @@ impl<'a> TaskWait<'a> {
     /// # Errors
     /// The call was cancelled; the task is stopped then. Or the call has to end so that its client can
     /// ask the user.
-    pub(super) async fn follow_and_ask(mut self, may_ask: bool) -> Result<Report, ToolError> {
+    pub(super) async fn follow_and_ask(mut self) -> Result<Report, ToolError> {
         loop {
             let seen = self.observe_or_stop(self.call).await?;
-            let may_ask = may_ask || self.is_task;
-            if !may_ask || seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
+            if seen.task.as_ref().is_none_or(|task| !task.is_asking()) {
                 return Ok(self.report(seen).await);
             }
             let servers = &self.service.servers;

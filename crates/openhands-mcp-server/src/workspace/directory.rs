@@ -113,14 +113,4 @@ mod tests {
             assert_eq!(below(outside), None, "{outside}");
         }
     }
-
-    #[test]
-    fn hostile_directories_are_refused() {
-        let plain = "/ // .. ../x a/.. /srv/tasks/../x . ./a a//b //srv ~ ~root ~/x c:/x a\\b .git \
-                     a/.git/hooks .mcp-servers/x /srv/tasks/.mcp-principals/a";
-        let odd = ["", "a\0", "a\nb", "a\u{202e}b"];
-        for name in plain.split(' ').chain(odd) {
-            assert!(Directory::new(name).is_err(), "{name:?}");
-        }
-    }
 }
