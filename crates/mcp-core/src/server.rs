@@ -41,6 +41,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::Clock;
@@ -120,6 +121,8 @@ pub struct Server {
     clock: Arc<dyn Clock>,
     /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
+    /// Notified by each call that fails because of the service.
+    service_failed: Notify,
     /// The `serverInfo` in the `_meta` of every modern result, as JSON.
     modern_meta: String,
     closing: CancellationToken,
@@ -159,6 +162,7 @@ impl Server {
             health: Health::default(),
             clock,
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
+            service_failed: Notify::new(),
         }
     }
 
@@ -188,6 +192,11 @@ impl Server {
         let changed = *degraded != reason;
         *degraded = reason;
         changed
+    }
+
+    /// Waits until a call has failed because of the service, since the last time.
+    pub async fn service_failed(&self) {
+        self.service_failed.notified().await;
     }
 
     /// The reason why the service cannot be used; `None` while it can.

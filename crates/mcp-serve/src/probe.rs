@@ -9,10 +9,10 @@ use crate::Service;
 
 /// Timeout of one probe.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(5);
-/// Interval of the probes while the service answers.
-const HEALTHY_INTERVAL: Duration = Duration::from_secs(15);
-/// Interval of the probes while it does not: its return is noticed soon.
-const DEGRADED_INTERVAL: Duration = Duration::from_secs(1);
+/// Interval of the probes while the service answers and no call fails.
+const HEALTHY_INTERVAL: Duration = Duration::from_secs(5);
+/// Interval of the probes otherwise: its failure and its return are noticed soon.
+const SHORT_INTERVAL: Duration = Duration::from_secs(1);
 
 /// Probes `service` without end and keeps the state of `server` up to date.
 pub(crate) async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
@@ -29,16 +29,17 @@ pub(crate) async fn watch(server: Arc<Server>, service: Arc<impl Service>) {
                 PROBE_TIMEOUT.as_secs()
             )),
         };
-        let interval = match failure {
-            None => HEALTHY_INTERVAL,
-            Some(_) => DEGRADED_INTERVAL,
-        };
+        let is_healthy = failure.is_none();
         if server.set_degraded(failure.clone()) {
             match failure {
                 None => tracing::info!("online: the service answers"),
                 Some(reason) => tracing::warn!("degraded: {reason}"),
             }
         }
-        tokio::time::sleep(interval).await;
+        tokio::time::sleep(SHORT_INTERVAL).await;
+        if is_healthy {
+            let rest = HEALTHY_INTERVAL - SHORT_INTERVAL;
+            let _ = tokio::time::timeout(rest, server.service_failed()).await;
+        }
     }
 }

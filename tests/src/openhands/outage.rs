@@ -1,6 +1,6 @@
 //! An agent server that becomes unreachable for a while, and a slow model.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -10,8 +10,8 @@ use super::{
     agent_server, assert_error, call, call_with_id, client, client_with, run_task, server_with,
     start_task, tool_error, wait_for_status,
 };
-use crate::harness::assert_starts_with;
 use crate::harness::real::openhands;
+use crate::harness::{assert_contains, assert_starts_with};
 
 #[tokio::test]
 async fn wait_survives_an_outage_of_the_agent_server() {
@@ -23,7 +23,10 @@ async fn wait_survives_an_outage_of_the_agent_server() {
     proxy.disconnect();
     let short = json!({"task_id": id, "wait_seconds": 1});
     assert_error(&client, "wait_task", short, "does not answer").await;
+    // A call that fails is followed by a check.
+    let failed = Instant::now();
     server.wait_for_status("degraded").await;
+    assert!(failed.elapsed() < Duration::from_secs(4));
     let waiting = call_with_id(&client, "wait_task", id);
     let reconnecting = async {
         // Real time: at least one poll of the wait must fail, which no event reports.
@@ -33,6 +36,21 @@ async fn wait_survives_an_outage_of_the_agent_server() {
     let (ended, ()) = tokio::join!(waiting, reconnecting);
     assert_has!(ended, {"status": "finished", "last_output": "survived"});
     server.wait_for_status("online").await;
+}
+
+#[tokio::test]
+async fn wait_says_only_what_is_known_while_the_agent_server_hangs() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let run = run_task(&client, "SAY: done").await;
+    proxy.hang();
+    let wait = |id: &Value| json!({"task_id": id, "wait_seconds": 1});
+    let ended = call(&client, "wait_task", wait(&run["task_id"])).await;
+    assert_eq!(ended["status"], "finished", "{ended}");
+    assert_contains(&ended["next"], "last known status");
+    let never_seen = wait(&json!(Uuid::new_v4().to_string()));
+    assert_error(&client, "wait_task", never_seen, "nothing is known").await;
 }
 
 #[tokio::test]

@@ -41,6 +41,9 @@ impl Server {
         };
         if let Err(error) = &result {
             log_failure(name, error);
+            if error.concerns_operator() {
+                self.service_failed.notify_one();
+            }
         }
         context.end(result)
     }
