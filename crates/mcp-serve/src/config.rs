@@ -68,10 +68,11 @@ pub(crate) struct Applied {
     pub(crate) problems: Vec<Problem>,
 }
 
-/// Makes the values of the file that these arguments name the defaults of the options.
+/// Makes the values of the file that these arguments name the defaults of the options. Blank variables count as
+/// unset.
 pub(crate) fn apply(command: clap::Command, args: &[OsString]) -> Applied {
     let mut applied = Applied {
-        command,
+        command: without_blank_variables(command),
         places: HashMap::new(),
         problems: Vec::new(),
     };
@@ -93,14 +94,17 @@ pub(crate) fn apply(command: clap::Command, args: &[OsString]) -> Applied {
             return arg;
         };
         places.insert(arg.get_id().clone(), place.clone());
-        let arg = if has_blank_variable(&arg) {
-            arg.env(Resettable::<OsStr>::Reset)
-        } else {
-            arg
-        };
         arg.default_values(values)
     });
     applied
+}
+
+/// A command line without its variables that are blank: compose files pass unset variables as empty ones.
+pub(crate) fn without_blank_variables(command: clap::Command) -> clap::Command {
+    command.mut_args(|arg| match has_blank_variable(&arg) {
+        true => arg.env(Resettable::<OsStr>::Reset),
+        false => arg,
+    })
 }
 
 /// A command line whose help has no values of variables, some of which are secrets.
@@ -141,17 +145,14 @@ fn is_replaced(arg: &Arg, given: &ArgMatches) -> bool {
     if !matches!(given.try_contains_id(&other), Ok(true)) {
         return false;
     }
-    match given.value_source(&other) {
-        Some(ValueSource::CommandLine) => true,
-        Some(ValueSource::EnvVariable) => {
-            let mut values = given.get_raw(&other).into_iter().flatten();
-            values.any(|value| !value.is_empty())
-        }
-        _ => false,
-    }
+    let source = given.value_source(&other);
+    matches!(
+        source,
+        Some(ValueSource::CommandLine | ValueSource::EnvVariable)
+    )
 }
 
-/// True if its variable is blank, which counts as unset: compose files pass unset variables as empty ones.
+/// True if its variable is set, and blank.
 fn has_blank_variable(arg: &Arg) -> bool {
     let value = arg.get_env().and_then(std::env::var_os);
     value.is_some_and(|value| value.to_str().is_some_and(|text| text.trim().is_empty()))

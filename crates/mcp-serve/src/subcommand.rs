@@ -5,7 +5,7 @@ use std::process::ExitCode;
 
 use clap::Parser;
 
-use crate::config::without_values;
+use crate::config::{without_blank_variables, without_values};
 
 /// A command of the program `P`.
 pub(crate) struct Subcommand<P> {
@@ -25,7 +25,8 @@ impl<P> Subcommand<P> {
         run: impl Fn(C, P) -> ExitCode + Send + Sync + 'static,
     ) -> Self {
         Self::unparsed(name, C::command(), move |command, program, args| {
-            let matches = without_values(command).get_matches_from(args);
+            let command = without_values(without_blank_variables(command));
+            let matches = command.get_matches_from(args);
             match C::from_arg_matches(&matches) {
                 Ok(command) => run(command, program),
                 Err(error) => error.exit(),

@@ -194,3 +194,26 @@ fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
         }
     }
 }
+
+#[test]
+fn blank_variable_counts_as_unset_for_every_option() {
+    for server in SERVERS {
+        let options: Vec<Value> =
+            serde_json::from_str(&printed(server, "--print-options")).unwrap();
+        let variables = options.iter().map(|option| option["env"].as_str().unwrap());
+        let variables: Vec<_> = variables.collect();
+        let args = ["check", "--values"];
+        let unset = run(server, &args, &[]);
+        assert_eq!(unset.code, 0, "{server}: {}", unset.stderr);
+        for blank in ["", " \t"] {
+            for variable in &variables {
+                let ended = run(server, &args, &[(*variable, blank)]);
+                let text = format!("{server}: {variable}={blank:?}: {}", ended.stderr);
+                assert_eq!((ended.code, &ended.stdout), (0, &unset.stdout), "{text}");
+            }
+            let all: Vec<_> = variables.iter().map(|name| (*name, blank)).collect();
+            let ended = run(server, &["--print-tools"], &all);
+            assert_eq!(ended.code, 0, "{server}: {}", ended.stderr);
+        }
+    }
+}

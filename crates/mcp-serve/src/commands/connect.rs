@@ -176,7 +176,7 @@ impl Connect {
     fn arguments(&self, server: &Command) -> anyhow::Result<Vec<String>> {
         let mut args = vec!["--stdio".to_owned()];
         args.extend(self.options.iter().cloned());
-        let parsed = server.clone().no_binary_name(true);
+        let parsed = crate::config::without_blank_variables(server.clone()).no_binary_name(true);
         if let Err(error) = parsed.try_get_matches_from(&args) {
             let is_missing = error.kind() == clap::error::ErrorKind::MissingRequiredArgument;
             anyhow::ensure!(is_missing, "the options after `--`: {}", first_line(&error));
