@@ -110,23 +110,6 @@ impl Build {
     pub(super) fn native(&self, name: &str) -> PathBuf {
         self.native.join(name)
     }
-
-    /// Returns the newest version of the GNU C library whose symbols a program uses, such as `(2, 34)`; `None`
-    /// if it needs none.
-    pub(crate) fn glibc(&self, name: &str) -> anyhow::Result<Option<(u32, u32)>> {
-        let bytes = fs::read(self.program(name))?;
-        let prefix = b"\0GLIBC_2.";
-        let found = bytes.windows(prefix.len()).enumerate();
-        let ends = found
-            .filter(|(_, bytes)| bytes == prefix)
-            .map(|(at, _)| at + prefix.len());
-        let minors = ends.filter_map(|end| {
-            let rest = bytes.get(end..)?;
-            let length = rest.iter().position(|byte| !byte.is_ascii_digit())?;
-            std::str::from_utf8(rest.get(..length)?).ok()?.parse().ok()
-        });
-        Ok(minors.max().map(|minor| (2, minor)))
-    }
 }
 
 fn compile(layout: &Layout, release: bool) -> anyhow::Result<()> {

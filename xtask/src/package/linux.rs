@@ -12,7 +12,7 @@ use std::process::Command;
 use serde_json::{Value, json};
 
 use super::archive::{self, Entry};
-use super::{Build, Product, WHO, check, files, sbom};
+use super::{Build, Product, WHO, check, elf, files, sbom};
 use crate::install::{Package, install_python};
 use crate::layout::create_dir;
 
@@ -179,7 +179,7 @@ fn content(stage: &Path, number: usize, entry: &Entry) -> anyhow::Result<Value> 
 
 /// Returns the packages that the program needs: the C library whose symbols it uses, and that of the compiler.
 fn depends(build: &Build, name: &str, is_deb: bool) -> anyhow::Result<Vec<String>> {
-    let Some((major, minor)) = build.glibc(name)? else {
+    let Some((major, minor)) = elf::glibc(&fs::read(build.program(name))?)? else {
         return Ok(Vec::new());
     };
     Ok(match is_deb {
