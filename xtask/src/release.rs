@@ -2,6 +2,7 @@
 //! from being one. The workflow `.github/workflows/release.yml` makes the release.
 
 mod changelog;
+mod missing;
 
 use std::fs;
 use std::path::Path;
@@ -77,6 +78,8 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         faults.push(format!("{error:#}"));
         Vec::new()
     });
+    let names: Vec<_> = files.iter().map(|file| &*file.name).collect();
+    faults.extend(missing::faults(&names));
     show(layout, version, newest, &crates, &files);
     faults
         .iter()
