@@ -1,5 +1,7 @@
-//! `server.json` against the published JSON Schema, which is fetched once, and against the packages that it
-//! names.
+//! `server.json` against the packages that it names, the rules of the registry, and, where it can be fetched, the
+//! published JSON Schema.
+
+mod rules;
 
 use std::fs;
 use std::path::PathBuf;
@@ -34,6 +36,8 @@ for (const file of files) {
 pub(crate) fn check(context: &Context<'_>) -> anyhow::Result<()> {
     for file in context.files {
         let server: Value = serde_json::from_slice(&fs::read(file)?)?;
+        let faults = rules::faults(&server);
+        ensure!(faults.is_empty(), "{}", faults.join("; "));
         let dist = file.parent().context("no folder")?;
         for package in server["packages"].as_array().into_iter().flatten() {
             let Some(sum) = package["fileSha256"].as_str() else {
@@ -47,13 +51,23 @@ pub(crate) fn check(context: &Context<'_>) -> anyhow::Result<()> {
             );
         }
     }
-    let tools = mcpb::install(context.layout)?;
-    let schema = schema(context.layout).context("the published schema is not here")?;
+    let schema = match schema(context.layout) {
+        Ok(schema) => schema,
+        Err(error) => {
+            print_as!(
+                "server-json",
+                "not compared with the published schema: {error:#}"
+            );
+            return Ok(());
+        }
+    };
     let mut node = Command::new("node");
     node.args(["--input-type=module", "--eval", VALIDATE])
         .arg(schema)
         .args(context.files);
-    output(node.current_dir(tools)).map(drop)
+    output(node.current_dir(mcpb::install(context.layout)?))?;
+    print_as!("server-json", "valid by the published schema");
+    Ok(())
 }
 
 /// Fetches the published schema, once; returns its file.
