@@ -129,6 +129,8 @@ function Frame({ me, out }) {
   useEffect(() => {
     const moved = () => setWhere(place());
     addEventListener("hashchange", moved);
+    // It may have changed since the first drawing.
+    moved();
     return () => removeEventListener("hashchange", moved);
   }, []);
   useEffect(() => (me.has_data ? follow(setTick, setLive) : undefined), []);
