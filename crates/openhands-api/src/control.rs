@@ -12,6 +12,8 @@ use crate::task_id::TaskId;
 
 /// The agent server waits up to 5 s until the interrupted step ends.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
+/// A run that does not begin within 10 s is begun again, by another replica too; the first request is over by then.
+const RUN_TIMEOUT: Duration = Duration::from_secs(5);
 /// Pauses and messages are answered at the end of the current step, which may take minutes. They
 /// take effect even if the client does not wait for the response.
 const STEP_TIMEOUT: Duration = Duration::from_secs(4);
@@ -31,7 +33,7 @@ impl AgentServer {
 
     /// Runs the agent. An agent that waits for a confirmation takes this as the confirmation.
     pub async fn run(&self, id: TaskId) -> ApiResult<()> {
-        self.command(id, &["run"], INTERRUPT_TIMEOUT).run().await
+        self.command(id, &["run"], RUN_TIMEOUT).run().await
     }
 
     /// Stops the agent after the current step.

@@ -10,6 +10,7 @@
 
 mod agent_server;
 mod app_server;
+mod archive;
 mod claim;
 mod control;
 mod conversations;
@@ -32,6 +33,7 @@ pub use agent_server::AgentServer;
 pub use app_server::{
     AppConversation, AppServer, ConversationStart, NewAppConversation, SandboxStatus,
 };
+pub use archive::{ArchivePart, MAX_ARCHIVE_BYTES, ReadPart, archive_part};
 pub use claim::{Claim, Claimed};
 pub use conversations::{
     ConfirmationPolicy, Conversation, Execution, MAX_IDS, NewConversation, Plugin, Tags, round_cost,

@@ -7,6 +7,7 @@ mod goes_on;
 mod queue;
 mod run;
 mod running;
+mod search;
 mod slots;
 mod starts;
 
@@ -15,7 +16,8 @@ use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
 use openhands_api::{AgentServer, ApiResult, Backend, Execution, Servers, TaskId};
-use tokio::sync::OwnedMutexGuard;
+use tokio::sync::{Notify, OwnedMutexGuard};
+use tokio::time::sleep;
 use upstream::time;
 
 pub(crate) use self::goes_on::{GoesOn, goes_on};
@@ -28,16 +30,11 @@ use openhands_git::printed_id;
 
 /// The interval at which running and waiting tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);
-/// Ticks between two searches for waiting tasks that are not in the queue.
-const SEARCH_TICKS: u32 = 300;
 /// After this time without an event a start counts as cut off: that of a waiting task without a prompt, which a
 /// repeated call with its key prompts, and that of a run that was tagged, which is started again.
 pub(crate) const CUT_OFF_AFTER: Duration = Duration::from_secs(10);
-/// The time in which the server that changed a waiting task starts it itself.
-const OWN_START_TIME: Duration = Duration::from_secs(5);
-/// Conversations in one response, and responses in one search.
+/// Conversations in one response.
 const PAGE_SIZE: u32 = 100;
-const MAX_PAGES: usize = 20;
 
 /// The queue of waiting tasks and the slots of running ones.
 pub(crate) struct Scheduler {
@@ -49,6 +46,8 @@ pub(crate) struct Scheduler {
     limited: LimitedRuns,
     /// The time from which the running tasks may be listed again.
     next_list: Mutex<Instant>,
+    /// Told that the agent server may have lost starts.
+    search_again: Notify,
     pub(crate) starts: Starts,
 }
 
@@ -72,22 +71,24 @@ impl Scheduler {
             slots: Slots::default(),
             limited: LimitedRuns::default(),
             next_list: Mutex::new(Instant::now()),
+            search_again: Notify::new(),
             starts: Starts::default(),
         }
     }
 
     /// Schedules until the server stops.
     pub(crate) async fn run(&self) {
-        let mut ticks = 0;
+        // A slow search delays no start and no limit.
+        tokio::join!(self.run_ticks(), self.run_searches());
+    }
+
+    async fn run_ticks(&self) {
         loop {
-            if let Err(failure) = self.tick(ticks % SEARCH_TICKS == 0).await {
+            if let Err(failure) = self.tick().await {
                 tracing::debug!(?failure, "cannot schedule the tasks");
-                // The search may have failed, so it is repeated.
-                ticks = 0;
-            } else {
-                ticks += 1;
+                self.search_again.notify_one();
             }
-            tokio::time::sleep(TICK_INTERVAL).await;
+            sleep(TICK_INTERVAL).await;
         }
     }
 
@@ -127,28 +128,22 @@ impl Scheduler {
         server.interrupt(id).await?;
         // Tags last, because they cannot be set during a step.
         let _lock = lock.await;
+        // A start that had the lock may have run it after that.
+        let task = server.conversation(id).await;
+        if task.is_ok_and(|task| task.execution_status == Execution::Running) {
+            server.interrupt(id).await?;
+        }
         if let Err(failure) = tag_stopped(server, id, reason).await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         Ok(())
     }
 
-    async fn tick(&self, search: bool) -> ApiResult<()> {
+    async fn tick(&self) -> ApiResult<()> {
         // Tasks in sandboxes need no slot, and OpenHands enforces its own limits there.
         let Backend::Agent(server) = self.servers.backend().await? else {
             return self.start_queued().await;
         };
-        if search {
-            let stopped = [
-                Execution::Idle,
-                Execution::Paused,
-                Execution::Error,
-                Execution::Stuck,
-            ];
-            for execution in stopped {
-                self.search(&server, execution).await?;
-            }
-        }
         // A start may take seconds.
         let (budgets, starts) = tokio::join!(self.enforce_budgets(&server), self.start_queued());
         budgets.and(starts)
@@ -173,42 +168,6 @@ impl Scheduler {
                     Err(failure) => tracing::debug!(task = %id, ?failure, "cannot start it yet"),
                 }
             }
-        }
-        Ok(())
-    }
-
-    /// Finds tasks that wait, or whose start may have been cut off, among the newest conversations in the state
-    /// `execution`.
-    async fn search(&self, server: &AgentServer, execution: Execution) -> ApiResult<()> {
-        if server.count_conversations(execution).await? == 0 {
-            return Ok(());
-        }
-        let mut page = None;
-        let mut found = Vec::new();
-        for _ in 0..MAX_PAGES {
-            let conversations = server
-                .conversations(Some(execution), PAGE_SIZE, page.as_deref())
-                .await?;
-            for listed in conversations.items {
-                let tags = ConversationTags::new(listed.tags);
-                let time_of_others = if tags.waits_for().is_some() {
-                    OWN_START_TIME
-                } else if tags.deadline().is_some() {
-                    CUT_OFF_AFTER
-                } else {
-                    continue;
-                };
-                let quiet = time::since(&listed.updated_at).unwrap_or_default();
-                found.push((listed.id, time_of_others.saturating_sub(quiet)));
-            }
-            page = conversations.next_page_id;
-            if page.is_none() {
-                break;
-            }
-        }
-        // The list is newest first.
-        for (id, delay) in found.into_iter().rev() {
-            self.queue.push_after(id, delay);
         }
         Ok(())
     }
@@ -252,8 +211,13 @@ impl Scheduler {
         let waits_for = tags.waits_for().unwrap_or(WaitsFor::Slot);
         match conversation.execution_status {
             execution if execution.is_stopped() => {}
-            // Another client has started it. Tags cannot be set during a step.
-            Execution::Running => return Ok(StartAttempt::Done),
+            // Another client has started it, or a start that was taken for cut off. It keeps its limits.
+            Execution::Running => {
+                tags.begin_run_after(None);
+                server.set_tags(id, tags.as_tags()).await?;
+                self.limited.add_own(id);
+                return Ok(StartAttempt::Done);
+            }
             _ => {
                 tags.set_waits_for(None);
                 server.set_tags(id, tags.as_tags()).await?;
@@ -328,10 +292,15 @@ impl Scheduler {
                 StopReason::Time
             } else if tags.cost().is_some_and(|max| cost > max) {
                 StopReason::Cost
-            } else if let Some(max) = tags.steps()
-                && server.count_actions(id).await? > max
-            {
-                StopReason::Steps
+            } else if let Some(max) = tags.steps() {
+                match server.count_actions(id).await {
+                    Ok(steps) if steps > max => StopReason::Steps,
+                    Ok(_) => continue,
+                    Err(failure) => {
+                        tracing::debug!(task = %id, ?failure, "cannot count its steps");
+                        continue;
+                    }
+                }
             } else {
                 continue;
             };

@@ -1,14 +1,12 @@
 //! The workspace of a task, a directory on the machine of the agent server: names that are allowed,
 //! its set-up, and changes in it.
 
-mod archive;
 mod changes;
 mod directory;
 pub(crate) mod mcp_servers;
 mod setup;
 
-pub(crate) use archive::{ArchivePart, MAX_ARCHIVE_BYTES, archive_part};
 pub(crate) use changes::read_changes;
 pub(crate) use directory::{Directory, Root};
-pub(crate) use openhands_api::FileName;
+pub(crate) use openhands_api::{ArchivePart, FileName, MAX_ARCHIVE_BYTES, archive_part};
 pub(crate) use setup::{FileContent, WorkspaceSpec, absolute_roots, set_up};

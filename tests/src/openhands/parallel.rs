@@ -246,4 +246,7 @@ async fn invalid_lists_of_tasks_are_refused() {
     let tasks = json!([{"task": "SAY: a"}, {"task": " "}]);
     let empty = tool_error!(client, "run_parallel_tasks", {"tasks": tasks});
     assert_starts_with(&empty, "tasks[1]: task must say");
+    let task = json!({"task": "SAY: a", "idempotency_key": Uuid::new_v4().to_string()});
+    let twice = tool_error!(client, "run_parallel_tasks", {"tasks": [task, task]});
+    assert_starts_with(&twice, "tasks[1].idempotency_key is");
 }

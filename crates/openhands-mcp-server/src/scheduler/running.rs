@@ -8,8 +8,8 @@ use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, MA
 
 use super::{PAGE_SIZE, Scheduler};
 
-/// The pause after a list of the running tasks, as a multiple of the time that it took.
-const LIST_PAUSE: u32 = 20;
+/// The pause after a list of tasks, also one that failed, as a multiple of the time that it took.
+pub(super) const LIST_PAUSE: u32 = 20;
 
 impl Scheduler {
     /// Takes a slot for the task. Returns false if all are taken.
@@ -48,17 +48,21 @@ impl Scheduler {
         }
         let known = self.limited.ids();
         let (began, next) = (Instant::now(), *self.next_list());
-        if began < next && known.len() <= MAX_IDS {
-            let mut running = match known.is_empty() {
-                true => Vec::new(),
-                false => server.conversations_by_id(&known).await?,
-            };
-            running.retain(|task| task.execution_status == Execution::Running);
-            return Ok(running);
+        if began >= next || known.len() > MAX_IDS {
+            let listed = list_running(server).await;
+            *self.next_list() = Instant::now() + began.elapsed() * LIST_PAUSE;
+            match listed {
+                Err(failure) if known.len() <= MAX_IDS => {
+                    tracing::debug!(?failure, "cannot list the running tasks");
+                }
+                listed => return listed,
+            }
         }
-        let running = list_running(server).await?;
-        let now = Instant::now();
-        *self.next_list() = now + (now - began) * LIST_PAUSE;
+        let mut running = match known.is_empty() {
+            true => Vec::new(),
+            false => server.conversations_by_id(&known).await?,
+        };
+        running.retain(|task| task.execution_status == Execution::Running);
         Ok(running)
     }
 

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::tool::{Call, ToolError, ToolErrorKind};
+use mcp_core::tool::{Call, ToolError};
 use openhands_api::{
     AgentServer, ApiResult, Backend, Claim, Claimed, ConfirmationPolicy, Conversation, Execution,
     NewAgent, NewConversation, TaskId,
@@ -57,7 +57,7 @@ pub(crate) async fn create_in_turn(
 ) -> Result<TaskId, ToolError> {
     let server = &match service.servers.backend().await? {
         Backend::App(app) => {
-            turn.come().await;
+            turn.come_by(spec.answer_by).await?;
             return sandbox::create(service, &app, &spec, call).await;
         }
         Backend::Agent(server) => server,
@@ -176,11 +176,7 @@ async fn create_new(
     if spec.callback.is_some() {
         service.callbacks.expect(id);
     }
-    let in_time = timeout_at(answer_by, held.2.come()).await;
-    in_time.map_err(|_| {
-        let message = "OpenHands takes too long: the task was not started. Run it again.";
-        ToolError::new(ToolErrorKind::Timeout, message)
-    })?;
+    held.2.come_by(answer_by).await?;
     // The start goes on if the caller's time is over: half of it would be a task without a prompt.
     let start = tokio::spawn(async move {
         let prompt = spec.prompt();

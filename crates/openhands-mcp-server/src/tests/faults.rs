@@ -127,9 +127,45 @@ async fn agent_server_that_is_slow_at_lists_is_seldom_asked_for_them() {
         _ => Reply::Default,
     });
     let fake = fake.await;
-    let service = OpenHands::new(options(&fake.url)).unwrap();
-    let time = Duration::from_millis(3_500);
-    assert!(timeout(time, service.scheduler.run()).await.is_err());
+    schedule(&fake.url).await;
     let list = "GET /api/conversations/search";
     assert_eq!(fake.requests(list).len(), 1);
+}
+
+/// Schedules for some ticks.
+async fn schedule(url: &str) {
+    let service = OpenHands::new(options(url)).unwrap();
+    let time = Duration::from_millis(3_500);
+    assert!(timeout(time, service.scheduler.run()).await.is_err());
+}
+
+#[tokio::test]
+async fn lists_that_fail_slowly_are_seldom_asked_for_and_delay_no_limit() {
+    const OTHER: &str = "0a183f0e-7464-499a-a27d-37531b07889f";
+    let fake = FakeAgentServer::start(|request, before| match request.target.as_str() {
+        target if target.contains("/count?status=") => Reply::Json(200, json!(1)),
+        target if target.contains(OTHER) && target.contains("/events/count") => {
+            Reply::unauthorized()
+        }
+        target if target.contains("status=running") && before == 0 => {
+            let task = |id, tags| json!({"id": id, "execution_status": "running", "tags": tags});
+            let other = task(OTHER, json!({"mcpdeadline": "4000000000", "mcpsteps": "1"}));
+            let overdue = task(ID, json!({"mcpdeadline": "1"}));
+            Reply::Json(
+                200,
+                json!({"items": [other, overdue], "next_page_id": null}),
+            )
+        }
+        target if target.contains("/search?") && target.contains("status=") => Reply::Hang,
+        _ => Reply::Default,
+    });
+    let fake = fake.await;
+    schedule(&fake.url).await;
+    let interrupted = fake.requests(&format!("POST /api/conversations/{ID}/interrupt"));
+    assert!(!interrupted.is_empty());
+    let searches = fake.requests("GET /api/conversations/search");
+    let idle = searches
+        .iter()
+        .filter(|request| request.target.contains("status=idle"));
+    assert_eq!(idle.count(), 1);
 }

@@ -1,5 +1,8 @@
 //! `run_parallel_tasks`
 
+use std::collections::HashSet;
+use std::time::Duration;
+
 use futures_util::future::join_all;
 use mcp_core::tool::{
     Bounded, Call, EarlierTask, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,
@@ -18,6 +21,8 @@ use crate::task::{Confirm, Report, TaskSpec, TaskStatus, Turn, create_in_turn};
 
 /// Tasks that are started at once. Each sets up an agent, which uses a processor for a moment.
 const MAX_STARTING: usize = 4;
+/// The time for the reports after the starts: without it, starts that take all the time lose the ids of their tasks.
+const REPORT_TIME: Duration = Duration::from_secs(4);
 /// Characters of each task's text in the answer; 20 tasks stay under 2,000 tokens.
 const MAX_TEXT_CHARS: usize = 160;
 
@@ -143,7 +148,7 @@ async fn follow(
 /// Starts the tasks in their order and waits for all of them.
 pub(super) async fn run(
     service: &OpenHands,
-    specs: Vec<TaskSpec>,
+    mut specs: Vec<TaskSpec>,
     wait: WaitFor,
     call: &Call,
 ) -> Result<ParallelRuns, ToolError> {
@@ -151,6 +156,18 @@ pub(super) async fn run(
         return Err(ToolError::invalid_argument(format!(
             "tasks must contain 1 to {MAX_TASKS} tasks."
         )));
+    }
+    let mut keys = HashSet::new();
+    for (at, spec) in specs.iter_mut().enumerate() {
+        // One would wait for the other, which waits for its turn.
+        if let Some(key) = &spec.key
+            && !keys.insert(key.clone())
+        {
+            return Err(ToolError::invalid_argument(format!(
+                "tasks[{at}].idempotency_key is that of an earlier task in this call: give each its own."
+            )));
+        }
+        spec.answer_by -= REPORT_TIME;
     }
     let starting = Semaphore::new(MAX_STARTING);
     let turns = Turn::sequence(specs.len());

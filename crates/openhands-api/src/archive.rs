@@ -4,13 +4,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, Conversation, shell_quoted};
 use uuid::Uuid;
 
-use openhands_api::FileName;
+use crate::agent_server::AgentServer;
+use crate::conversations::Conversation;
+use crate::file_name::FileName;
+use crate::shell::shell_quoted;
 
 /// Larger archives are refused.
-pub(crate) const MAX_ARCHIVE_BYTES: u64 = 64 * 1024 * 1024;
+pub const MAX_ARCHIVE_BYTES: u64 = 64 * 1024 * 1024;
 /// Old archives are removed after this time.
 const MAX_AGE_MINUTES: u32 = 60;
 
@@ -26,31 +28,35 @@ const EXCLUDES: &str = "--exclude=.git --exclude=node_modules --exclude=.venv --
     --exclude=__pycache__";
 
 /// A part of an archive.
-pub(crate) struct ArchivePart<'a> {
-    pub(crate) id: Uuid,
+pub struct ArchivePart<'a> {
+    /// Names its file.
+    pub id: Uuid,
     /// The archive is to be made.
-    pub(crate) is_new: bool,
+    pub is_new: bool,
     /// Only this file or directory.
-    pub(crate) file: Option<&'a FileName>,
-    pub(crate) offset: u64,
-    pub(crate) length: u64,
+    pub file: Option<&'a FileName>,
+    /// Where it begins, in bytes.
+    pub offset: u64,
+    /// Its length, in bytes.
+    pub length: u64,
 }
 
 /// A part that was read.
 #[derive(Debug)]
-pub(crate) struct ReadPart {
-    pub(crate) bytes: Vec<u8>,
+pub struct ReadPart {
+    /// The bytes of the part.
+    pub bytes: Vec<u8>,
     /// Of the whole archive.
-    pub(crate) size: u64,
+    pub size: u64,
     /// `tar` could not read all files while it made the archive.
-    pub(crate) is_incomplete: bool,
+    pub is_incomplete: bool,
 }
 
 /// Reads a part of a tar.gz archive.
 ///
 /// # Errors
 /// The file does not exist, the archive is too large or was removed; the error says what to do.
-pub(crate) async fn archive_part(
+pub async fn archive_part(
     server: &AgentServer,
     conversation: &Conversation,
     part: &ArchivePart<'_>,
