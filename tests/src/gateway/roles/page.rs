@@ -58,11 +58,15 @@ impl Viewer {
     }
 }
 
+/// Backends with variables, which hold secrets.
+const WRITTEN: &str = "[backends.command]\ndisabled = true\ncommand = [\"srv\", \"${PATH}\"]\n\
+    [backends.url]\ndisabled = true\nurl = \"http://127.0.0.1:1/s/${PATH}/mcp\"\n";
+
 const APPROVALS: &str = "[approvals]\napprove = [\"b__greet\"]\n";
 
 #[tokio::test]
 async fn page_shows_each_viewer_what_its_tools_would() {
-    let roles = Roles::start("").await;
+    let roles = Roles::start(WRITTEN).await;
     let gateway = &roles.0;
     roles
         .call("admin", "b__greet", json!({"name": "of-the-admin"}))
@@ -110,7 +114,13 @@ async fn page_shows_each_viewer_what_its_tools_would() {
     assert_contains(&guest.data("tools", json!({})).await.1, r#""tools":[]"#);
     // Where the backend is, and what it prints, is for operators.
     assert_contains(&admin.data("state", json!({})).await.1, "mcp-conformance");
-    assert_lacks(&oncall.data("state", json!({})).await.1, "address");
+    let state = oncall.data("state", json!({})).await.1;
+    for name in ["address", "stderr", "transport"] {
+        assert_lacks(&state, name);
+    }
+    let settings = admin.data("settings", json!({})).await.1;
+    assert_contains(&settings, "\"srv ${PATH}\"");
+    assert_contains(&settings, "\"http://127.0.0.1:1/s/${PATH}/mcp\"");
 }
 
 #[tokio::test]
@@ -201,7 +211,7 @@ async fn decisions_need_the_right_and_nobody_approves_an_own_call() {
 
 /// All tokens have the same rights there, also those of agents.
 #[tokio::test]
-async fn token_without_roles_decides_nothing() {
+async fn token_without_roles_decides_nothing_and_sees_no_configuration() {
     let folder = Folder::new();
     let tokens = folder.write("tokens", super::TOKENS);
     let store = folder.path("events.db");
@@ -218,7 +228,12 @@ async fn token_without_roles_decides_nothing() {
     ] {
         assert_eq!(admin.data(topic, body).await.0, 403, "{topic}");
     }
-    assert_eq!(admin.data("state", json!({})).await.0, 200);
+    assert_eq!(admin.data("settings", json!({})).await.0, 403);
+    let (status, state) = admin.data("state", json!({})).await;
+    assert_eq!(status, 200);
+    for name in ["address", "stderr"] {
+        assert_lacks(&state, name);
+    }
 }
 
 /// A role whose views do not have `/mcp` sees nothing of the gateway there, so nothing on the page either.
