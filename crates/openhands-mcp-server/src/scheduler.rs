@@ -15,7 +15,7 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use openhands_api::{AgentServer, ApiResult, Backend, Execution, Servers, TaskId};
+use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, Servers, TaskId};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::sleep;
 use upstream::time;
@@ -128,12 +128,14 @@ impl Scheduler {
         server.interrupt(id).await?;
         // Tags last, because they cannot be set during a step.
         let _lock = lock.await;
+        let mut task = server.conversation(id).await;
         // A start that had the lock may have run it after that.
-        let task = server.conversation(id).await;
-        if task.is_ok_and(|task| task.execution_status == Execution::Running) {
+        if matches!(&task, Ok(task) if task.execution_status == Execution::Running) {
             server.interrupt(id).await?;
+            task = server.conversation(id).await;
         }
-        if let Err(failure) = tag_stopped(server, id, reason).await {
+        let tagged = async { tag_stopped(server, &task?, reason).await };
+        if let Err(failure) = tagged.await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
         }
         Ok(())
@@ -347,12 +349,16 @@ impl Scheduler {
         reason: StopReason,
     ) -> ApiResult<()> {
         let _lock = self.starts.lock(id).await;
-        tag_stopped(server, id, reason).await
+        tag_stopped(server, &server.conversation(id).await?, reason).await
     }
 }
 
-async fn tag_stopped(server: &AgentServer, id: TaskId, reason: StopReason) -> ApiResult<()> {
-    let mut tags = ConversationTags::from_task(&server.conversation(id).await?);
+async fn tag_stopped(
+    server: &AgentServer,
+    task: &Conversation,
+    reason: StopReason,
+) -> ApiResult<()> {
+    let mut tags = ConversationTags::from_task(task);
     tags.mark_stopped(reason);
-    server.set_tags(id, tags.as_tags()).await
+    server.set_tags(task.id, tags.as_tags()).await
 }
