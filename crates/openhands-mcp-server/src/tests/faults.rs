@@ -156,7 +156,10 @@ async fn lists_that_fail_slowly_are_seldom_asked_for_and_delay_no_limit() {
                 json!({"items": [other, overdue], "next_page_id": null}),
             )
         }
-        target if target.contains("/search?") && target.contains("status=") => Reply::Hang,
+        target if target.contains("/search?") && target.contains("status=") => {
+            std::thread::sleep(Duration::from_millis(200));
+            Reply::Disconnect
+        }
         _ => Reply::Default,
     });
     let fake = fake.await;
