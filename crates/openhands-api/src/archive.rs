@@ -35,7 +35,7 @@ pub struct ArchivePart<'a> {
     pub is_new: bool,
     /// Only this file or directory.
     pub file: Option<&'a FileName>,
-    /// Where it begins, in bytes.
+    /// Its start in the archive, in bytes.
     pub offset: u64,
     /// Its length, in bytes.
     pub length: u64,
