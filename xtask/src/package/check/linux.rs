@@ -1,5 +1,7 @@
 //! deb and rpm, installed in a fresh root.
 
+use std::path::Path;
+
 use anyhow::{Context as _, ensure};
 
 use super::root::Root;
@@ -22,14 +24,22 @@ pub(crate) fn deb(context: &Context<'_>) -> anyhow::Result<()> {
             unit_checks(name)
         );
         output(&mut root.script(folder, &removed))?;
-        let start = format!("{install}; exec {name} --stdio");
-        answers(
-            &mut root.script(folder, &start),
-            product,
-            &context.build.version,
-        )?;
+        serves(context, &root, product, folder, &install)?;
     }
     Ok(())
+}
+
+/// Checks that the program that `install` installs serves over stdio.
+fn serves(
+    context: &Context<'_>,
+    root: &Root,
+    product: &Product,
+    folder: &Path,
+    install: &str,
+) -> anyhow::Result<()> {
+    let start = format!("{install}; exec {} --stdio", product.name);
+    let mut start = root.script(folder, &start);
+    answers(&mut start, product, &context.build.version)
 }
 
 pub(crate) fn rpm(context: &Context<'_>) -> anyhow::Result<()> {
@@ -55,12 +65,7 @@ pub(crate) fn rpm(context: &Context<'_>) -> anyhow::Result<()> {
         }
         let removed = format!("{install}; rpm -e {name} >&2; ! test -e /usr/bin/{name}");
         output(&mut root.script(folder, &removed))?;
-        let start = format!("{install}; exec {name} --stdio");
-        answers(
-            &mut root.script(folder, &start),
-            product,
-            &context.build.version,
-        )?;
+        serves(context, &root, product, folder, &install)?;
     }
     Ok(())
 }
@@ -82,7 +87,7 @@ fn packages<'a>(
     context.products.iter().zip(files)
 }
 
-fn split(file: &std::path::Path) -> anyhow::Result<(&std::path::Path, &str)> {
+fn split(file: &Path) -> anyhow::Result<(&Path, &str)> {
     let parts = file
         .parent()
         .zip(file.file_name().and_then(|name| name.to_str()));
