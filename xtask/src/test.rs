@@ -43,7 +43,7 @@ const OLDER_OPENHANDS: &str = "test --package tests --no-fail-fast -- openhands:
      openhands::mcp_servers openhands::read_tools";
 
 /// The event log of the gateway in a real PostgreSQL, which is linked by a feature only.
-const SHARED_EVENTS: &str = "test --package gateway-store --features postgres --lib --no-fail-fast -- \
+const SHARED_EVENTS: &str = "test --package gateway-store --lib --no-fail-fast -- \
      events::tests::postgres";
 
 /// Lines of a failed stage's output on the terminal.

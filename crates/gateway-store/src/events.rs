@@ -12,7 +12,6 @@ mod clock;
 mod event;
 mod location;
 mod log;
-#[cfg(feature = "postgres")]
 mod postgres;
 mod queue;
 mod record;
@@ -26,7 +25,6 @@ pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
 pub(crate) use self::location::Database;
 pub use self::location::StoreLocation;
 pub use self::log::EventLog;
-#[cfg(feature = "postgres")]
 pub(crate) use self::postgres::PostgresConnection;
 pub use self::queue::LogHealth;
 pub use self::record::Record;

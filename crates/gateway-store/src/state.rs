@@ -9,7 +9,6 @@
 //! While the database is not available, the entries that were read last hold, and changes fail.
 
 mod database;
-#[cfg(feature = "postgres")]
 mod postgres;
 mod sqlite;
 mod worker;
@@ -99,7 +98,6 @@ impl Entries {
 pub fn open(location: &StoreLocation) -> Result<Box<dyn StateDatabase>, StoreError> {
     Ok(match location.connect()? {
         Database::Sqlite(file) => Box::new(sqlite::SqliteState::new(file)?),
-        #[cfg(feature = "postgres")]
         Database::Postgres(connection) => Box::new(postgres::PostgresState::new(connection)?),
     })
 }

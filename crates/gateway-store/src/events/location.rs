@@ -2,7 +2,6 @@
 
 use std::path::{Path, PathBuf};
 
-#[cfg(feature = "postgres")]
 use super::postgres::{self, Postgres, PostgresConnection};
 use super::sqlite::{self, Sqlite, SqliteDatabase};
 use super::store::{OpenStore, Store, StoreError};
@@ -15,14 +14,12 @@ pub enum StoreLocation {
     /// SQLite in memory.
     Memory,
     /// PostgreSQL, shared by several gateways; `postgres://USER:PASSWORD@HOST/DATABASE`.
-    #[cfg(feature = "postgres")]
     Postgres(String),
 }
 
 /// An open database, in which the tables of the events are.
 pub(crate) enum Database {
     Sqlite(SqliteDatabase),
-    #[cfg(feature = "postgres")]
     Postgres(PostgresConnection),
 }
 
@@ -35,13 +32,10 @@ impl StoreLocation {
         match text.trim() {
             "" => Err("must be a file, `memory`, or postgres://USER:PASSWORD@HOST/DATABASE"),
             "memory" => Ok(Self::Memory),
-            #[cfg(feature = "postgres")]
             url if is_postgres(url) => match postgres::is_address(url) {
                 true => Ok(Self::Postgres(url.to_owned())),
                 false => Err("is not a valid URL of a database"),
             },
-            #[cfg(not(feature = "postgres"))]
-            url if is_postgres(url) => Err("this gateway was built without PostgreSQL"),
             file => Ok(Self::File(folder.join(file))),
         }
     }
@@ -54,7 +48,6 @@ impl StoreLocation {
         Ok(match self {
             Self::File(path) => Database::Sqlite(SqliteDatabase::open(path)?),
             Self::Memory => Database::Sqlite(SqliteDatabase::in_memory()?),
-            #[cfg(feature = "postgres")]
             Self::Postgres(address) => Database::Postgres(PostgresConnection::open(address)?),
         })
     }
@@ -68,7 +61,6 @@ impl OpenStore for StoreLocation {
     fn open(&self) -> Result<Box<dyn Store>, StoreError> {
         Ok(match self.connect()? {
             Database::Sqlite(database) => Box::new(Sqlite::new(database)?),
-            #[cfg(feature = "postgres")]
             Database::Postgres(connection) => Box::new(Postgres::new(connection)),
         })
     }
@@ -77,7 +69,6 @@ impl OpenStore for StoreLocation {
         match self {
             Self::File(path) => sqlite::quarantine(path),
             Self::Memory => Ok(()),
-            #[cfg(feature = "postgres")]
             Self::Postgres(_) => Err(StoreError::unavailable(
                 "the database reports that it is damaged",
             )),

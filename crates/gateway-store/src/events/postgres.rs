@@ -5,17 +5,20 @@
 mod find;
 mod retain;
 mod schema;
+mod tls;
 
 use std::future::Future;
+use std::sync::Arc;
 use std::time::Duration;
 
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config};
-use tokio_postgres_rustls::MakeRustlsConnect;
+use tokio_rustls::TlsConnector;
 use upstream::time::Timestamp;
 
 use self::retain::TableSize;
+use self::tls::PostgresTls;
 use super::record::Record;
 use super::store::{Query, Retention, Store, StoreError, StoreFault};
 
@@ -150,10 +153,10 @@ impl Store for Postgres {
 
 /// Returns the TLS configuration of the workspace, which always verifies certificates.
 /// `sslmode=disable` in the address turns TLS off, `sslmode=require` makes it required.
-fn tls() -> Result<MakeRustlsConnect, StoreError> {
+fn tls() -> Result<PostgresTls, StoreError> {
     let config = mcp_client::tls::client_config();
     let config = config.map_err(|error| StoreError::unavailable(error.to_string()))?;
-    Ok(MakeRustlsConnect::new(config))
+    Ok(PostgresTls(TlsConnector::from(Arc::new(config))))
 }
 
 impl From<tokio_postgres::Error> for StoreError {

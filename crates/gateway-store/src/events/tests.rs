@@ -4,7 +4,6 @@ mod failures;
 mod files;
 mod kill;
 mod large;
-#[cfg(feature = "postgres")]
 mod postgres;
 mod store;
 

@@ -34,7 +34,6 @@ impl Drop for TemporaryFile {
 }
 
 /// An empty schema of the database for tests.
-#[cfg(feature = "postgres")]
 fn postgres(schema: &str) -> Option<StoreLocation> {
     let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
     let Some(address) = address.filter(|address| !address.is_empty()) else {
@@ -93,7 +92,6 @@ fn sqlite_changes_are_atomic_and_followed() {
     check_database(&TemporaryFile::new().location());
 }
 
-#[cfg(feature = "postgres")]
 #[test]
 fn postgres_changes_are_atomic_and_followed() {
     if let Some(location) = postgres("state_database") {
@@ -154,7 +152,6 @@ async fn check_store(location: StoreLocation) {
 #[tokio::test]
 async fn change_of_another_process_is_followed_within_a_second() {
     check_store(TemporaryFile::new().location()).await;
-    #[cfg(feature = "postgres")]
     {
         let location = std::thread::spawn(|| postgres("state_store"));
         if let Some(location) = location.join().unwrap() {
