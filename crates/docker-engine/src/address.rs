@@ -5,6 +5,8 @@ use std::fmt;
 use std::path::PathBuf;
 use std::str::FromStr;
 
+use mcp_core::trace::PeerAddress;
+
 use crate::address_error::AddressError;
 use crate::context;
 use crate::ssh_address::SshAddress;
@@ -50,6 +52,27 @@ pub(crate) enum Endpoint {
 }
 
 impl Address {
+    /// The address as spans name it: of a host and a port, or of a socket. No name of a user.
+    pub(crate) fn peer(&self) -> PeerAddress<'_> {
+        match &self.0 {
+            Endpoint::Unix(path) | Endpoint::Pipe(path) => PeerAddress {
+                host: path,
+                port: None,
+            },
+            Endpoint::Tcp(address) | Endpoint::Tls(address, _) => {
+                let (host, port) = address.rsplit_once(':').unwrap_or((address, ""));
+                PeerAddress {
+                    host,
+                    port: port.parse().ok(),
+                }
+            }
+            Endpoint::Ssh(address) => PeerAddress {
+                host: address.host(),
+                port: None,
+            },
+        }
+    }
+
     /// Finds the engine in the order of the docker CLI: host, context, the current context of its
     /// configuration, the default socket.
     /// Errors when a setting can never work.

@@ -20,6 +20,7 @@ use http_body_util::BodyExt as _;
 use hyper::body::Incoming;
 use hyper::client::conn::http1;
 use hyper_util::rt::TokioIo;
+use mcp_core::trace::{self, ClientSpan};
 use rustls::pki_types::ServerName;
 use serde::Deserialize;
 use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
@@ -153,8 +154,30 @@ impl Connector {
         Err(EngineError::refused(status.as_u16(), &message))
     }
 
-    /// Sends a request on a new connection, which reads at most `limit` bytes.
+    /// Sends a request on a new connection, which reads at most `limit` bytes, in the trace of the call that it is
+    /// for.
     async fn send(
+        &self,
+        mut request: BollardRequest,
+        limit: u64,
+    ) -> Result<Response<Incoming>, EngineError> {
+        let Some(parent) = trace::current() else {
+            return self.exchange(request, limit).await;
+        };
+        let (method, peer) = (request.method().clone(), self.0.address.peer());
+        let span = ClientSpan::http(&parent, method.as_str(), peer);
+        for (name, value) in span.context().fields() {
+            if let Ok(value) = HeaderValue::from_str(&value) {
+                request.headers_mut().insert(name, value);
+            }
+        }
+        // Boxed, since it is large.
+        let reply = Box::pin(self.exchange(request, limit)).await;
+        span.end_http(reply.as_ref().ok().map(|reply| reply.status().as_u16()));
+        reply
+    }
+
+    async fn exchange(
         &self,
         mut request: BollardRequest,
         limit: u64,

@@ -15,6 +15,16 @@ pub(crate) struct SshAddress {
 }
 
 impl SshAddress {
+    /// The host, without the user and the port.
+    pub(super) fn host(&self) -> &str {
+        let address = self.text.split('/').next().unwrap_or_default();
+        let address = address.rsplit('@').next().unwrap_or_default();
+        match address.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => address,
+        }
+    }
+
     /// Parses what follows `ssh://`.
     /// Errors when a part could be read as an option of ssh or as a command of the remote shell.
     pub(super) fn parse(address: &str) -> Result<Self, AddressError> {

@@ -4,6 +4,7 @@ use std::fmt;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::trace::SpanError;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use url::Url;
@@ -150,6 +151,16 @@ impl Error {
             Self::Rpc(error) => Some(error),
             Self::Http { error, .. } => error.as_ref(),
             _ => None,
+        }
+    }
+
+    /// The error of the span of a request.
+    pub(crate) fn span_error(&self) -> SpanError {
+        match (self.rpc(), self) {
+            (Some(error), _) => SpanError::Code(error.code),
+            (None, Self::Timeout { .. }) => SpanError::Timeout,
+            (None, Self::Http { status, .. }) => SpanError::Status(*status),
+            _ => SpanError::NoAnswer,
         }
     }
 

@@ -9,6 +9,7 @@ mod fetch;
 mod header_params;
 mod headers;
 mod pool;
+mod poster;
 mod server_stream;
 mod session;
 mod sse;
@@ -17,6 +18,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use http::{HeaderMap, StatusCode, header};
+use mcp_core::trace::PeerAddress;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
@@ -25,8 +27,9 @@ pub use self::endpoint::Endpoint;
 use self::exchange::Exchange;
 pub(crate) use self::fetch::{Content, challenges, fetch};
 pub(crate) use self::header_params::HeaderParamCache;
-pub(crate) use self::headers::{HeaderList, request_headers, trace};
+pub(crate) use self::headers::{HeaderList, request_headers, trace_headers};
 pub(crate) use self::pool::Body;
+pub use self::poster::{PostAnswer, Poster};
 use self::session::{Session, SessionHeaders};
 pub(crate) use self::sse::{Event, Parser};
 use crate::Error;
@@ -60,6 +63,11 @@ impl Http {
 
     pub(crate) fn peer(&self) -> &Arc<str> {
         self.0.client.peer()
+    }
+
+    /// The address of the server.
+    pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
+        self.0.client.address()
     }
 
     pub(crate) async fn exchange(

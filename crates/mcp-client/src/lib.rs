@@ -13,6 +13,7 @@
 //! * [`Error`] distinguishes "never sent" from "sent, outcome unknown" from "refused".
 //! * [`reaper`] ends child processes even when this process is killed.
 //! * [`oauth`] gets tokens for servers that ask for them.
+//! * [`Poster`] posts to an address that does not speak MCP.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
 mod authorization;
@@ -52,7 +53,7 @@ pub use client::Client;
 pub use counters::Counters;
 pub use error::{Error, RpcError};
 pub use handler::{Handler, Reply, Unattributed};
-pub use http::Endpoint;
+pub use http::{Endpoint, PostAnswer, Poster};
 pub use info::{ClientInfo, EraChoice, ServerInfo};
 pub use listen::NotificationStream;
 pub use mcp_core::era::Era;

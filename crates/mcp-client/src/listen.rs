@@ -95,7 +95,8 @@ impl Client {
         let (params, options) = (params.to_string(), Options::default());
         let params = Params::Text(Some(&params));
         let negotiated = self.negotiated();
-        let (request, _) = self.compose(&negotiated, "subscriptions/listen", params, &options)?;
+        let (request, _) =
+            self.compose(&negotiated, "subscriptions/listen", params, &options, None)?;
         let (sender, mut acknowledged) = mpsc::channel(1);
         let client = self.clone();
         let mut stream = NotificationStream::new(async move {

@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 
 use mcp_core::jsonrpc::{Members, push_quoted};
 use mcp_core::revision::MODERN;
+use mcp_core::trace::TraceContext;
 use serde_json::value::RawValue;
 
 use crate::{ClientInfo, Error, Options};
@@ -14,7 +15,8 @@ const CLIENT_INFO: &str = "io.modelcontextprotocol/clientInfo";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
-const TRACEPARENT: &str = "traceparent";
+/// The members of a trace context.
+const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
 
 /// The `_meta` members that every request of the modern era carries.
 #[derive(Clone)]
@@ -61,9 +63,10 @@ pub(crate) fn compose<'a>(
     id: u64,
     envelope: Option<&Envelope>,
     options: &Options,
+    trace: Option<&TraceContext>,
 ) -> Result<ComposedParams<'a>, Error> {
     let asks_for_progress = options.progress.is_some();
-    let needs_meta = envelope.is_some() || options.traceparent.is_some() || asks_for_progress;
+    let needs_meta = envelope.is_some() || trace.is_some() || asks_for_progress;
     let members = match params {
         Params::Members(members) => Some(Cow::Borrowed(members)),
         Params::Text(text) => read(text, needs_meta)?.map(Cow::Owned),
@@ -86,8 +89,8 @@ pub(crate) fn compose<'a>(
     for name in [PROGRESS_TOKEN, VERSION, CLIENT_INFO, CAPABILITIES] {
         meta.remove(name);
     }
-    if options.traceparent.is_some() {
-        meta.remove(TRACEPARENT);
+    if trace.is_some() {
+        TRACE.iter().for_each(|name| meta.remove(name));
     }
     if envelope.is_none() {
         // Earlier eras have `logging/setLevel` instead.
@@ -95,7 +98,7 @@ pub(crate) fn compose<'a>(
     }
     let mut meta = meta.encode();
     let progress = (asks_for_progress || token.is_some()).then_some(id);
-    write_own_members(&mut meta, progress, envelope, options);
+    write_own_members(&mut meta, progress, envelope, options, trace);
     let meta = Some(&*meta).filter(|meta| *meta != "{}");
     let text = members.encode_with("_meta", meta);
     Ok(ComposedParams {
@@ -111,6 +114,7 @@ fn write_own_members(
     progress: Option<u64>,
     envelope: Option<&Envelope>,
     options: &Options,
+    trace: Option<&TraceContext>,
 ) {
     let separate = |meta: &mut String| {
         if meta.len() > 1 {
@@ -123,10 +127,12 @@ fn write_own_members(
         // Writing to a string cannot fail.
         let _ = write!(meta, r#""{PROGRESS_TOKEN}":{token}"#);
     }
-    if let Some(traceparent) = &options.traceparent {
-        separate(meta);
-        meta.extend(["\"", TRACEPARENT, "\":"]);
-        push_quoted(meta, traceparent);
+    if let Some(trace) = trace {
+        for (name, value) in trace.fields() {
+            separate(meta);
+            meta.extend(["\"", name, "\":"]);
+            push_quoted(meta, &value);
+        }
     }
     if let Some(envelope) = envelope {
         separate(meta);
@@ -175,8 +181,12 @@ fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
 mod tests {
     use std::sync::Arc;
 
+    use mcp_core::trace::TraceFields;
+
     use super::*;
     use crate::handler::DefaultHandler;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
 
     #[track_caller]
     fn check<'a>(
@@ -185,7 +195,14 @@ mod tests {
         options: &Options,
         expected: Option<&str>,
     ) -> ComposedParams<'a> {
-        let composed = compose(Params::Text(params), 9, envelope, options).unwrap();
+        let composed = compose(
+            Params::Text(params),
+            9,
+            envelope,
+            options,
+            options.trace.as_ref(),
+        )
+        .unwrap();
         assert_eq!(composed.text.as_deref(), expected);
         composed
     }
@@ -225,15 +242,20 @@ mod tests {
         check(Some(modern), None, &Options::default(), Some(r#"{"x":1}"#));
         let envelope = Envelope::new(&ClientInfo::new("us", "1")).unwrap();
         let capabilities = raw(&serde_json::json!({"roots": {}})).unwrap();
-        let options = Options::default()
-            .capabilities(capabilities.into())
-            .traceparent("00-a-b-01");
+        let options =
+            Options::default()
+                .capabilities(capabilities.into())
+                .trace(TraceContext::parse(TraceFields {
+                    parent: Some(PARENT),
+                    state: Some("a=1"),
+                    baggage: None,
+                }));
         check(
             Some(modern),
             Some(&envelope),
             &options,
             Some(
-                r#"{"_meta":{"io.modelcontextprotocol/logLevel":"info","traceparent":"00-a-b-01","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"us","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}},"x":1}"#,
+                r#"{"_meta":{"io.modelcontextprotocol/logLevel":"info","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"a=1","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"us","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}},"x":1}"#,
             ),
         );
     }

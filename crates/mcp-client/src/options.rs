@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::trace::TraceContext;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::mpsc;
@@ -36,7 +37,7 @@ pub struct Options {
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
     pub(crate) handler: Option<Arc<dyn Handler>>,
     pub(crate) capabilities: Option<Arc<RawValue>>,
-    pub(crate) traceparent: Option<String>,
+    pub(crate) trace: Option<TraceContext>,
     pub(crate) caller: Option<CallerId>,
 }
 
@@ -82,10 +83,10 @@ impl Options {
         self
     }
 
-    /// Sets the W3C trace context, sent as `_meta.traceparent` and over HTTP also as a header. Put a
-    /// `tracestate` into `_meta` of the parameters.
-    pub fn traceparent(mut self, traceparent: impl Into<String>) -> Self {
-        self.traceparent = Some(traceparent.into());
+    /// Sets the span of which this request is a part. The context of the request's own span is sent in `_meta`, and
+    /// over HTTP also as headers.
+    pub fn trace(mut self, parent: impl Into<Option<TraceContext>>) -> Self {
+        self.trace = parent.into();
         self
     }
 }

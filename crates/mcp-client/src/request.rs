@@ -1,15 +1,18 @@
 //! Composes, sends, repeats and cancels requests.
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
+use mcp_core::jsonrpc::string;
+use mcp_core::trace::{self, ClientSpan, McpRequest, SpanWork, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
 
 use crate::client::Negotiated;
-use crate::http::{request_headers, trace};
+use crate::http::{request_headers, trace_headers};
 use crate::meta::{self, Params};
 use crate::options::RequestTimeout;
 use crate::outgoing::Outgoing;
@@ -65,9 +68,35 @@ impl Client {
         params: Params<'_>,
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
-        let (request, token) = self.compose(negotiated, method, params, options)?;
+        let name = traced_name(method, params, options);
+        let parent = options.trace.as_ref();
+        let span = parent.map(|parent| self.span(parent, method, name.as_deref()));
+        let context = span.as_ref().map(ClientSpan::context);
+        let (request, token) = self.compose(negotiated, method, params, options, context)?;
         let routes = ResponseRoutes::new(options, token);
-        self.exchange(request, routes).await
+        let answer = self.exchange(request, routes).await;
+        if let Some(span) = span {
+            span.end(answer.as_ref().err().map(Error::span_error));
+        }
+        answer
+    }
+
+    /// Starts the span of a request, which is a part of the span `parent`.
+    fn span<'a>(
+        &'a self,
+        parent: &TraceContext,
+        method: &'a str,
+        item: Option<&'a str>,
+    ) -> ClientSpan<'a> {
+        let transport = &self.0.transport;
+        let request = McpRequest {
+            method: Some(method),
+            item,
+            revision: Some(self.era().revision()),
+            session: None,
+            is_pipe: transport.pid().is_some(),
+        };
+        ClientSpan::start(parent, SpanWork::Sent(request, transport.address()))
     }
 
     /// Composes a request. Returns it with the JSON of the caller's progress token.
@@ -77,10 +106,11 @@ impl Client {
         method: &str,
         params: Params<'_>,
         options: &Options,
+        trace: Option<&TraceContext>,
     ) -> Result<(Outgoing, Option<String>), Error> {
         let id = self.next_id();
         let is_modern = negotiated.is_modern();
-        let params = meta::compose(params, id, negotiated.envelope.as_ref(), options)?;
+        let params = meta::compose(params, id, negotiated.envelope.as_ref(), options, trace)?;
         let mut request = outgoing::request(id, method, params.text.as_deref());
         request.is_resumable = !is_modern;
         if let Transport::Http(_) = self.0.transport {
@@ -90,7 +120,9 @@ impl Client {
                 _ => Vec::new(),
             };
             request.headers = request_headers(is_modern, method, members, &header_params);
-            trace(&mut request.headers, options.traceparent.as_deref());
+            request
+                .headers
+                .extend(trace.into_iter().flat_map(trace_headers));
         }
         Ok((request, params.token))
     }
@@ -142,6 +174,17 @@ impl Client {
             })
         };
         tokio::time::timeout(after, work).map(move |done| done.unwrap_or_else(late))
+    }
+}
+
+/// The name of the tool or the prompt in a request whose span is recorded.
+fn traced_name<'a>(method: &str, params: Params<'a>, options: &Options) -> Option<Cow<'a, str>> {
+    let is_named = matches!(method, "tools/call" | "prompts/get");
+    options.trace.as_ref().filter(|_| is_named)?;
+    trace::tracer()?;
+    match params {
+        Params::Members(members) => string(members.get("name")?),
+        Params::Text(_) => None,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use mcp_core::trace::PeerAddress;
 use serde_json::value::RawValue;
 
 use crate::Error;
@@ -22,6 +23,14 @@ impl Transport {
         match self {
             Self::Http(http) => http.peer(),
             Self::Stdio(stdio) => stdio.peer(),
+        }
+    }
+
+    /// The address of a server over HTTP.
+    pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
+        match self {
+            Self::Http(http) => http.address(),
+            Self::Stdio(_) => None,
         }
     }
 

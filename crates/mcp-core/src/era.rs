@@ -4,6 +4,7 @@ use serde_json::value::RawValue;
 
 use crate::meta::Meta;
 use crate::revision::{MODERN, Revision};
+use crate::trace::TraceFields;
 
 /// The three dialects on one endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,8 +29,8 @@ pub struct Hints<'a> {
     pub name: Option<&'a str>,
     /// `Mcp-Param-…`: the rest of the name, and the raw value.
     pub params: &'a [(&'a str, &'a [u8])],
-    /// W3C `traceparent`.
-    pub traceparent: Option<&'a str>,
+    /// The trace that the client continues.
+    pub trace: TraceFields<'a>,
     /// The revision that `initialize` negotiated on this connection (stdio) or in this session.
     pub negotiated: Option<Revision>,
     /// True over HTTP, where the modern era repeats the envelope in headers.

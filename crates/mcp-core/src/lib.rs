@@ -12,6 +12,7 @@
 //! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
 //! * [`duration`]: durations as people write them, such as `1h30m`.
 //! * [`suggestion`]: names that a mistaken one may stand for.
+//! * [`trace`]: the context of distributed traces, and the spans of requests.
 //! * [`error`]: one enum of kinds; each dialect has its own number for a kind.
 //!
 //! Deliberately absent are a transport (`mcp-serve`, `mcp-client`) and any knowledge of the seeds'
@@ -35,3 +36,4 @@ pub mod server;
 pub mod sign;
 pub mod suggestion;
 pub mod tool;
+pub mod trace;

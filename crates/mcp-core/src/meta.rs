@@ -5,7 +5,8 @@ use std::fmt;
 use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::Id;
+use crate::jsonrpc::{Id, string};
+use crate::trace::{TraceContext, TraceFields};
 
 /// The known members of `_meta`, each not parsed yet.
 #[derive(Clone, Copy, Debug, Default)]
@@ -15,6 +16,9 @@ pub(crate) struct Meta<'a> {
     pub(crate) capabilities: Option<&'a RawValue>,
     pub(crate) log_level: Option<&'a RawValue>,
     pub(crate) client_info: Option<&'a RawValue>,
+    traceparent: Option<&'a RawValue>,
+    tracestate: Option<&'a RawValue>,
+    baggage: Option<&'a RawValue>,
     /// The reason why it cannot be used. An error would end the pass over the parameters.
     pub(crate) fault: Option<&'static str>,
 }
@@ -38,6 +42,17 @@ impl<'a> Meta<'a> {
         self.progress_token.filter(|token| Id::new(token).is_some())
     }
 
+    /// The trace that the client continues, if it is valid.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        let text = |value: Option<&'a RawValue>| string(value?.get());
+        let parent = text(self.traceparent)?;
+        TraceContext::parse(TraceFields {
+            parent: Some(&parent),
+            state: text(self.tracestate).as_deref(),
+            baggage: text(self.baggage).as_deref(),
+        })
+    }
+
     fn with_fault(fault: &'static str) -> Self {
         Self {
             fault: Some(fault),
@@ -59,6 +74,12 @@ enum Key {
     LogLevel,
     #[serde(rename = "io.modelcontextprotocol/clientInfo")]
     ClientInfo,
+    #[serde(rename = "traceparent")]
+    Traceparent,
+    #[serde(rename = "tracestate")]
+    Tracestate,
+    #[serde(rename = "baggage")]
+    Baggage,
     #[serde(other)]
     Other,
 }
@@ -85,7 +106,7 @@ impl<'de> Visitor<'de> for Reader {
 
     fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
         let mut meta = Meta::default();
-        let mut seen = [false; 5];
+        let mut seen = [false; 8];
         while let Some(key) = map.next_key::<Key>()? {
             let (at, member) = match key {
                 Key::ProgressToken => (0, &mut meta.progress_token),
@@ -93,6 +114,9 @@ impl<'de> Visitor<'de> for Reader {
                 Key::Capabilities => (2, &mut meta.capabilities),
                 Key::LogLevel => (3, &mut meta.log_level),
                 Key::ClientInfo => (4, &mut meta.client_info),
+                Key::Traceparent => (5, &mut meta.traceparent),
+                Key::Tracestate => (6, &mut meta.tracestate),
+                Key::Baggage => (7, &mut meta.baggage),
                 Key::Other => {
                     map.next_value::<IgnoredAny>()?;
                     continue;

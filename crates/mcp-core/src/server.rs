@@ -26,6 +26,7 @@ mod params;
 mod prompts;
 mod relayed;
 mod reply;
+mod request_span;
 mod resources;
 mod seed_001;
 mod sender;

@@ -60,7 +60,7 @@ impl RequestAudit {
 
 impl Audit for RequestAudit {
     fn ended(&self, request: &AuditedRequest<'_>) {
-        let trace = request.traceparent.and_then(TraceId::from_traceparent);
+        let trace = request.trace.map(TraceId::from);
         let (mut outcome, error_code) = match request.end {
             RequestEnd::Done => (Outcome::Ok, None),
             RequestEnd::Failed(code) => (Outcome::Failed, code.map(i64::from)),

@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use mcp_core::trace::TraceContext;
 use upstream::random;
 use uuid::{Builder, Uuid};
 
@@ -24,34 +25,18 @@ impl TraceId {
         (id != 0).then_some(Self(id))
     }
 
-    /// Parses the trace id of a `traceparent`, `00-TRACE-SPAN-FLAGS`.
-    pub fn from_traceparent(traceparent: &str) -> Option<Self> {
-        let mut parts = traceparent.split('-');
-        let (version, trace) = (parts.next()?, parts.next()?);
-        let is_legal = version.len() == 2 && version != "ff" && trace.len() == 32;
-        is_legal.then(|| Self::parse(trace)).flatten()
-    }
-
-    /// Returns a `traceparent` with a new span, for a request to a backend.
-    pub fn traceparent(self) -> String {
-        self.with_span(random::number())
-    }
-
-    fn with_span(self, span: u64) -> String {
-        let (mut trace, mut digits) = ([0; 32], [0; 32]);
-        let trace = Uuid::from_u128(self.0).simple().encode_lower(&mut trace);
-        let span = Uuid::from_u64_pair(0, span)
-            .simple()
-            .encode_lower(&mut digits);
-        ["00", trace, &span[16..], "01"].join("-")
-    }
-
     pub(super) fn to_bytes(self) -> [u8; 16] {
         self.0.to_be_bytes()
     }
 
     pub(super) fn from_bytes(bytes: [u8; 16]) -> Self {
         Self(u128::from_be_bytes(bytes))
+    }
+}
+
+impl From<&TraceContext> for TraceId {
+    fn from(context: &TraceContext) -> Self {
+        Self(context.trace_id())
     }
 }
 
@@ -71,26 +56,11 @@ mod tests {
         let hex = TraceId::parse("550e8400e29b41d4a716446655440000").unwrap();
         assert_eq!(uuid, hex);
         assert_eq!(uuid.to_string(), "550e8400-e29b-41d4-a716-446655440000");
-        assert_eq!(
-            uuid.with_span(0x00f0_67aa_0ba9_02b7),
-            "00-550e8400e29b41d4a716446655440000-00f067aa0ba902b7-01"
-        );
         assert_eq!(TraceId::from_bytes(uuid.to_bytes()), uuid);
         let zero = "0".repeat(32);
         let braced = "{550e8400-e29b-41d4-a716-446655440000}";
         for bad in ["", "550e8400", &zero, braced, "ä"] {
             assert_eq!(TraceId::parse(bad), None, "{bad}");
-        }
-    }
-
-    #[test]
-    fn traceparent_keeps_the_trace_id() {
-        let parent = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
-        let trace = TraceId::from_traceparent(parent).unwrap();
-        assert_eq!(trace.to_string(), "4bf92f35-77b3-4da6-a3ce-929d0e0e4736");
-        assert_eq!(TraceId::from_traceparent(&trace.traceparent()), Some(trace));
-        for bad in ["", "00-0-0-01", &parent.replacen("00", "ff", 1)] {
-            assert_eq!(TraceId::from_traceparent(bad), None, "{bad}");
         }
     }
 }

@@ -9,6 +9,7 @@ use futures_util::future::Either;
 use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
 use http_body_util::Full;
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
+use mcp_core::trace::PeerAddress;
 
 use super::connector::Connector;
 use super::endpoint::Endpoint;
@@ -73,6 +74,16 @@ impl HttpClient {
 
     pub(crate) fn peer(&self) -> &Arc<str> {
         &self.endpoint.origin
+    }
+
+    /// The address of the server.
+    pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
+        let url = &self.endpoint.url;
+        let is_tls = url.scheme_str() == Some("https");
+        Some(PeerAddress {
+            host: url.host()?,
+            port: url.port_u16().or(Some(if is_tls { 443 } else { 80 })),
+        })
     }
 
     pub(crate) fn max_message(&self) -> usize {

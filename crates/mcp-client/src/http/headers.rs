@@ -4,12 +4,12 @@ use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{encode, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
+use mcp_core::trace::TraceContext;
 
 use super::session::PROTOCOL_VERSION;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
-const TRACEPARENT: HeaderName = HeaderName::from_static("traceparent");
 
 /// The headers of one message, in addition to those of every message.
 pub(crate) type HeaderList = Vec<(HeaderName, HeaderValue)>;
@@ -45,11 +45,14 @@ pub(super) fn are_modern(headers: &HeaderList) -> bool {
     headers.iter().any(|(name, _)| *name == METHOD)
 }
 
-/// Adds the trace context, if it is a valid header value.
-pub(crate) fn trace(headers: &mut HeaderList, traceparent: Option<&str>) {
-    if let Some(value) = traceparent.and_then(|value| HeaderValue::from_str(value).ok()) {
-        headers.push((TRACEPARENT, value));
-    }
+/// Returns the headers of a trace context.
+pub(crate) fn trace_headers(
+    context: &TraceContext,
+) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
+    context.fields().filter_map(|(name, value)| {
+        let value = HeaderValue::from_str(&value).ok()?;
+        Some((HeaderName::from_static(name), value))
+    })
 }
 
 /// Encodes a header value, using base64 if it is not plain ASCII.

@@ -5,6 +5,7 @@ use std::time::{Duration, Instant};
 
 use mcp_client::{Client, ClientInfo, Era, EraChoice, Error, Options};
 use mcp_core::revision::Revision;
+use mcp_core::trace::{TraceContext, TraceFields};
 use serde_json::json;
 use serde_json::value::to_raw_value;
 
@@ -40,7 +41,11 @@ async fn modern_requests_carry_the_envelope() {
     assert_eq!(found.instructions.as_deref(), Some("be quick"));
 
     let options = Options::default()
-        .traceparent("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01")
+        .trace(TraceContext::parse(TraceFields {
+            parent: Some("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01"),
+            state: Some("a=1"),
+            baggage: Some("user=ada"),
+        }))
         .capabilities(to_raw_value(&json!({})).unwrap().into());
     let call = json!({"name": "日本", "arguments": {}});
     let called = client.request_with("tools/call", &call, options).await;
@@ -70,7 +75,17 @@ async fn modern_requests_carry_the_envelope() {
     let meta = &call.json()["params"]["_meta"];
     let capabilities = &meta["io.modelcontextprotocol/clientCapabilities"];
     assert_eq!(*capabilities, json!({}));
-    assert_eq!(meta["traceparent"].as_str(), call.header("traceparent"));
+    for (name, value) in [
+        (
+            "traceparent",
+            "00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01",
+        ),
+        ("tracestate", "a=1"),
+        ("baggage", "user=ada"),
+    ] {
+        assert_eq!(call.header(name), Some(value));
+        assert_eq!(meta[name], value);
+    }
     // There is no session to end.
     assert!(server.nothing_received());
 }

@@ -12,6 +12,7 @@ use super::params::Params;
 use super::reply::MessageReply;
 use super::{Caller, Sender, Server};
 use crate::jsonrpc::{Request, string};
+use crate::trace::TraceContext;
 
 /// Records who used what.
 pub trait Audit: Send + Sync {
@@ -36,8 +37,8 @@ pub struct AuditedRequest<'a> {
     pub view: Option<&'a Arc<str>>,
     /// The client and its address.
     pub sender: Sender,
-    /// W3C `traceparent` of its headers.
-    pub traceparent: Option<&'a str>,
+    /// Its span, if it belongs to a trace.
+    pub trace: Option<&'a TraceContext>,
     /// The part of the service that it concerned, as [`AuditNotes::set_target`] has set it.
     pub target: Option<&'a Arc<str>>,
     /// Why the caller may not use the item, as [`AuditNotes::set_denial`] has set it.
@@ -112,7 +113,7 @@ pub(super) struct AuditRecord<'a> {
     params: &'a Params<'a>,
     caller: &'a Caller,
     sender: Sender,
-    traceparent: Option<&'a str>,
+    trace: Option<TraceContext>,
     method: McpMethod,
     started: Duration,
     notes: Arc<AuditNotes>,
@@ -128,7 +129,7 @@ impl<'a> AuditRecord<'a> {
         params: &'a Params<'a>,
         caller: &'a Caller,
         sender: Sender,
-        traceparent: Option<&'a str>,
+        trace: Option<&TraceContext>,
         notes: &Arc<AuditNotes>,
     ) -> Option<Self> {
         let audit = server.features.audit.as_deref()?;
@@ -140,7 +141,7 @@ impl<'a> AuditRecord<'a> {
             params,
             caller,
             sender,
-            traceparent,
+            trace: trace.cloned(),
             method,
             started: server.uptime(),
             notes: Arc::clone(notes),
@@ -151,10 +152,10 @@ impl<'a> AuditRecord<'a> {
 
     /// Notes the answer to the request.
     pub(super) fn answered(&mut self, reply: &MessageReply<'_>) {
-        (self.end, self.response_bytes) = match &reply.response.outcome {
-            Ok(result) if reply.succeeded => (RequestEnd::Done, result.as_str().len()),
-            Ok(result) => (RequestEnd::Failed(None), result.as_str().len()),
-            Err(error) => (RequestEnd::Failed(Some(error.code)), error.message.len()),
+        self.end = reply.end();
+        self.response_bytes = match &reply.response.outcome {
+            Ok(result) => result.as_str().len(),
+            Err(error) => error.message.len(),
         };
     }
 
@@ -200,7 +201,7 @@ impl Drop for AuditRecord<'_> {
             caller: self.caller.principal().map(|principal| &principal.name),
             view: self.caller.view(),
             sender: self.sender,
-            traceparent: self.traceparent,
+            trace: self.trace.as_ref(),
             target: self.notes.target.get(),
             denial: self.notes.denial.get().map(String::as_str),
             permission: self.notes.permission(),

@@ -1,6 +1,7 @@
 //! Dispatches a frame: splits it into messages, decides the era of each, and calls its method.
 
 use std::panic::AssertUnwindSafe;
+use std::pin::pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -18,6 +19,7 @@ use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome};
 use super::params::{Params, wrong};
 use super::reply::MessageReply;
+use super::request_span::RequestSpan;
 use super::{Caller, Connection, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
 use crate::era::{Era, Hints};
 use crate::error::Error;
@@ -26,6 +28,7 @@ use crate::jsonrpc::{
     is_too_deep,
 };
 use crate::tool::{Call, Client};
+use crate::trace::{self, TraceContext};
 
 impl Server {
     /// Answers one frame: a message or a batch.
@@ -115,8 +118,23 @@ impl Server {
             Err(error) => return Some(self.refuse(Some(request.id), era, &error)),
         };
         let request_token = request_token.as_ref();
+        let parent = params.meta().trace();
+        let parent = parent.or_else(|| TraceContext::parse(source.hints.trace));
+        // Without a tracer only servers that relay need a trace that nobody has started.
+        let is_traced = parent.is_some() || self.features.relays || trace::tracer().is_some();
+        let mut context = is_traced.then(|| TraceContext::for_request(parent.as_ref()));
+        let mut span = RequestSpan::new(
+            self,
+            &request,
+            &params,
+            era,
+            source,
+            context.as_ref(),
+            parent.as_ref(),
+        );
         let control = Control {
             cancelled: request_token.or(cancelled).cloned(),
+            trace: context.clone(),
             notes: Arc::default(),
             sender: match self.features.relays || self.features.audit.is_some() {
                 true => Sender::new(&params.meta(), source.connection, source.caller.address()),
@@ -129,11 +147,12 @@ impl Server {
             &params,
             source.caller,
             control.sender,
-            source.hints.traceparent,
+            context.as_ref(),
             &control.notes,
         );
         let outcome = self.outcome(&request, &params, era, source, &control, in_batch);
-        let outcome = AssertUnwindSafe(outcome).catch_unwind().await;
+        let outcome = pin!(AssertUnwindSafe(outcome).catch_unwind());
+        let outcome = trace::within(&mut context, outcome).await;
         let outcome = outcome.unwrap_or_else(|_| {
             tracing::error!(method = %request.method, "panicked");
             Err(Error::Internal)
@@ -160,6 +179,9 @@ impl Server {
         };
         if let Some(record) = &mut record {
             record.answered(&reply);
+        }
+        if let Some(span) = &mut span {
+            span.answered(&reply);
         }
         Some(reply)
     }
@@ -229,7 +251,10 @@ impl Server {
             let params = params.and_then(Members::read);
             call = call.with_extension(Arc::new(OriginalRequest {
                 params: params.unwrap_or_default(),
-                traceparent: source.hints.traceparent.map(ToOwned::to_owned),
+                trace: match &control.trace {
+                    Some(trace) => trace.clone(),
+                    None => TraceContext::for_request(None),
+                },
                 era,
                 timeout: self.settings.call_timeout,
                 connection: source.connection.cloned(),
@@ -327,15 +352,16 @@ impl Server {
 
 pub(super) struct Source<'a> {
     pub(super) hints: &'a Hints<'a>,
-    connection: Option<&'a Arc<Connection>>,
+    pub(super) connection: Option<&'a Arc<Connection>>,
     pub(super) caller: &'a Arc<Caller>,
 }
 
-/// The ties of a request to the outside: its cancellation, its audit and its sender.
+/// The ties of a request to the outside: its cancellation, its audit, its sender and its span.
 struct Control {
     cancelled: Option<CancellationToken>,
     notes: Arc<AuditNotes>,
     sender: Sender,
+    trace: Option<TraceContext>,
 }
 
 /// Returns an error for a request that must not be part of a batch.

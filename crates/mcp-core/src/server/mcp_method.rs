@@ -87,6 +87,16 @@ impl McpMethod {
         uses_item.then_some(method)
     }
 
+    /// True if the specification or seed 001 has a method of this name.
+    pub(super) fn is_known(name: &str) -> bool {
+        Self::named(name).0 != Self::Custom
+    }
+
+    /// True if the method of this name calls a tool.
+    pub(super) fn is_tool_call(name: &str) -> bool {
+        Self::named(name).0.calls_tool()
+    }
+
     /// True if a modern client answers questions by repeating the request.
     pub(super) fn has_rounds(self) -> bool {
         matches!(self, Self::CallTool | Self::ReadResource | Self::GetPrompt)

@@ -10,14 +10,15 @@ use super::{AuditNotes, Connection, Sender};
 use crate::era::Era;
 use crate::jsonrpc::Members;
 use crate::tool::Principal;
+use crate::trace::TraceContext;
 
 /// The client's request; an extension of calls on servers that relay.
 #[derive(Clone)]
 pub struct OriginalRequest {
     /// Its parameters.
     pub params: Members,
-    /// W3C `traceparent` of its headers.
-    pub traceparent: Option<String>,
+    /// Its span. It is in the trace of the client, if that has sent one, and else in a new one.
+    pub trace: TraceContext,
     /// Its era.
     pub era: Era,
     /// The timeout of the call.

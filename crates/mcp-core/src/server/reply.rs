@@ -1,6 +1,6 @@
 //! Replies to frames.
 
-use super::Negotiated;
+use super::{Negotiated, RequestEnd};
 use crate::jsonrpc::Response;
 
 /// The reply to one frame.
@@ -21,6 +21,17 @@ pub(super) struct MessageReply<'a> {
     pub(super) status: u16,
     pub(super) succeeded: bool,
     pub(super) negotiated: Option<Negotiated>,
+}
+
+impl MessageReply<'_> {
+    /// The end of its request.
+    pub(super) fn end(&self) -> RequestEnd {
+        match &self.response.outcome {
+            Ok(_) if self.succeeded => RequestEnd::Done,
+            Ok(_) => RequestEnd::Failed(None),
+            Err(error) => RequestEnd::Failed(Some(error.code)),
+        }
+    }
 }
 
 impl FrameReply {

@@ -76,7 +76,7 @@ mod tests {
     fn call(principal: Option<&str>, connection: Option<&Arc<Connection>>) -> Call {
         Call::default().with_extension(Arc::new(OriginalRequest {
             params: Members::default(),
-            traceparent: None,
+            trace: mcp_core::trace::TraceContext::for_request(None),
             era: Era::Modern,
             timeout: Duration::ZERO,
             connection: connection.cloned(),

@@ -3,11 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_store::events::TraceId;
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::{Members, string};
+use mcp_core::jsonrpc::Members;
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, ClientCapabilities};
+use mcp_core::trace::TraceContext;
 use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
@@ -19,8 +19,8 @@ pub(super) struct ClientRequest<'a> {
     pub(super) call: &'a Call,
     /// Its parameters, without those that belong to this connection only.
     pub(super) params: Members,
-    /// The trace of its `traceparent` header or of its `_meta`; a new one if neither is valid.
-    pub(super) trace: TraceId,
+    /// Its span.
+    pub(super) trace: TraceContext,
     /// The time that the client's call leaves for a backend.
     pub(super) timeout: Option<Duration>,
     /// The capabilities of its client, without extensions that only the gateway handles.
@@ -33,7 +33,7 @@ impl<'a> ClientRequest<'a> {
             return Self {
                 call,
                 params: Members::default(),
-                trace: TraceId::random(),
+                trace: TraceContext::for_request(None),
                 timeout: None,
                 capabilities: None,
             };
@@ -42,15 +42,12 @@ impl<'a> ClientRequest<'a> {
         let mut params = origin.params.clone();
         // A modern backend expects the log level in each request; older clients set it once.
         let level = call.client().log_level.filter(|_| !is_modern);
-        let is_needed = |meta: &&str| is_modern || level.is_some() || meta.contains("traceparent");
+        let is_needed = |_: &&str| is_modern || level.is_some();
         let meta = params
             .get("_meta")
             .filter(is_needed)
             .and_then(Members::read);
         let mut meta = meta.unwrap_or_default();
-        let in_header = || TraceId::from_traceparent(origin.traceparent.as_deref()?);
-        let in_meta = || TraceId::from_traceparent(&string(meta.get("traceparent")?)?);
-        let trace = in_header().or_else(in_meta);
         let capabilities = capabilities(call, &meta).map(Arc::from);
         if let Some(level) = level {
             let level = json!(level).to_string();
@@ -67,7 +64,7 @@ impl<'a> ClientRequest<'a> {
         Self {
             call,
             params,
-            trace: trace.unwrap_or_else(TraceId::random),
+            trace: origin.trace.clone(),
             timeout: Some(origin.timeout.saturating_sub(TIMEOUT_MARGIN)),
             capabilities,
         }

@@ -43,7 +43,7 @@ impl RequestRecord {
         Self {
             log: Arc::clone(log),
             backend: Arc::clone(backend),
-            trace: client.trace,
+            trace: TraceId::from(&client.trace),
             started: now,
             sent: Some(now),
             event: Some(FinishedRequest {

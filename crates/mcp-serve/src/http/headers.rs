@@ -6,10 +6,9 @@ use http::header::{
 };
 use mcp_core::era::{Era, Hints};
 use mcp_core::error::Error;
+use mcp_core::trace::TraceFields;
 
 pub(super) const SESSION: HeaderName = HeaderName::from_static("mcp-session-id");
-/// W3C Trace Context.
-const TRACEPARENT: &str = "traceparent";
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// Header names come in lower case.
 const PARAM_PREFIX: &str = "mcp-param-";
@@ -41,6 +40,8 @@ pub(super) struct ProtocolHeaders<T = HeaderValue> {
     method: Option<T>,
     name: Option<T>,
     traceparent: Option<T>,
+    tracestate: Option<T>,
+    baggage: Option<T>,
 }
 
 /// The conclusions from the headers that are needed after the request is authenticated.
@@ -71,6 +72,8 @@ impl<'a> Head<'a> {
                 method: None,
                 name: None,
                 traceparent: None,
+                tracestate: None,
+                baggage: None,
             },
             session: None,
             content_type: None,
@@ -98,7 +101,7 @@ impl<'a> Head<'a> {
                 head.is_unencoded &= value.as_bytes().eq_ignore_ascii_case(b"identity");
             } else if *name == ACCEPT {
                 head.accepts.get_or_insert_default().add(value);
-            } else if name.as_str().starts_with("mcp-") || name == TRACEPARENT {
+            } else if name.as_str().starts_with("mcp-") || is_of_trace(name) {
                 head.read_protocol(name, value);
             }
         }
@@ -112,11 +115,17 @@ impl<'a> Head<'a> {
             "mcp-method" => &mut self.protocol.method,
             "mcp-name" => &mut self.protocol.name,
             "mcp-session-id" => &mut self.session,
-            TRACEPARENT => {
-                self.protocol.traceparent.get_or_insert(value);
+            // Repeated ones of a trace are no reason to refuse a request.
+            name => {
+                let field = match name {
+                    "traceparent" => &mut self.protocol.traceparent,
+                    "tracestate" => &mut self.protocol.tracestate,
+                    "baggage" => &mut self.protocol.baggage,
+                    _ => return,
+                };
+                field.get_or_insert(value);
                 return;
             }
-            _ => return,
         };
         // Some clients send every header twice.
         if *field.get_or_insert(value) != value {
@@ -175,6 +184,8 @@ impl ProtocolHeaders<&HeaderValue> {
             method: self.method.cloned(),
             name: self.name.cloned(),
             traceparent: self.traceparent.cloned(),
+            tracestate: self.tracestate.cloned(),
+            baggage: self.baggage.cloned(),
         }
     }
 }
@@ -185,10 +196,19 @@ impl ProtocolHeaders {
             protocol_version: self.version.as_ref().map(text),
             method: self.method.as_ref().map(text),
             name: self.name.as_ref().map(text),
-            traceparent: self.traceparent.as_ref().map(text),
+            trace: TraceFields {
+                parent: self.traceparent.as_ref().map(text),
+                state: self.tracestate.as_ref().map(text),
+                baggage: self.baggage.as_ref().map(text),
+            },
             ..Hints::default()
         }
     }
+}
+
+/// True for the headers of W3C Trace Context and W3C Baggage.
+fn is_of_trace(name: &HeaderName) -> bool {
+    matches!(name.as_str(), "traceparent" | "tracestate" | "baggage")
 }
 
 /// Returns the id of the session that the request names.

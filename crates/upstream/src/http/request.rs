@@ -3,6 +3,7 @@
 use std::io;
 use std::time::Duration;
 
+use mcp_core::trace::{self, ClientSpan, PeerAddress};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
 use reqwest::{Method, RequestBuilder, StatusCode, Upgraded};
 use serde::Serialize;
@@ -225,7 +226,30 @@ async fn dispatch(
     if let Some(last) = last {
         headers.insert(AUTHORIZATION, last);
     }
-    Ok(http.execute(request).await?)
+    let Some(parent) = trace::current() else {
+        return Ok(http.execute(request).await?);
+    };
+    let (method, url) = (request.method().clone(), request.url().clone());
+    let peer = PeerAddress {
+        host: url.host_str().unwrap_or_default(),
+        port: url.port_or_known_default(),
+    };
+    let method = method.as_str();
+    let span = ClientSpan::http(&parent, method, peer);
+    for (name, value) in span.context().fields() {
+        if let Ok(value) = HeaderValue::from_str(&value) {
+            request.headers_mut().insert(name, value);
+        }
+    }
+    // Boxed, since it is large.
+    let response = Box::pin(http.execute(request)).await;
+    span.end_http(
+        response
+            .as_ref()
+            .ok()
+            .map(|response| response.status().as_u16()),
+    );
+    Ok(response?)
 }
 
 fn refused(

@@ -1,5 +1,6 @@
 //! Decides which calls become tasks, and starts those.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -24,6 +25,7 @@ use crate::server::params::wrong;
 use crate::server::tool_result::{bad_arguments, conclude, log_failure, with_schema};
 use crate::server::{OnDrop, OriginalRequest, Server};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
+use crate::trace;
 
 /// The time that a client has at least to get a result.
 const TIME_TO_GET_RESULT: Duration = Duration::from_secs(60);
@@ -204,7 +206,8 @@ fn work(
     let arguments = arguments.to_owned();
     let (era, client) = (context.era, context.client.clone());
     let capabilities = context.call.capabilities();
-    catch_panic(async move {
+    let mut trace = trace::current();
+    let running = async move {
         let result = match tool.start(&arguments, &call) {
             Ok(running) => running.await,
             Err(error) => {
@@ -216,7 +219,9 @@ fn work(
             log_failure(&definition.name, error);
         }
         conclude(era, capabilities, end(client.as_deref(), result))
-    })
+    };
+    // The task may go on when its request has ended.
+    catch_panic(async move { trace::within(&mut trace, pin!(running)).await })
 }
 
 /// The lifetime that the client asks for, within our bounds.

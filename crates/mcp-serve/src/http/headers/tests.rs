@@ -37,7 +37,7 @@ fn headers_of_the_protocol_decide_the_era() {
     assert_eq!(found.protocol_version, Some("2026-07-28"));
     assert_eq!(found.method, Some("tools/call"));
     assert_eq!(found.name, Some("echo"));
-    assert_eq!(found.traceparent, Some("00-1-2-01"));
+    assert_eq!(found.trace.parent, Some("00-1-2-01"));
     assert_eq!(session_id(&all), Some("abc"));
 
     let none = headers(&[("host", "localhost"), ("method", "x"), ("x-mcp-name", "x")]);
@@ -53,7 +53,7 @@ fn each_header_is_read_alone() {
         ("mcp-protocol-version", |hints| hints.protocol_version),
         ("mcp-method", |hints| hints.method),
         ("mcp-name", |hints| hints.name),
-        ("traceparent", |hints| hints.traceparent),
+        ("traceparent", |hints| hints.trace.parent),
     ];
     for (name, _) in fields {
         let protocol = facts(&[(name, "x")]).protocol.unwrap();

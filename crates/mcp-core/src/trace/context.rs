@@ -1,0 +1,268 @@
+//! The context of a trace: W3C Trace Context and W3C Baggage.
+
+use std::borrow::Cow;
+use std::cell::Cell;
+use std::fmt::Write as _;
+use std::hash::{BuildHasher as _, RandomState};
+use std::iter;
+use std::sync::Arc;
+
+use super::tracer;
+
+/// Limit of a `tracestate`, in bytes; the specification asks for at least 512.
+const MAX_STATE_BYTES: usize = 1_024;
+/// Limit of a `baggage`, in bytes; the specification asks for at least 8,192.
+const MAX_BAGGAGE_BYTES: usize = 8_192;
+/// Length of a `traceparent` of version 00.
+const PARENT_LENGTH: usize = 55;
+/// The flag of a trace that is exported.
+const SAMPLED: u8 = 1;
+
+/// The fields of a context, as headers or members of `_meta`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct TraceFields<'a> {
+    /// `traceparent`.
+    pub parent: Option<&'a str>,
+    /// `tracestate`.
+    pub state: Option<&'a str>,
+    /// `baggage`.
+    pub baggage: Option<&'a str>,
+}
+
+/// A span as others refer to it, and what a trace carries.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TraceContext {
+    trace_id: u128,
+    span_id: u64,
+    flags: u8,
+    /// Most traces carry nothing.
+    carried: Option<Arc<Carried>>,
+}
+
+#[derive(Debug, PartialEq, Eq)]
+struct Carried {
+    state: Option<String>,
+    baggage: Option<String>,
+}
+
+impl TraceContext {
+    /// Parses the fields that a client has sent; `None` without a valid `traceparent`. A `tracestate` or `baggage`
+    /// that is too long or no text is left out.
+    pub fn parse(fields: TraceFields<'_>) -> Option<Self> {
+        let parent = fields.parent?.as_bytes();
+        let is_long = parent.get(PARENT_LENGTH) == Some(&b'-') && !parent.starts_with(b"00");
+        if parent.len() != PARENT_LENGTH && !is_long || parent.starts_with(b"ff") {
+            return None;
+        }
+        if [2, 35, 52].iter().any(|at| parent[*at] != b'-') {
+            return None;
+        }
+        number(&parent[..2])?;
+        let context = Self {
+            trace_id: number(&parent[3..35])?,
+            span_id: number(&parent[36..52])? as u64,
+            flags: number(&parent[53..55])? as u8,
+            carried: None,
+        };
+        if context.trace_id == 0 || context.span_id == 0 {
+            return None;
+        }
+        let usable = |text: Option<&str>, most: usize| {
+            let is_text = |byte: u8| matches!(byte, b' '..=b'~' | b'\t');
+            let text = text.filter(|text| !text.is_empty() && text.len() <= most)?;
+            text.bytes().all(is_text).then(|| text.to_owned())
+        };
+        let state = usable(fields.state, MAX_STATE_BYTES);
+        let baggage = usable(fields.baggage, MAX_BAGGAGE_BYTES);
+        let carried = state.is_some() || baggage.is_some();
+        Some(Self {
+            carried: carried.then(|| Arc::new(Carried { state, baggage })),
+            ..context
+        })
+    }
+
+    /// Returns the context of a request: a new span in the trace of `parent`, or in a new trace.
+    ///
+    /// Without a tracer it is `parent` itself, so that the next span is a child of one that someone has.
+    pub fn for_request(parent: Option<&Self>) -> Self {
+        match (parent, tracer()) {
+            (Some(parent), None) => parent.clone(),
+            (Some(parent), Some(tracer)) => {
+                let is_sampled = tracer.samples(parent.trace_id, Some(parent));
+                parent.child(is_sampled)
+            }
+            (None, tracer) => {
+                let trace_id = (u128::from(random_id()) << 64) | u128::from(random_id());
+                Self {
+                    trace_id,
+                    span_id: random_id(),
+                    // Without a tracer nobody has decided: those that have one shall keep their spans.
+                    flags: u8::from(tracer.is_none_or(|tracer| tracer.samples(trace_id, None))),
+                    carried: None,
+                }
+            }
+        }
+    }
+
+    /// A new span in the same trace.
+    pub(super) fn child(&self, is_sampled: bool) -> Self {
+        Self {
+            span_id: random_id(),
+            flags: (self.flags & !SAMPLED) | u8::from(is_sampled),
+            ..self.clone()
+        }
+    }
+
+    /// The id of the trace; never 0.
+    pub fn trace_id(&self) -> u128 {
+        self.trace_id
+    }
+
+    /// The id of the span; never 0.
+    pub fn span_id(&self) -> u64 {
+        self.span_id
+    }
+
+    /// The flags of W3C Trace Context.
+    pub fn flags(&self) -> u8 {
+        self.flags
+    }
+
+    /// True if the spans of the trace are exported.
+    pub fn is_sampled(&self) -> bool {
+        self.flags & SAMPLED != 0
+    }
+
+    /// Its `tracestate`.
+    pub fn state(&self) -> Option<&str> {
+        self.carried.as_ref()?.state.as_deref()
+    }
+
+    /// Its `baggage`.
+    pub fn baggage(&self) -> Option<&str> {
+        self.carried.as_ref()?.baggage.as_deref()
+    }
+
+    /// Its fields, by the names that they have as headers and in `_meta`.
+    pub fn fields(&self) -> impl Iterator<Item = (&'static str, Cow<'_, str>)> {
+        let state = self.state().map(Cow::Borrowed);
+        let baggage = self.baggage().map(Cow::Borrowed);
+        let parent = ("traceparent", Cow::Owned(self.traceparent()));
+        let carried = [("tracestate", state), ("baggage", baggage)];
+        let carried = carried.into_iter();
+        iter::once(parent).chain(carried.filter_map(|(name, value)| Some((name, value?))))
+    }
+
+    /// Its `traceparent`.
+    pub fn traceparent(&self) -> String {
+        let mut text = String::with_capacity(PARENT_LENGTH);
+        let (trace, span, flags) = (self.trace_id, self.span_id, self.flags);
+        // Writing to a string cannot fail.
+        let _ = write!(text, "00-{trace:032x}-{span:016x}-{flags:02x}");
+        text
+    }
+}
+
+/// Parses digits as the specification wants them: hexadecimal, in lower case.
+fn number(digits: &[u8]) -> Option<u128> {
+    digits.iter().try_fold(0, |number: u128, digit| {
+        let digit = match digit {
+            b'0'..=b'9' => digit - b'0',
+            b'a'..=b'f' => digit - b'a' + 10,
+            _ => return None,
+        };
+        Some((number << 4) | u128::from(digit))
+    })
+}
+
+/// Returns a random id, which is no secret (SplitMix64). A hash for each took 1 % of a small call.
+fn random_id() -> u64 {
+    thread_local! {
+        static STATE: Cell<u64> = Cell::new(RandomState::new().hash_one(0));
+    }
+    let next = STATE.get().wrapping_add(0x9e37_79b9_7f4a_7c15);
+    STATE.set(next);
+    let mixed = (next ^ (next >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+    let mixed = (mixed ^ (mixed >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+    // 0 stands for no id.
+    (mixed ^ (mixed >> 31)).max(1)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const PARENT: &str = "00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01";
+
+    fn parse(parent: &str) -> Option<TraceContext> {
+        TraceContext::parse(TraceFields {
+            parent: Some(parent),
+            ..TraceFields::default()
+        })
+    }
+
+    #[test]
+    fn only_valid_parents_are_parsed() {
+        let context = parse(PARENT).unwrap();
+        assert_eq!(context.traceparent(), PARENT);
+        assert_eq!(context.span_id(), 0x00f0_67aa_0ba9_02b7);
+        let later = format!("01{}-more", &PARENT[2..]);
+        assert_eq!(parse(&later).unwrap().traceparent(), PARENT);
+        let zero_trace = PARENT.replace("4bf92f3577b34da6a3ce929d0e0e4736", &"0".repeat(32));
+        let zero_span = PARENT.replace("00f067aa0ba902b7", &"0".repeat(16));
+        for bad in [
+            "",
+            "00-zz-evil-01",
+            &zero_trace,
+            &zero_span,
+            &PARENT.to_uppercase(),
+            &PARENT.replacen("00", "ff", 1),
+            &PARENT.replacen("00", "0x", 1),
+            &format!("{PARENT}-more"),
+            &later.replace("-more", "more"),
+            &PARENT[..54],
+            &PARENT.replace("-01", "_01"),
+            &PARENT.replace('f', "ä"),
+        ] {
+            assert_eq!(parse(bad), None, "{bad}");
+        }
+    }
+
+    #[test]
+    fn flags_and_what_a_trace_carries_are_passed_on() {
+        let fields = TraceFields {
+            parent: Some(&PARENT.replace("-01", "-02")),
+            state: Some("vendor=1"),
+            baggage: Some("user=ada"),
+        };
+        let context = TraceContext::parse(fields).unwrap();
+        let child = context.child(true);
+        assert_eq!((child.flags(), child.trace_id()), (3, context.trace_id()));
+        assert_ne!(child.span_id(), context.span_id());
+        assert_eq!(child.state(), Some("vendor=1"));
+        assert_eq!(child.baggage(), Some("user=ada"));
+        assert!(!child.child(false).is_sampled());
+    }
+
+    #[test]
+    fn unusable_state_and_baggage_are_left_out() {
+        for bad in ["", "a\nb", "ä", &"x".repeat(MAX_BAGGAGE_BYTES + 1)] {
+            let context = TraceContext::parse(TraceFields {
+                parent: Some(PARENT),
+                state: Some(bad),
+                baggage: Some(bad),
+            });
+            let context = context.unwrap();
+            assert_eq!((context.state(), context.baggage()), (None, None));
+        }
+    }
+
+    #[test]
+    fn without_a_tracer_the_parent_is_passed_on() {
+        let parent = parse(PARENT).unwrap();
+        assert_eq!(TraceContext::for_request(Some(&parent)), parent);
+        let new = TraceContext::for_request(None);
+        assert!(new.is_sampled() && new.trace_id() != 0);
+        assert_ne!(new.trace_id(), TraceContext::for_request(None).trace_id());
+    }
+}
