@@ -1,0 +1,4 @@
+//! Several gateways that serve one endpoint on one PostgreSQL.
+
+#[cfg(test)]
+mod decide;
