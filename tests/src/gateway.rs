@@ -17,6 +17,7 @@ mod instructions;
 mod isolation;
 mod list_changes;
 mod many_clients;
+mod monitoring;
 mod pins;
 mod questions;
 mod real;

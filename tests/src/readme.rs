@@ -277,6 +277,10 @@ fn every_block_is_checked() {
                 ];
                 begins.iter().any(|begin| line.starts_with(begin))
             }),
+            // The targets of Prometheus.
+            "yaml" => SERVERS
+                .iter()
+                .all(|server| block.text.contains(&format!("127.0.0.1:{}", port(server)))),
             // `gateway_files_are_valid` has it.
             "toml" => true,
             // `snippets_of_hosts_name_servers_that_answer` has it.

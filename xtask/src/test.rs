@@ -1,5 +1,6 @@
 //! `cargo xtask test`: all checks and tests, also against the real services.
 
+mod promtool;
 mod real_services;
 mod repeat;
 

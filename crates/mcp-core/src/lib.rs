@@ -9,6 +9,7 @@
 //! * [`registry`]: the items of one kind, declared without a service and then bound to one.
 //! * [`server`]: dispatch, one frame in, one answer out, and notifications of changes
 //!   ([`server::ChangeNotifier`]).
+//! * [`metrics`]: durations of requests in histograms, for an exporter to read.
 //! * [`http_headers`]: the headers in which the modern era repeats parts of the body.
 //! * [`duration`]: durations as people write them, such as `1h30m`.
 //! * [`suggestion`]: names that a mistaken one may stand for.
@@ -28,6 +29,7 @@ pub mod http_headers;
 pub mod jsonrpc;
 mod meta;
 pub mod method;
+pub mod metrics;
 pub mod prompt;
 pub mod registry;
 pub mod resource;

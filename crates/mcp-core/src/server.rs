@@ -20,6 +20,7 @@ mod logging;
 mod mcp_method;
 mod modern;
 mod modern_client;
+mod operation;
 mod original_request;
 mod outcome;
 mod params;
@@ -60,6 +61,7 @@ pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
+pub use operation::{OperationDurations, Operations};
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::FrameReply;
 pub use sender::Sender;
@@ -119,6 +121,7 @@ pub struct Server {
     features: ServerFeatures,
     tasks: Arc<Tasks>,
     health: Health,
+    operations: Operations,
     clock: Arc<dyn Clock>,
     /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
@@ -150,7 +153,8 @@ impl Server {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let own_items = std::mem::take(&mut features.items);
-        let catalog = Catalog::new(own_items.clone(), &identity);
+        let operations = Operations::default();
+        let catalog = Catalog::new(own_items.clone(), &identity, &operations);
         Self {
             modern_meta: identity.modern_meta(None),
             closing: CancellationToken::new(),
@@ -161,6 +165,7 @@ impl Server {
             features,
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
+            operations,
             clock,
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
@@ -180,6 +185,11 @@ impl Server {
     /// Its counters.
     pub fn health(&self) -> &Health {
         &self.health
+    }
+
+    /// The durations of its requests.
+    pub fn operations(&self) -> &Operations {
+        &self.operations
     }
 
     /// Time since it started.

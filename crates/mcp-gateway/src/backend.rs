@@ -27,6 +27,7 @@ use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
+use mcp_core::metrics::{Durations, Labels};
 use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -62,6 +63,8 @@ pub(crate) struct Signals {
     pub(crate) log: Arc<EventLog>,
     /// The approved definitions of tools.
     pub(crate) pins: Arc<Pins>,
+    /// The tools with durations of their own in `/metrics`.
+    pub(crate) labels: Arc<Labels>,
 }
 
 /// One server behind the gateway: its configuration and its state.
@@ -151,6 +154,27 @@ impl Backend {
         counters += client.as_ref().map(Client::counters).unwrap_or_default();
         counters += self.instances.counters();
         counters
+    }
+
+    /// The durations of requests with this method, or of calls of the tool with this published name.
+    pub(crate) fn durations(&self, method: &'static str, tool: Option<&str>) -> Arc<Durations> {
+        let tool = tool.map(|tool| self.signals.labels.label(tool));
+        self.metrics.operations.get((method, tool))
+    }
+
+    /// The number of requests to it that are not answered.
+    pub(crate) fn in_flight(&self) -> usize {
+        let places = self.config.max_in_flight as usize;
+        places.saturating_sub(self.permits.available_permits()) + self.instances.in_flight(places)
+    }
+
+    /// The tokens that the definitions of its allowed tools cost a model, about: four bytes are one.
+    pub(crate) fn listed_tokens(&self) -> usize {
+        let snapshot = self.snapshot();
+        let tools = snapshot.tools.iter();
+        let allowed = tools.filter(|tool| self.config.filter.allows(&tool.id));
+        let bytes: usize = allowed.map(|tool| tool.definition.get().len()).sum();
+        bytes / 4
     }
 
     /// The number of the callers' own processes or sessions.

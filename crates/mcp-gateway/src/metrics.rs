@@ -3,14 +3,17 @@
 use std::collections::BTreeMap;
 use std::fmt;
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use gateway_store::events::EventLog;
+use mcp_serve::encode_durations;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::Unit;
 
 use crate::backend::Backend;
 use crate::config::BackendKey;
@@ -18,7 +21,7 @@ use crate::config::BackendKey;
 /// A metric of each backend: its name, its help text, and the function that reads it.
 type Metric = (&'static str, &'static str, fn(&Backend) -> u64);
 
-const GAUGES: [Metric; 3] = [
+const GAUGES: [Metric; 6] = [
     (
         "mcp_gateway_backend_up",
         "1 while the backend can be called.",
@@ -34,20 +37,25 @@ const GAUGES: [Metric; 3] = [
         "Callers with a process or session of their own.",
         |backend| backend.instances() as u64,
     ),
+    (
+        "mcp_gateway_backend_listed_tokens",
+        "Tokens that its allowed tools cost a model, about.",
+        |backend| backend.listed_tokens() as u64,
+    ),
+    (
+        "mcp_gateway_backend_requests_in_flight",
+        "Requests that the backend has not answered.",
+        |backend| backend.in_flight() as u64,
+    ),
+    (
+        "mcp_gateway_backend_requests_waiting",
+        "Requests that wait for a free place.",
+        |backend| backend.metrics.waiting.load(Ordering::Relaxed) as u64,
+    ),
 ];
 
 /// The names are without `_total`, which the samples end with.
-const COUNTERS: [Metric; 7] = [
-    (
-        "mcp_gateway_backend_calls",
-        "Tool calls that have ended.",
-        |backend| backend.metrics.calls.get(),
-    ),
-    (
-        "mcp_gateway_backend_errors",
-        "Tool calls that failed.",
-        |backend| backend.metrics.errors.get(),
-    ),
+const COUNTERS: [Metric; 5] = [
     (
         "mcp_gateway_backend_restarts",
         "Starts after the first.",
@@ -93,16 +101,7 @@ impl Collector for GatewayMetrics {
                 encode(kind, read(backend), family.encode_family(&labels)?)?;
             }
         }
-        let (name, help) = (
-            "mcp_gateway_backend_call_seconds",
-            "Durations of tool calls.",
-        );
-        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Histogram)?;
-        for backend in &backends {
-            let labels = [("backend", backend.key.as_str())];
-            let durations = &backend.metrics.durations;
-            durations.encode(family.encode_family(&labels)?)?;
-        }
+        encode_operations(&backends, &mut encoder)?;
         let (name, help) = (
             "mcp_gateway_view_requests",
             "Requests of clients of the view.",
@@ -112,17 +111,70 @@ impl Collector for GatewayMetrics {
             let labels = [("view", &*view)];
             encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
         }
-        let (health, kind) = (self.log.health(), MetricType::Counter);
-        let (name, help) = ("mcp_gateway_events_dropped", "Events that were lost.");
-        let dropped = encoder.encode_descriptor(name, help, None, kind)?;
-        encode(kind, health.dropped, dropped)?;
-        let (name, help) = (
-            "mcp_gateway_events_waiting",
-            "Events that are not written yet.",
-        );
-        let waiting = encoder.encode_descriptor(name, help, None, MetricType::Gauge)?;
-        encode(MetricType::Gauge, health.waiting as u64, waiting)
+        let health = self.log.health();
+        let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
+        for (kind, name, help, value) in [
+            (
+                counter,
+                "mcp_gateway_denied_requests",
+                "Requests that a role, a rule or a person has denied.",
+                self.log.denied(),
+            ),
+            (
+                counter,
+                "mcp_gateway_events_written",
+                "Events in the log.",
+                health.written,
+            ),
+            (
+                counter,
+                "mcp_gateway_events_dropped",
+                "Events that were lost.",
+                health.dropped,
+            ),
+            (
+                gauge,
+                "mcp_gateway_events_waiting",
+                "Events that are not written yet.",
+                health.waiting as u64,
+            ),
+        ] {
+            encode(
+                kind,
+                value,
+                encoder.encode_descriptor(name, help, None, kind)?,
+            )?;
+        }
+        Ok(())
     }
+}
+
+/// Writes the durations of requests to backends, named and labelled by the conventions of OpenTelemetry.
+fn encode_operations(
+    backends: &[Arc<Backend>],
+    encoder: &mut DescriptorEncoder<'_>,
+) -> fmt::Result {
+    let (name, help, unit) = (
+        "mcp_client_operation_duration",
+        "Durations of requests to backends, by backend, method, tool and kind of error.",
+        Unit::Seconds,
+    );
+    let mut family = encoder.encode_descriptor(name, help, Some(&unit), MetricType::Histogram)?;
+    for backend in backends {
+        for ((method, tool), durations) in backend.metrics.operations.all() {
+            for (error, values) in durations.values() {
+                let labels = [
+                    Some(("backend", backend.key.as_str())),
+                    Some(("mcp_method_name", method)),
+                    tool.as_deref().map(|tool| ("gen_ai_tool_name", tool)),
+                    error.map(|error| ("error_type", error)),
+                ];
+                let labels: Vec<_> = labels.into_iter().flatten().collect();
+                encode_durations(family.encode_family(&labels)?, &values)?;
+            }
+        }
+    }
+    Ok(())
 }
 
 fn encode(kind: MetricType, value: u64, encoder: MetricEncoder<'_>) -> fmt::Result {

@@ -96,8 +96,10 @@ impl RelayedItem {
         if is_audited && let Some(origin) = call.extension::<OriginalRequest>() {
             origin.notes.set_target(self.backend.key.shared());
         }
-        let mut record = (!is_audited)
-            .then(|| RequestRecord::new(&self.relay.log, &self.backend, &client, event));
+        let mut record = (!is_audited).then(|| {
+            let durations = self.backend.durations(method, None);
+            RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event)
+        });
         let request = RelayedRequest {
             relay: &self.relay,
             backend: &self.backend,

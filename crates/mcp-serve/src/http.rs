@@ -27,4 +27,5 @@ pub use connection::Workers;
 pub use guard::Guard;
 pub use limits::Limits;
 pub use listener::Listener;
+pub use metrics::encode_durations;
 pub use service::HttpService;

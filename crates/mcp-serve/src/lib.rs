@@ -29,7 +29,7 @@ mod tools;
 
 pub use config::{Problem, expand};
 pub use followed_files::FollowedFiles;
-pub use http::{Guard, HttpService, Limits, Listener, Workers};
+pub use http::{Guard, HttpService, Limits, Listener, Workers, encode_durations};
 pub use key::Key;
 pub use options::{Command, Options};
 pub use page_data::{PageCaller, PageData};

@@ -81,6 +81,11 @@ pub(crate) fn registry() -> Option<String> {
     variable("MCP_TEST_REGISTRY")
 }
 
+/// The program `promtool` of Prometheus.
+pub(crate) fn promtool() -> Option<String> {
+    variable("MCP_TEST_PROMTOOL")
+}
+
 /// The root of the programs and libraries of an SSH server, and the program `docker`.
 pub(crate) fn ssh() -> Option<(String, String)> {
     Some((

@@ -14,6 +14,8 @@ use crate::services::docker::{DOCKER, DOCKER_26, PODMAN, install_test_programs};
 use crate::services::postgres::Postgres;
 use crate::services::{Environment, Service, n8n, openhands};
 
+use super::promtool;
+
 /// The tests that need a service, and the consequence of its absence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Role {
@@ -58,7 +60,11 @@ impl RealServices {
     pub(crate) fn start(layout: &Layout) -> Self {
         let mut services = Self::default();
         let (started, programs) = thread::scope(|scope| {
-            let programs = scope.spawn(|| install_test_programs(layout));
+            let programs = scope.spawn(|| {
+                let mut programs = install_test_programs(layout);
+                programs.push(promtool::install(layout));
+                programs
+            });
             let started = parallel::map(&SERVICES, |(service, role)| {
                 RunningService::start(layout, *service, *role)
             });

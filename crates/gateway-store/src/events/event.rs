@@ -185,6 +185,14 @@ impl Event {
         }
     }
 
+    /// True for a request that was denied.
+    pub(super) fn is_denied(&self) -> bool {
+        match &self.details {
+            EventDetails::Request(request) => request.outcome == Outcome::Denied,
+            EventDetails::Facts(_) => false,
+        }
+    }
+
     /// Any other event, with a new trace id. `facts` is a JSON object.
     pub fn new(event_type: &'static str, status: EventStatus, facts: Value) -> Self {
         Self {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
@@ -23,6 +24,8 @@ pub struct EventLog {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The number of requests of each view.
     views: Mutex<BTreeMap<Arc<str>, u64>>,
+    /// The number of requests that were denied.
+    denied: AtomicU64,
 }
 
 impl EventLog {
@@ -42,6 +45,7 @@ impl EventLog {
             queue,
             thread: Mutex::new(Some(thread)),
             views: Mutex::default(),
+            denied: AtomicU64::new(0),
         })
     }
 
@@ -51,12 +55,20 @@ impl EventLog {
         if let Some(view) = event.view() {
             *self.views.lock().entry(Arc::clone(view)).or_default() += 1;
         }
+        if event.is_denied() {
+            self.denied.fetch_add(1, Ordering::Relaxed);
+        }
         self.queue.push(event);
     }
 
     /// The number of requests that were recorded of each view.
     pub fn requests_of_views(&self) -> BTreeMap<Arc<str>, u64> {
         self.views.lock().clone()
+    }
+
+    /// The number of requests that were recorded as denied.
+    pub fn denied(&self) -> u64 {
+        self.denied.load(Ordering::Relaxed)
     }
 
     /// Returns the newest events that match, oldest first. All events that were recorded before this

@@ -6,6 +6,7 @@ use serde::Deserialize;
 use serde_json::value::RawValue;
 
 use super::modern_client::ModernClient;
+use super::operation::Operation;
 use super::outcome::CallEnd;
 use super::params::{Params, wrong};
 use super::{Caller, Connection};
@@ -25,6 +26,8 @@ pub(super) struct Context<'a> {
     pub(super) caller: &'a Arc<Caller>,
     /// The request as tools see it.
     pub(super) call: Call,
+    /// The request as the metrics count it.
+    pub(super) operation: &'a Operation<'a>,
     /// The client of `call`, in the modern era.
     pub(super) client: Option<Arc<ModernClient>>,
 }
@@ -38,6 +41,9 @@ impl<'a> Context<'a> {
 
     /// The end of the call with this result.
     pub(super) fn end<T>(&self, result: Result<T, ToolError>) -> CallEnd<T> {
+        if let Err(error) = &result {
+            self.operation.failed(error.kind().as_str());
+        }
         end(self.client.as_deref(), result)
     }
 }

@@ -16,6 +16,7 @@ use super::context::Context;
 use super::legacy_client::LegacyClient;
 use super::mcp_method::McpMethod;
 use super::modern_client::ModernClient;
+use super::operation::Operation;
 use super::outcome::{MethodResult, Outcome};
 use super::params::{Params, wrong};
 use super::reply::MessageReply;
@@ -133,6 +134,7 @@ impl Server {
             parent.as_ref(),
         );
         let control = Control {
+            operation: Operation::new(self, self.method(&request.method, era)),
             cancelled: request_token.or(cancelled).cloned(),
             trace: context.clone(),
             notes: Arc::default(),
@@ -160,6 +162,7 @@ impl Server {
         if request_token.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
+        control.operation.end(&outcome);
         let reply = match outcome {
             Ok(result) => {
                 if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
@@ -193,10 +196,10 @@ impl Server {
         params: &Params<'_>,
         era: Era,
         source: &Source<'_>,
-        control: &Control,
+        control: &Control<'_>,
         in_batch: bool,
     ) -> Result<MethodResult, Error> {
-        let method = self.method(&request.method, era);
+        let method = control.operation.method;
         if in_batch {
             check_batched(method, era)?;
         }
@@ -222,7 +225,7 @@ impl Server {
         method: McpMethod,
         era: Era,
         source: &Source<'a>,
-        control: &Control,
+        control: &'a Control<'a>,
     ) -> Result<Context<'a>, Error> {
         let mut modern = None;
         let (client, meta): (Arc<dyn Client>, _) = match (era, source.connection) {
@@ -277,6 +280,7 @@ impl Server {
             connection: source.connection,
             caller: source.caller,
             call,
+            operation: &control.operation,
             client: modern,
         })
     }
@@ -356,8 +360,9 @@ pub(super) struct Source<'a> {
     pub(super) caller: &'a Arc<Caller>,
 }
 
-/// The ties of a request to the outside: its cancellation, its audit, its sender and its span.
-struct Control {
+/// The ties of a request to the outside: its cancellation, its audit, its metrics, its sender and its span.
+struct Control<'a> {
+    operation: Operation<'a>,
     cancelled: Option<CancellationToken>,
     notes: Arc<AuditNotes>,
     sender: Sender,

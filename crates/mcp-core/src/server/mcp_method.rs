@@ -40,6 +40,67 @@ const OLDER: Eras = (true, false);
 const MODERN: Eras = (false, true);
 
 impl McpMethod {
+    /// The number of methods.
+    pub(super) const COUNT: usize = Self::ALL.len();
+
+    /// All of them, in the order of their numbers.
+    pub(super) const ALL: [Self; 24] = [
+        Self::Initialize,
+        Self::Ping,
+        Self::Discover,
+        Self::ListTools,
+        Self::CallTool,
+        Self::ListResources,
+        Self::ListTemplates,
+        Self::ReadResource,
+        Self::Subscribe,
+        Self::Unsubscribe,
+        Self::ListPrompts,
+        Self::GetPrompt,
+        Self::Complete,
+        Self::SetLogLevel,
+        Self::Listen,
+        Self::GetTask,
+        Self::TaskResult,
+        Self::ListTasks,
+        Self::UpdateTask,
+        Self::CancelTask,
+        Self::Seed001ListTools,
+        Self::Seed001CallTool,
+        Self::Seed001ServerInfo,
+        Self::Custom,
+    ];
+
+    /// The name on the wire; that of custom and unknown methods is the one of the conventions of OpenTelemetry.
+    pub(super) fn name(self) -> &'static str {
+        match self {
+            Self::Initialize => "initialize",
+            Self::Ping => "ping",
+            Self::Discover => "server/discover",
+            Self::ListTools => "tools/list",
+            Self::CallTool => "tools/call",
+            Self::ListResources => "resources/list",
+            Self::ListTemplates => "resources/templates/list",
+            Self::ReadResource => "resources/read",
+            Self::Subscribe => "resources/subscribe",
+            Self::Unsubscribe => "resources/unsubscribe",
+            Self::ListPrompts => "prompts/list",
+            Self::GetPrompt => "prompts/get",
+            Self::Complete => "completion/complete",
+            Self::SetLogLevel => "logging/setLevel",
+            Self::Listen => "subscriptions/listen",
+            Self::GetTask => "tasks/get",
+            Self::TaskResult => "tasks/result",
+            Self::ListTasks => "tasks/list",
+            Self::UpdateTask => "tasks/update",
+            Self::CancelTask => "tasks/cancel",
+            Self::Seed001ListTools => "mcp.listTools",
+            Self::Seed001CallTool => "mcp.callTool",
+            Self::Seed001ServerInfo => "mcp.getServerInfo",
+            Self::Custom => "_OTHER",
+        }
+    }
+
     fn named(name: &str) -> (Self, Eras) {
         match name {
             "initialize" => (Self::Initialize, OLDER),
@@ -133,6 +194,19 @@ impl Server {
         match is_supported && is_in_era {
             true => method,
             false => McpMethod::Custom,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_and_names_agree() {
+        for (number, method) in McpMethod::ALL.into_iter().enumerate() {
+            assert_eq!(method as usize, number);
+            assert_eq!(McpMethod::named(method.name()).0, method);
         }
     }
 }

@@ -3,9 +3,11 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use super::Operations;
 use crate::era::Era;
 use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
+use crate::metrics::Durations;
 use crate::registry::BoundItems;
 use crate::revision::Revision;
 use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
@@ -13,6 +15,10 @@ use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 /// The tools, by name and alias.
 pub(super) struct ToolCatalog {
     pub(super) tools: BoundItems<ToolKind>,
+    /// The durations of the calls of each, in the same order.
+    durations: Box<[Arc<Durations>]>,
+    /// The size of the definitions of all listed tools.
+    listed_bytes: OnceLock<usize>,
     by_name: HashMap<String, usize>,
     /// The arguments that clients repeat in headers, of the tools that have such arguments.
     header_params: HashMap<String, Vec<HeaderParam>>,
@@ -21,7 +27,7 @@ pub(super) struct ToolCatalog {
 }
 
 impl ToolCatalog {
-    pub(super) fn new(tools: BoundItems<ToolKind>) -> Self {
+    pub(super) fn new(tools: BoundItems<ToolKind>, operations: &Operations) -> Self {
         let numbered = || tools.iter().map(|(tool, _)| tool).enumerate();
         let aliases = numbered().flat_map(|(at, tool)| tool.aliases.iter().map(move |n| (n, at)));
         let names = numbered().map(|(at, tool)| (&tool.name, at));
@@ -30,7 +36,11 @@ impl ToolCatalog {
         // A relayed tool may declare invalid headers: then it has none.
         let params = |tool: &ToolDefinition| header_params(&tool.input_schema).unwrap_or_default();
         let header_params = numbered().map(|(_, tool)| (tool.name.clone(), params(tool)));
+        let durations = tools.iter();
+        let durations = durations.map(|(tool, _)| operations.of_tool(&tool.name));
         Self {
+            durations: durations.collect(),
+            listed_bytes: OnceLock::new(),
             by_name: by_name.collect(),
             header_params: header_params.filter(|(_, all)| !all.is_empty()).collect(),
             has_tasks: numbered().any(|(_, tool)| tool.task != TaskSupport::Never),
@@ -45,6 +55,20 @@ impl ToolCatalog {
 
     pub(super) fn get(&self, at: usize) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
         self.tools.get(at)
+    }
+
+    /// The durations of the calls of the tool at this place.
+    pub(super) fn durations(&self, at: usize) -> Option<&Arc<Durations>> {
+        self.durations.get(at)
+    }
+
+    /// The size of the definitions of all listed tools, as JSON.
+    pub(super) fn listed_bytes(&self) -> usize {
+        *self.listed_bytes.get_or_init(|| {
+            let listed = self.tools.iter().filter(|(tool, _)| tool.is_listed);
+            let sizes = listed.map(|(tool, _)| tool.encode(Detail::Full).len());
+            sizes.sum()
+        })
     }
 
     /// The arguments of the tool `name` that clients repeat in headers.

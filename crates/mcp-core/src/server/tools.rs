@@ -16,8 +16,9 @@ impl Server {
     pub(super) async fn call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog_of(context.caller);
-        let Some(tool) = catalog.tool(&name) else {
+        let Some((tool, durations)) = catalog.measured_tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
+                context.operation.failed(error.kind().as_str());
                 return conclude(
                     context.era,
                     context.call.capabilities(),
@@ -29,14 +30,19 @@ impl Server {
                 available: catalog.tool_names(),
             });
         };
+        context.operation.calls(durations);
         if let Err(refusal) = catalog.admit(&tool.0, arguments, &context.call) {
+            context.operation.failed(refusal.kind().as_str());
             let end = CallEnd::Failed(refusal);
             return conclude(context.era, context.call.capabilities(), end);
         }
         match self.mode(&tool.0, context)? {
             Mode::Inline => match self.run(tool, arguments, context).await {
                 Ok(end) => conclude(context.era, context.call.capabilities(), end),
-                Err(bad) => bad_arguments(&name, context.era, bad),
+                Err(bad) => {
+                    context.operation.failed("invalid_params");
+                    bad_arguments(&name, context.era, bad)
+                }
             },
             Mode::Task(ttl) => self.call_as_task(tool, arguments, ttl, context),
             // Boxed, to keep the future of other calls small.

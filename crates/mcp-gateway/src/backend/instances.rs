@@ -54,6 +54,15 @@ impl Instances {
         self.by_caller.lock().len()
     }
 
+    /// The number of requests in flight to all of them, which have so many `places` each.
+    pub(super) fn in_flight(&self, places: usize) -> usize {
+        let by_caller = self.by_caller.lock();
+        let in_flight = by_caller
+            .values()
+            .map(|instance| places.saturating_sub(instance.permits.available_permits()));
+        in_flight.sum()
+    }
+
     /// Ends all of them; the next call of a caller starts a new one.
     pub(super) fn end_all(&self) {
         let ended = std::mem::take(&mut *self.by_caller.lock());

@@ -1,15 +1,18 @@
-//! Counters and a histogram of the calls to one backend.
+//! Counters, durations and quantiles of the requests to one backend.
 
-use std::fmt;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::Arc;
+use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::Counters;
+use mcp_core::metrics::LabelledDurations;
 use parking_lot::Mutex;
-use prometheus_client::encoding::MetricEncoder;
 use prometheus_client::metrics::counter::Counter;
 
-/// Lock-free metrics of one backend.
+/// The method, and the label of the tool.
+pub(crate) type OperationLabels = (&'static str, Option<Arc<str>>);
+
+/// Metrics of one backend. For a call, recording takes no lock.
 #[derive(Default)]
 pub(crate) struct BackendMetrics {
     pub(crate) calls: Counter,
@@ -19,7 +22,12 @@ pub(crate) struct BackendMetrics {
     pub(crate) restarts: Counter,
     /// Skipped and refused messages of earlier connections.
     pub(super) earlier: Mutex<Counters>,
-    pub(crate) durations: Durations,
+    /// The durations that `gateway_status` and the page show in short.
+    pub(crate) quantiles: Quantiles,
+    /// All durations, as `/metrics` shows them.
+    pub(crate) operations: LabelledDurations<OperationLabels>,
+    /// Requests that wait for a free place.
+    pub(crate) waiting: AtomicUsize,
 }
 
 impl BackendMetrics {
@@ -29,7 +37,7 @@ impl BackendMetrics {
         if !succeeded {
             self.errors.inc();
         }
-        self.durations.record(took);
+        self.quantiles.record(took);
     }
 }
 
@@ -37,28 +45,22 @@ impl BackendMetrics {
 const BUCKETS: usize = 96;
 const FIRST_BUCKET: f64 = 10e-6;
 const GROWTH: f64 = 1.25;
-/// Buckets that `/metrics` merges into one: 24 of them, by a factor of 2.4, are enough there.
-const MERGED_BUCKETS: usize = 4;
 
 /// A lock-free histogram, fine enough for quantiles.
-pub(crate) struct Durations {
-    micros: AtomicU64,
+pub(crate) struct Quantiles {
     buckets: [AtomicU64; BUCKETS],
 }
 
-impl Default for Durations {
+impl Default for Quantiles {
     fn default() -> Self {
         Self {
-            micros: AtomicU64::default(),
             buckets: std::array::from_fn(|_| AtomicU64::default()),
         }
     }
 }
 
-impl Durations {
+impl Quantiles {
     fn record(&self, took: Duration) {
-        let micros = u64::try_from(took.as_micros()).unwrap_or(u64::MAX);
-        self.micros.fetch_add(micros, Ordering::Relaxed);
         self.buckets[bucket_of(took)].fetch_add(1, Ordering::Relaxed);
     }
 
@@ -84,24 +86,6 @@ impl Durations {
             seen >= rank.max(1)
         })?;
         Some((bound_of(at) * 1e6).round() / 1e3)
-    }
-
-    /// Writes it as a histogram in seconds.
-    pub(crate) fn encode(&self, mut encoder: MetricEncoder<'_>) -> fmt::Result {
-        let counts = self.counts();
-        let shown = counts.chunks(MERGED_BUCKETS).enumerate();
-        let buckets: Vec<(f64, u64)> = shown
-            .map(|(at, counts)| {
-                let bound = match at * MERGED_BUCKETS + counts.len() {
-                    BUCKETS => f64::INFINITY,
-                    end => bound_of(end - 1),
-                };
-                (bound, counts.iter().sum())
-            })
-            .collect();
-        let spent = Duration::from_micros(self.micros.load(Ordering::Relaxed));
-        let total = counts.iter().sum();
-        encoder.encode_histogram::<[(&str, &str); 0]>(spent.as_secs_f64(), total, &buckets, None)
     }
 }
 
@@ -132,7 +116,7 @@ mod tests {
     #[test]
     fn quantiles_are_close() {
         let metrics = BackendMetrics::default();
-        let quantile = |share| metrics.durations.quantile(share);
+        let quantile = |share| metrics.quantiles.quantile(share);
         assert_eq!(quantile(0.5), None);
         for millis in 1..=100 {
             metrics.record(millis != 7, Duration::from_millis(millis));

@@ -2,7 +2,7 @@
 //! being started, and one retry if the first try certainly had no effect.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::{Client, Error, Options, RpcError};
@@ -178,6 +178,10 @@ impl Backend {
         &self,
         permits: &Arc<Semaphore>,
     ) -> Result<OwnedSemaphorePermit, RequestError> {
+        if let Ok(permit) = Arc::clone(permits).try_acquire_owned() {
+            return Ok(permit);
+        }
+        let _waiting = Waiting::new(&self.metrics.waiting);
         let permit = Arc::clone(permits).acquire_owned();
         let permit = tokio::time::timeout(CONCURRENCY_WAIT, permit).await;
         let permit = permit.ok().and_then(Result::ok);
@@ -307,6 +311,22 @@ impl Backend {
 
     fn unavailable(&self, text: &str) -> RequestError {
         RequestError::Unavailable(format!("The backend {} {text}.", self.key))
+    }
+}
+
+/// A request in the queue, which is counted until it is dropped.
+struct Waiting<'a>(&'a AtomicUsize);
+
+impl<'a> Waiting<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Ordering::Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Waiting<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
     }
 }
 

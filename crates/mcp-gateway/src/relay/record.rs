@@ -5,6 +5,7 @@ use std::time::Instant;
 
 use gateway_store::events::{Event, EventLog, FinishedRequest, Outcome, TraceId};
 use mcp_core::jsonrpc::Members;
+use mcp_core::metrics::Durations;
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
@@ -17,6 +18,10 @@ use crate::sanitise;
 pub(super) struct RequestRecord {
     log: Arc<EventLog>,
     backend: Arc<Backend>,
+    /// The durations of such requests in `/metrics`.
+    durations: Arc<Durations>,
+    /// The kind of the error, for them.
+    error: Option<&'static str>,
     trace: TraceId,
     started: Instant,
     /// When it was sent to the backend, for its metrics.
@@ -31,6 +36,7 @@ impl RequestRecord {
     pub(super) fn new(
         log: &Arc<EventLog>,
         backend: &Arc<Backend>,
+        durations: Arc<Durations>,
         client: &ClientRequest<'_>,
         event: FinishedRequest,
     ) -> Self {
@@ -43,6 +49,8 @@ impl RequestRecord {
         Self {
             log: Arc::clone(log),
             backend: Arc::clone(backend),
+            durations,
+            error: Some("cancelled"),
             trace: TraceId::from(&client.trace),
             started: now,
             sent: Some(now),
@@ -76,6 +84,7 @@ impl RequestRecord {
         match result {
             Ok(result) => {
                 let is_error = result.get("isError") == Some("true");
+                self.error = is_error.then_some("tool_error");
                 event.outcome = if is_error {
                     Outcome::Failed
                 } else {
@@ -87,6 +96,7 @@ impl RequestRecord {
                 event.has_hidden_characters = values.any(sanitise::has_hidden_characters);
             }
             Err(error) => {
+                self.error = Some(error.kind().as_str());
                 event.outcome = match error.kind() {
                     ToolErrorKind::Forbidden => Outcome::Denied,
                     ToolErrorKind::Timeout => Outcome::TimedOut,
@@ -106,11 +116,13 @@ impl Drop for RequestRecord {
             return;
         };
         event.duration = self.started.elapsed();
-        if event.method.is_none()
-            && let Some(sent) = self.sent
-        {
-            let is_ok = event.outcome == Outcome::Ok;
-            self.backend.metrics.record(is_ok, sent.elapsed());
+        if let Some(sent) = self.sent {
+            let took = sent.elapsed();
+            self.durations.record(self.error, took);
+            if event.method.is_none() {
+                let is_ok = event.outcome == Outcome::Ok;
+                self.backend.metrics.record(is_ok, took);
+            }
         }
         self.log.record(Event::finished(self.trace, event));
     }

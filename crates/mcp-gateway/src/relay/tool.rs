@@ -7,6 +7,7 @@ use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
 use gateway_store::events::{ArgumentTypes, KnownArguments};
 use mcp_core::jsonrpc::{Members, quoted};
+use mcp_core::metrics::Durations;
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
     without_tool_call_id,
@@ -31,6 +32,8 @@ pub(crate) struct RelayedTool {
     pub(crate) known: KnownArguments,
     /// The effect by its annotations.
     pub(crate) effect: Effect,
+    /// The durations of its calls in `/metrics`.
+    pub(crate) durations: Arc<Durations>,
     /// The reason why it cannot be called.
     pub(crate) withheld: Option<Withheld>,
 }
@@ -63,7 +66,9 @@ impl BoundTool for RelayedTool {
             arguments: Some(ArgumentTypes::new(arguments, &self.known)),
             ..FinishedRequest::default()
         };
-        let mut record = RequestRecord::new(&self.relay.log, &self.backend, &client, event);
+        let durations = Arc::clone(&self.durations);
+        let mut record =
+            RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
         record.not_sent();
         Ok(Box::pin(self.run(client, arguments.to_owned(), record)))
     }

@@ -153,6 +153,17 @@ impl McpEndpoint {
         async move { server.closed().await }
     }
 
+    /// The number of sessions in memory.
+    pub(super) fn sessions(&self) -> usize {
+        let sse = self.sse.get().map_or(0, |sessions| sessions.len());
+        self.sessions.len() + sse
+    }
+
+    /// The number of open streams on which clients listen.
+    pub(super) fn open_streams(&self) -> usize {
+        self.slots.len()
+    }
+
     /// The number of requests in flight.
     pub(super) fn calls_in_flight(&self) -> usize {
         self.limits

@@ -1,81 +1,70 @@
-//! Answers `GET /metrics` in the text format of OpenMetrics.
+//! Answers `GET /metrics`: in the text format of OpenMetrics 1.0, or in the older one of Prometheus.
 
+mod server;
+mod text;
+
+use std::collections::BTreeMap;
 use std::fmt;
-use std::sync::Arc;
 
+use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use http::{Response, StatusCode};
-use prometheus_client::collector::Collector;
-use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, text};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::metrics::counter::ConstCounter;
-use prometheus_client::metrics::gauge::ConstGauge;
+use mcp_core::metrics::{BOUNDS, HistogramValues};
+use parking_lot::Mutex;
+use prometheus_client::encoding::{MetricEncoder, text as openmetrics};
 use prometheus_client::registry::Registry;
 
-use super::mcp::McpEndpoint;
-use super::reply::{self, Reply};
+pub(super) use self::server::ServerMetrics;
+use super::reply::{self, Refused, Reply};
 
-/// The current values of all registered metrics.
-pub(super) fn reply(registry: &Registry) -> Response<Reply> {
+const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
+
+/// The current values of all registered metrics, in the format that the client accepts.
+pub(super) fn reply(registry: &Registry, headers: &HeaderMap) -> Response<Reply> {
     let mut text = String::new();
-    match text::encode(&mut text, registry) {
-        Ok(()) => reply::metrics(text),
-        Err(fmt::Error) => reply::empty(StatusCode::INTERNAL_SERVER_ERROR),
+    if let Err(fmt::Error) = openmetrics::encode(&mut text, registry) {
+        return reply::empty(StatusCode::INTERNAL_SERVER_ERROR);
     }
+    let mut accepted = headers.get_all(ACCEPT).iter();
+    let is_open = accepted.any(|accepted| {
+        let accepted = accepted.to_str().unwrap_or_default();
+        accepted.contains("application/openmetrics-text")
+    });
+    let (kind, text) = match is_open {
+        true => (OPENMETRICS, text),
+        false => (PLAIN, text::plain(&text)),
+    };
+    let mut response = reply::json(StatusCode::OK, text);
+    let headers = response.headers_mut();
+    headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
+    headers.insert(VARY, HeaderValue::from_static("accept"));
+    response
 }
 
-/// The metrics that every server has, read for each request.
-pub(super) struct ServerMetrics(pub(super) Arc<McpEndpoint>);
-
-impl Collector for ServerMetrics {
-    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
-        let server = self.0.server();
-        let counted = server.health().metrics();
-        let mut requests = encoder.encode_descriptor(
-            "mcp_requests",
-            "Requests answered.",
-            None,
-            MetricType::Counter,
-        )?;
-        for (outcome, count) in [
-            ("success", counted.successful_requests),
-            ("failure", counted.failed_requests),
-        ] {
-            ConstCounter::new(count).encode(requests.encode_family(&[("outcome", outcome)])?)?;
-        }
-        let is_up = u64::from(server.degraded().is_none());
-        let spent = server.health().time_spent().as_secs_f64();
-        let uptime = server.uptime().as_secs_f64();
-        let metrics: [(&str, &str, &dyn EncodeMetric); 4] = [
-            (
-                "mcp_request_seconds",
-                "Time spent on requests.",
-                &ConstCounter::new(spent),
-            ),
-            (
-                "mcp_requests_in_flight",
-                "Requests being answered.",
-                &ConstGauge::new(self.0.calls_in_flight() as u64),
-            ),
-            (
-                "mcp_service_up",
-                "1 while the service answers.",
-                &ConstGauge::new(is_up),
-            ),
-            (
-                "mcp_uptime_seconds",
-                "Time since the start.",
-                &ConstGauge::new(uptime),
-            ),
-        ];
-        for (name, help, metric) in metrics {
-            metric.encode(encoder.encode_descriptor(name, help, None, metric.metric_type())?)?;
-        }
-        Ok(())
-    }
+/// Writes a histogram of durations, in seconds.
+///
+/// # Errors
+/// When the text cannot be written.
+pub fn encode_durations(mut encoder: MetricEncoder<'_>, values: &HistogramValues) -> fmt::Result {
+    let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
+    let buckets: Vec<(f64, u64)> = bounds.zip(values.buckets).collect();
+    let total = values.total.as_secs_f64();
+    encoder.encode_histogram::<[(&str, &str); 0]>(total, values.count(), &buckets, None)
 }
 
-impl fmt::Debug for ServerMetrics {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("ServerMetrics").finish_non_exhaustive()
+/// The number of refused requests, by reason. Reasons are constants, so their number has a limit.
+#[derive(Default)]
+pub(super) struct Refusals(Mutex<BTreeMap<&'static str, u64>>);
+
+impl Refusals {
+    /// Counts a response if it is a refusal.
+    pub(super) fn count(&self, response: &Response<Reply>) {
+        if let Some(Refused(reason)) = response.extensions().get() {
+            *self.0.lock().entry(reason).or_default() += 1;
+        }
+    }
+
+    fn all(&self) -> BTreeMap<&'static str, u64> {
+        self.0.lock().clone()
     }
 }

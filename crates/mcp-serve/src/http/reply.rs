@@ -73,14 +73,6 @@ pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Reply
     response
 }
 
-pub(super) fn metrics(body: String) -> Response<Reply> {
-    let mut response = json(StatusCode::OK, body);
-    let kind =
-        HeaderValue::from_static("application/openmetrics-text; version=1.0.0; charset=utf-8");
-    response.headers_mut().insert(CONTENT_TYPE, kind);
-    response
-}
-
 pub(super) fn empty(status: StatusCode) -> Response<Reply> {
     let mut response = Response::new(Reply::Whole(Full::new(Bytes::new())));
     *response.status_mut() = status;
@@ -133,10 +125,21 @@ where
     response
 }
 
+/// The reason why a request was refused before it was read, as an extension of its response.
+#[derive(Clone, Copy)]
+pub(super) struct Refused(pub(super) &'static str);
+
+/// Marks a response as a refusal, which `/metrics` counts by its reason.
+pub(super) fn because(reason: &'static str, mut response: Response<Reply>) -> Response<Reply> {
+    response.extensions_mut().insert(Refused(reason));
+    response
+}
+
 /// The response to an unsupported body: 415, with advice.
 pub(super) fn unsupported(advice: &str) -> Response<Reply> {
     let body = serde_json::json!({"error": advice});
-    json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string())
+    let response = json(StatusCode::UNSUPPORTED_MEDIA_TYPE, body.to_string());
+    because("unsupported_media_type", response)
 }
 
 /// The response to a request that was refused before its body was read: a JSON-RPC error without an id,
@@ -164,7 +167,7 @@ pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response<Re
             .headers_mut()
             .insert(RETRY_AFTER, HeaderValue::from(wait.as_secs() + 1));
     }
-    response
+    because(error.kind(), response)
 }
 
 /// The response of a server at its limit: 503.
@@ -174,7 +177,7 @@ pub(super) fn busy() -> Response<Reply> {
     response
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    response
+    because("busy", response)
 }
 
 /// The response to a client at its limit of streams: 429.
@@ -184,7 +187,7 @@ pub(super) fn too_many_streams(limit: usize) -> Response<Reply> {
     let mut response = json(StatusCode::TOO_MANY_REQUESTS, body.to_string());
     let soon = HeaderValue::from_static("1");
     response.headers_mut().insert(RETRY_AFTER, soon);
-    response
+    because("too_many_streams", response)
 }
 
 /// The response to other methods: 405, with a body for people with a browser or a bare `curl`.

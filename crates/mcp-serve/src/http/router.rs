@@ -19,18 +19,22 @@ use super::guard::Guard;
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
 use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
-use super::metrics::{self, ServerMetrics};
+use super::metrics::{self, Refusals, ServerMetrics};
 use super::page::{self, Page, PageRequest};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
 use super::{body, cors};
 use crate::{OwnPaths, PageData};
 
+/// The reason of a refusal because of `Host` or `Origin`.
+const FOREIGN_HOST: &str = "foreign_host";
+
 pub(super) struct Router {
     guard: Guard,
     rate: Option<RateLimit>,
     mcp: Arc<McpEndpoint>,
     registry: Registry,
+    refusals: Arc<Refusals>,
     paths: OnceLock<Arc<dyn OwnPaths>>,
     page: OnceLock<Page>,
     signer: Signer,
@@ -46,7 +50,11 @@ impl Router {
     ) -> Self {
         let oauth = guard.oauth().cloned();
         let mcp = Arc::new(McpEndpoint::new(server, signer.clone(), limits, oauth));
-        registry.register_collector(Box::new(ServerMetrics(Arc::clone(&mcp))));
+        let refusals: Arc<Refusals> = Arc::default();
+        registry.register_collector(Box::new(ServerMetrics {
+            mcp: Arc::clone(&mcp),
+            refusals: Arc::clone(&refusals),
+        }));
         Self {
             guard,
             rate: limits
@@ -55,6 +63,7 @@ impl Router {
                 .map(RateLimit::new),
             mcp,
             registry,
+            refusals,
             paths: OnceLock::new(),
             page: OnceLock::new(),
             signer,
@@ -80,7 +89,10 @@ impl Router {
         let fields = Head::read(&request.head.headers);
         let checked = self.guard.check_host(&request.head.uri, &fields);
         if let Err(error) = checked.and_then(|()| fields.check_unambiguous()) {
-            let refused = self.mcp.refuse(&request.head.headers, &error, None);
+            let mut refused = self.mcp.refuse(&request.head.headers, &error, None);
+            if matches!(error, Error::Forbidden(_)) {
+                refused = reply::because(FOREIGN_HOST, refused);
+            }
             return reply::before_body(refused, &request.head.headers, request.body);
         }
         let limit_rate = |client: &Authenticated, is_call| self.check_page(client, is_call);
@@ -138,6 +150,16 @@ impl Router {
         request: Request<B>,
         peer: IpAddr,
     ) -> Response<Reply> {
+        let response = self.answer_uncounted(request, peer).await;
+        self.refusals.count(&response);
+        response
+    }
+
+    async fn answer_uncounted<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        request: Request<B>,
+        peer: IpAddr,
+    ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
             let body = &mut body;
@@ -165,7 +187,11 @@ impl Router {
     ) -> Response<Reply> {
         match request.uri().path() {
             "/healthz" | "/readyz" | "/metrics" => self.answer(request, peer).await,
-            _ => reply::busy(),
+            _ => {
+                let refused = reply::busy();
+                self.refusals.count(&refused);
+                refused
+            }
         }
     }
 
@@ -181,7 +207,14 @@ impl Router {
             Err(error) => {
                 tracing::debug!(kind = error.kind(), "refused");
                 let view = self.view_name(head.uri.path());
-                let refused = self.mcp.refuse(headers, &error, view);
+                let mut refused = self.mcp.refuse(headers, &error, view);
+                let is_foreign = || {
+                    let checked = self.guard.check_host(&head.uri, &Head::read(headers));
+                    checked.is_err()
+                };
+                if matches!(error, Error::Forbidden(_)) && is_foreign() {
+                    refused = reply::because(FOREIGN_HOST, refused);
+                }
                 return reply::before_body(refused, headers, body);
             }
         };
@@ -226,7 +259,7 @@ impl Router {
                 reply::json(StatusCode::OK, r#"{"status":"ok"}"#)
             }
             (&Method::GET | &Method::HEAD, "/readyz") => self.ready(),
-            (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry),
+            (&Method::GET | &Method::HEAD, "/metrics") => metrics::reply(&self.registry, headers),
             (method, path) => {
                 let is_read = matches!(method, &Method::GET | &Method::HEAD);
                 match is_read.then(|| self.metadata(path)).flatten() {

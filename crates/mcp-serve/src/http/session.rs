@@ -102,6 +102,11 @@ impl Sessions {
         }
     }
 
+    /// The number of sessions in memory.
+    pub(super) fn len(&self) -> usize {
+        self.live.lock().connections.len()
+    }
+
     /// Returns the id of a new session of `principal`.
     pub(super) fn create_id(&self, negotiated: Negotiated, principal: &str) -> Option<String> {
         self.create_id_at(negotiated, principal, unix_time())

@@ -32,6 +32,11 @@ impl StreamSlots {
         }
     }
 
+    /// The number of open streams.
+    pub(super) fn len(&self) -> usize {
+        self.open.lock().values().sum()
+    }
+
     /// Takes a slot for a stream of `client`; `None` if the client has no slot left.
     pub(super) fn acquire(self: &Arc<Self>, client: String) -> Option<StreamSlot> {
         let mut open = self.open.lock();

@@ -8,6 +8,7 @@ use super::{Catalog, ViewCatalog};
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
 use crate::jsonrpc::Json;
+use crate::metrics::Durations;
 use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
@@ -37,6 +38,10 @@ pub(in crate::server) struct CatalogView {
     /// The place of the view; `None` for the server itself.
     view: Option<usize>,
 }
+
+/// A tool, and the durations of its calls.
+pub(in crate::server) type MeasuredTool<'a> =
+    (&'a (ToolDefinition, Arc<dyn BoundTool>), &'a Arc<Durations>);
 
 impl CatalogView {
     pub(in crate::server) fn new(
@@ -115,12 +120,17 @@ impl CatalogView {
         &self,
         name: &str,
     ) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
+        self.measured_tool(name).map(|(tool, _)| tool)
+    }
+
+    /// The same, with the durations of its calls.
+    pub(in crate::server) fn measured_tool(&self, name: &str) -> Option<MeasuredTool<'_>> {
         let at = self.position(name).filter(|at| self.allows_tool(*at))?;
-        let tool = self.catalog.tools.get(at)?;
-        Some(
-            self.view()
-                .map_or(tool, |view| view.items.tools.shown(tool)),
-        )
+        let tools = &self.catalog.tools;
+        let (tool, durations) = (tools.get(at)?, tools.durations(at)?);
+        let view = self.view();
+        let shown = view.map_or(tool, |view| view.items.tools.shown(tool));
+        Some((shown, durations))
     }
 
     /// Judges a call of one of its tools, with its arguments.

@@ -239,8 +239,12 @@ impl<'a> Post<'a> {
             Refusal::Encoded => {
                 return reply::unsupported("send the message without Content-Encoding");
             }
-            Refusal::Body(BodyError::TooSlow) => return reply::empty(StatusCode::REQUEST_TIMEOUT),
-            Refusal::Body(BodyError::Broken) => return reply::empty(StatusCode::BAD_REQUEST),
+            Refusal::Body(BodyError::TooSlow) => {
+                return reply::because("slow_body", reply::empty(StatusCode::REQUEST_TIMEOUT));
+            }
+            Refusal::Body(BodyError::Broken) => {
+                return reply::because("broken_body", reply::empty(StatusCode::BAD_REQUEST));
+            }
             Refusal::Body(BodyError::TooLarge) => {
                 Error::TooLarge(self.endpoint.limits.max_body_bytes)
             }

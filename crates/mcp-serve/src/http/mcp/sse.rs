@@ -42,6 +42,12 @@ pub(super) struct SseSession {
     client_gone: CancellationToken,
 }
 
+impl SseSessions {
+    pub(super) fn len(&self) -> usize {
+        self.0.lock().len()
+    }
+}
+
 impl McpEndpoint {
     /// Serves `/sse` and `/messages` from now on.
     pub(in crate::http) fn serve_sse(&self) {

@@ -1,7 +1,7 @@
 //! Tests of what events say about items that a view does not have.
 
 use super::*;
-use crate::server::{Access, Identity, ServerItems, ViewItems, ViewTools};
+use crate::server::{Access, Identity, Operations, ServerItems, ViewItems, ViewTools};
 use crate::tool::{ArgumentError, ToolFuture};
 
 /// Denies what has `secret` in its name.
@@ -70,7 +70,7 @@ fn catalog() -> Arc<Catalog> {
         version: String::new(),
         description: String::new(),
     };
-    Arc::new(Catalog::new(items, &identity))
+    Arc::new(Catalog::new(items, &identity, &Operations::default()))
 }
 
 #[test]

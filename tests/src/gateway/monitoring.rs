@@ -1,0 +1,364 @@
+//! `/metrics`, and what `docs/monitoring` makes of it: each metric is documented, and what the dashboard and
+//! the alert rules name is there.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::process::{Output, Stdio};
+
+use mcp_client::EraChoice;
+use serde_json::{Value, json};
+use tokio::io::AsyncWriteExt as _;
+use tokio::process::Command;
+
+use super::env::{Folder, Gateway, stdio_fixture};
+use crate::committed::root;
+use crate::harness::real::promtool;
+use crate::harness::{Server, assert_contains, eventually};
+
+const RULES: &str = "docs/monitoring/alerts.yml";
+const DASHBOARD: &str = "docs/monitoring/dashboard.json";
+
+/// Reads a file of the workspace.
+fn read(path: &str) -> String {
+    std::fs::read_to_string(root().join(path)).unwrap()
+}
+
+/// The metrics of one server.
+struct Metrics {
+    text: String,
+    /// The type of each, by the name that the older format gives it.
+    types: BTreeMap<String, String>,
+    /// The names of its labels.
+    labels: BTreeMap<String, BTreeSet<String>>,
+}
+
+impl Metrics {
+    async fn scrape(server: &Server) -> Self {
+        let reply = server.request("GET", "/metrics", &[]).await;
+        assert_eq!(
+            reply.headers["content-type"],
+            "text/plain; version=0.0.4; charset=utf-8"
+        );
+        let mut metrics = Self {
+            types: BTreeMap::new(),
+            labels: BTreeMap::new(),
+            text: reply.body,
+        };
+        for line in metrics.text.lines() {
+            if let Some(described) = line.strip_prefix("# TYPE ") {
+                let (name, kind) = described.split_once(' ').unwrap();
+                metrics.types.insert(name.to_owned(), kind.to_owned());
+            } else if !line.starts_with('#') {
+                let (sample, labels) = line.split_once('{').unwrap_or((line, ""));
+                let sample = sample.split(' ').next().unwrap();
+                let ends = ["_bucket", "_sum", "_count"];
+                let family = ends.iter().find_map(|end| sample.strip_suffix(end));
+                let family = family.filter(|name| metrics.types.contains_key(*name));
+                let family = family.unwrap_or(sample);
+                assert!(metrics.types.contains_key(family), "{line}");
+                let known = metrics.labels.entry(family.to_owned()).or_default();
+                known.extend(label_names(labels));
+            }
+        }
+        metrics
+    }
+
+    /// The names of all series.
+    fn series(&self) -> BTreeSet<String> {
+        let names = self.types.iter().flat_map(|(name, kind)| match &**kind {
+            "histogram" => ["_bucket", "_sum", "_count"]
+                .map(|end| format!("{name}{end}"))
+                .to_vec(),
+            _ => vec![name.clone()],
+        });
+        names.collect()
+    }
+
+    /// The value of the series that begins so.
+    fn value(&self, series: &str) -> f64 {
+        let mut lines = self.text.lines();
+        let line = lines.find_map(|line| line.strip_prefix(series));
+        line.map_or(0.0, |value| value.trim().parse().unwrap())
+    }
+}
+
+fn label_names(labels: &str) -> impl Iterator<Item = String> {
+    let names = labels.split("=\"").map(|part| {
+        let start = part.rfind(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        &part[start.map_or(0, |at| at + 1)..]
+    });
+    names
+        .filter(|name| !name.is_empty() && !name.starts_with(|c: char| c.is_ascii_digit()))
+        .map(str::to_owned)
+}
+
+/// A gateway after some calls: one with success, and some that fail, each in another way.
+async fn used_gateway() -> Gateway {
+    let settings = "deny = [\"slow_compute\"]\ntimeout = \"2s\"";
+    let config = format!("[backends.b]\n{}\n{settings}\n", stdio_fixture());
+    let gateway = Gateway::running(Folder::new(), &config).await;
+    for name in ["Ada", "Bob"] {
+        gateway.tool("b__greet", json!({"name": name})).await;
+    }
+    gateway
+        .answer("b__slow_compute", json!({"seconds": 1}))
+        .await;
+    gateway.answer("b__test_error_handling", json!({})).await;
+    gateway.answer("b__greet", json!({"nonsense": 1})).await;
+    gateway
+        .answer("b__slow", json!({"step": 50, "steps": 1000}))
+        .await;
+    gateway.answer("nothing", json!({})).await;
+    let foreign = [
+        ("host", "evil.example"),
+        ("content-type", "application/json"),
+    ];
+    let reply = gateway.request("POST", "/mcp", &foreign).await;
+    assert_eq!(reply.status, 403);
+    gateway
+}
+
+#[tokio::test]
+async fn durations_are_counted_by_tool_and_kind_of_error() {
+    let gateway = used_gateway().await;
+    let client = gateway.client(EraChoice::Newest, None).await;
+    gateway.abort_slow_call(client).await;
+    let of_server = |tool: &str, error: &str| {
+        format!(
+            r#"mcp_server_operation_duration_seconds_count{{mcp_method_name="tools/call"{tool}{error}}} "#
+        )
+    };
+    let of_client = |tool: &str, error: &str| {
+        format!(
+            r#"mcp_client_operation_duration_seconds_count{{backend="b",mcp_method_name="tools/call"{tool}{error}}} "#
+        )
+    };
+    let tool = |name: &str| format!(r#",gen_ai_tool_name="{name}""#);
+    let error = |kind: &str| format!(r#",error_type="{kind}""#);
+    let metrics = eventually("the cancelled call", async || {
+        let metrics = Metrics::scrape(&gateway).await;
+        let cancelled = of_client(&tool("b__slow"), &error("cancelled"));
+        (metrics.value(&cancelled) == 1.0).then_some(metrics)
+    })
+    .await;
+    for (series, count) in [
+        (of_server(&tool("b__greet"), ""), 2.0),
+        (of_client(&tool("b__greet"), ""), 2.0),
+        (
+            of_server(&tool("b__test_error_handling"), &error("tool_error")),
+            1.0,
+        ),
+        (
+            of_client(&tool("b__test_error_handling"), &error("tool_error")),
+            1.0,
+        ),
+        // The arguments are those of the backend, which refuses them.
+        (of_server(&tool("b__slow"), &error("timeout")), 1.0),
+        (of_client(&tool("b__slow"), &error("timeout")), 1.0),
+        // Denied: it is not sent.
+        (
+            of_server(&tool("b__slow_compute"), &error("forbidden")),
+            1.0,
+        ),
+        (
+            of_client(&tool("b__slow_compute"), &error("forbidden")),
+            0.0,
+        ),
+        (of_server("", &error("tool_not_found")), 1.0),
+        (
+            r#"mcp_refused_requests_total{reason="foreign_host"} "#.to_owned(),
+            1.0,
+        ),
+        ("mcp_gateway_denied_requests_total ".to_owned(), 1.0),
+        (
+            r#"mcp_gateway_backend_requests_in_flight{backend="b"} "#.to_owned(),
+            0.0,
+        ),
+        (
+            r#"mcp_gateway_backend_requests_waiting{backend="b"} "#.to_owned(),
+            0.0,
+        ),
+    ] {
+        assert_eq!(metrics.value(&series), count, "{series}\n{}", metrics.text);
+    }
+    for listed in [
+        "mcp_listed_tokens ",
+        r#"mcp_gateway_backend_listed_tokens{backend="b"} "#,
+    ] {
+        assert!(metrics.value(listed) > 100.0, "{}", metrics.text);
+    }
+}
+
+#[tokio::test]
+async fn format_is_the_one_that_is_accepted() {
+    let gateway = Gateway::with_fixture().await;
+    let accept = "application/openmetrics-text;version=1.0.0;q=0.5,text/plain;version=0.0.4;q=0.3";
+    let reply = gateway
+        .request("GET", "/metrics", &[("accept", accept)])
+        .await;
+    assert_contains(
+        reply.headers["content-type"].to_str().unwrap(),
+        "application/openmetrics-text; version=1.0.0",
+    );
+    assert!(reply.body.ends_with("\n# EOF\n"), "{}", reply.body);
+    assert_contains(
+        &reply.body,
+        "# UNIT mcp_server_operation_duration_seconds seconds\n",
+    );
+    assert_contains(&reply.body, "# TYPE mcp_build info\n");
+    let plain = gateway
+        .request("GET", "/metrics", &[("accept", "*/*")])
+        .await;
+    assert_contains(&plain.body, "# TYPE mcp_build_info gauge\n");
+    assert!(!plain.body.contains("# EOF"), "{}", plain.body);
+}
+
+#[tokio::test]
+async fn page_lists_all_metrics() {
+    let gateway = used_gateway().await;
+    let metrics = Metrics::scrape(&gateway).await;
+    let page = read("docs/monitoring.md");
+    let rows = page.lines().filter_map(|line| line.strip_prefix("| `"));
+    let mut documented = BTreeMap::new();
+    for row in rows {
+        let mut cells = row.split('|').map(str::trim);
+        let name = cells.next().unwrap().trim_end_matches('`').to_owned();
+        let kind = cells.next().unwrap().to_owned();
+        let labels: BTreeSet<String> = label_cells(cells.next().unwrap());
+        if let Some(used) = metrics.labels.get(&name) {
+            let more: Vec<_> = used
+                .difference(&labels)
+                .filter(|label| *label != "le")
+                .collect();
+            assert!(more.is_empty(), "labels of {name}: {more:?}");
+        }
+        documented.insert(name, kind);
+    }
+    assert_eq!(documented, metrics.types);
+}
+
+fn label_cells(cell: &str) -> BTreeSet<String> {
+    let quoted = cell.split('`').skip(1).step_by(2);
+    quoted.map(str::to_owned).collect()
+}
+
+/// The expressions of the dashboard, with a length in place of the variable.
+fn expressions() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
+    let panels = dashboard["panels"].as_array().unwrap().iter();
+    let targets = panels.flat_map(|panel| panel["targets"].as_array().cloned().unwrap_or_default());
+    let expressions = targets.map(|target| target["expr"].as_str().unwrap().to_owned());
+    let expressions: Vec<_> = expressions
+        .map(|text| text.replace("$__rate_interval", "5m"))
+        .collect();
+    assert!(expressions.len() > 20);
+    expressions
+}
+
+/// The variables of the dashboard, and all expressions.
+fn queries() -> Vec<String> {
+    let dashboard: Value = serde_json::from_str(&read(DASHBOARD)).unwrap();
+    let variables = dashboard["templating"]["list"].as_array().unwrap().iter();
+    let variables =
+        variables.filter_map(|variable| Some(variable["definition"].as_str()?.to_owned()));
+    let rules = read(RULES);
+    expressions()
+        .into_iter()
+        .chain(variables)
+        .chain([rules])
+        .collect()
+}
+
+#[tokio::test]
+async fn dashboard_and_rules_name_metrics_that_exist() {
+    let gateway = used_gateway().await;
+    let metrics = Metrics::scrape(&gateway).await;
+    let series = metrics.series();
+    let labels: BTreeSet<&String> = metrics.labels.values().flatten().collect();
+    let mut found = BTreeSet::new();
+    for query in queries() {
+        let words = query.split(|c: char| !(c.is_ascii_alphanumeric() || c == '_'));
+        let names = words.filter(|word| word.starts_with("mcp_") || word.starts_with("process_"));
+        for name in names.filter(|name| !labels.contains(&(*name).to_owned())) {
+            assert!(series.contains(name), "{name} in {query}");
+            found.insert(name.to_owned());
+        }
+    }
+    assert!(found.len() > 20, "{found:?}");
+}
+
+/// Runs promtool with this input; `None` if it is not there.
+async fn run(args: &[&str], input: &str) -> Option<Output> {
+    let mut child = Command::new(promtool()?)
+        .args(args)
+        .current_dir(root())
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    child
+        .stdin
+        .take()
+        .unwrap()
+        .write_all(input.as_bytes())
+        .await
+        .unwrap();
+    Some(child.wait_with_output().await.unwrap())
+}
+
+async fn check(args: &[&str], input: &str) {
+    if let Some(output) = run(args, input).await {
+        let text = format!("{output:?}").replace("\\n", "\n");
+        assert!(output.status.success(), "{args:?}: {text}");
+    }
+}
+
+#[tokio::test]
+async fn promtool_accepts_the_metrics_of_every_server() {
+    let gateway = used_gateway().await;
+    let mut texts = vec![Metrics::scrape(&gateway).await.text];
+    for name in [
+        "n8n-mcp-server",
+        "openhands-mcp-server",
+        "docker-mcp-server",
+    ] {
+        let server = Server::start(name, &[]).await;
+        server.result("tools/list", json!({})).await;
+        texts.push(Metrics::scrape(&server).await.text);
+    }
+    for text in texts {
+        check(&["check", "metrics"], &text).await;
+    }
+    // It would not accept everything.
+    if let Some(output) = run(&["check", "metrics"], "bad_total{ 1\n").await {
+        assert!(!output.status.success());
+    }
+}
+
+#[tokio::test]
+async fn promtool_accepts_rules_and_dashboard() {
+    check(&["check", "rules", RULES], "").await;
+    check(&["test", "rules", "docs/monitoring/alerts_test.yml"], "").await;
+    let rules = expressions().into_iter().enumerate();
+    let rules: Vec<Value> = rules
+        .map(|(n, text)| json!({"record": format!("panel:{n}"), "expr": text}))
+        .collect();
+    let file = json!({"groups": [{"name": "dashboard", "rules": rules}]}).to_string();
+    let folder = Folder::new();
+    check(&["check", "rules", &folder.write("rules.yml", &file)], "").await;
+}
+
+/// Each alert of the rules has a test.
+#[test]
+fn alerts_are_tested() {
+    let (rules, tests) = (read(RULES), read("docs/monitoring/alerts_test.yml"));
+    let alerts = rules
+        .lines()
+        .filter_map(|line| line.trim().strip_prefix("- alert: "));
+    let mut count = 0;
+    for alert in alerts {
+        count += 1;
+        assert_contains(&tests, &format!("alertname: {alert}\n        exp_alerts:"));
+    }
+    assert!(count > 5);
+}
