@@ -1,14 +1,29 @@
-//! Prints whole lines on the terminal, each with the name of what it is about.
+//! Prints whole lines on the terminal, each with the name of what it is about, and below them a bar for each step
+//! that is running. Without a terminal there are only lines.
 
+use std::collections::BTreeMap;
 use std::fmt::Display;
-use std::io::{self, BufRead, BufReader, Read, Write};
+use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write};
+use std::sync::{Mutex, OnceLock, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
+
+use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 /// Width of the longest name that is used as a prefix.
 const PREFIX_WIDTH: usize = 9;
 
+/// Interval of the lines about a long step, without a terminal.
 const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
+
+/// Interval at which bars are drawn.
+const BAR_INTERVAL: Duration = Duration::from_millis(200);
+
+/// Part of the line in which a server prints the link to its page, which opens it once.
+const LINK_MARK: &str = "#secret=";
+
+/// The last such line of each server.
+static PAGE_LINKS: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
 /// Prints a line on the terminal: `print_line!("{} tests", 2)`.
 macro_rules! print_line {
@@ -24,7 +39,27 @@ macro_rules! print_as {
 
 /// Writes one line to stdout. A closed stdout is no error.
 pub(crate) fn write_line(text: impl Display) {
-    let _ = writeln!(io::stdout().lock(), "{text}");
+    let write = || _ = writeln!(io::stdout().lock(), "{text}");
+    match bars() {
+        Some(bars) => bars.suspend(write),
+        None => write(),
+    }
+}
+
+/// The bars of the running steps; `None` without a terminal.
+fn bars() -> Option<&'static MultiProgress> {
+    static BARS: OnceLock<Option<MultiProgress>> = OnceLock::new();
+    let bars = BARS.get_or_init(|| {
+        let has_bars = io::stdout().is_terminal();
+        has_bars.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout()))
+    });
+    bars.as_ref()
+}
+
+/// The line in which a server has printed the link to its page, if it has.
+pub(crate) fn page_link(who: &str) -> Option<String> {
+    let links = PAGE_LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+    links.get(who).cloned()
 }
 
 pub(crate) fn write_line_as(who: &str, text: impl Display) {
@@ -59,42 +94,74 @@ pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) 
         let mut bytes = Vec::new();
         // Bytes, not `lines()`, which would end at the first line that is not UTF-8.
         while matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
-            print_as!(who, "{}", String::from_utf8_lossy(&bytes).trim_end());
+            let line = String::from_utf8_lossy(&bytes);
+            print_as!(who, "{}", line.trim_end());
+            if line.contains(LINK_MARK) {
+                let mut links = PAGE_LINKS.lock().unwrap_or_else(PoisonError::into_inner);
+                links.insert(who, line.trim_end().to_owned());
+            }
             bytes.clear();
         }
     });
 }
 
-/// Prints from time to time that a long step is still running.
+/// Shows that a step is running until it is dropped: by a bar with the time that it takes, or by a line from time to
+/// time.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     who: &'static str,
     step: String,
     started: Instant,
     next: Duration,
+    bar: Option<ProgressBar>,
 }
 
 impl Heartbeat {
-    /// Prints the start of the step.
+    /// Shows the start of the step.
     pub(crate) fn start(who: &'static str, step: impl Into<String>) -> Self {
         let step = step.into();
-        print_as!(who, "{step} …");
+        let bar = bars().map(|bars| {
+            let bar = bars.add(ProgressBar::new_spinner().with_style(style()));
+            bar.set_prefix(format!("{who:<PREFIX_WIDTH$}"));
+            bar.set_message(step.clone());
+            bar.enable_steady_tick(BAR_INTERVAL);
+            bar
+        });
+        if bar.is_none() {
+            print_as!(who, "{step} …");
+        }
         Self {
             who,
             step,
             started: Instant::now(),
             next: HEARTBEAT_INTERVAL,
+            bar,
         }
     }
 
     /// Prints a line if the interval is over; to be called often.
     pub(crate) fn beat(&mut self) {
         let elapsed = self.started.elapsed();
-        if elapsed >= self.next {
+        if self.bar.is_none() && elapsed >= self.next {
             self.next += HEARTBEAT_INTERVAL;
             print_as!(self.who, "{} … {} s", self.step, elapsed.as_secs());
         }
     }
+}
+
+impl Drop for Heartbeat {
+    /// A line stays in place of the bar.
+    fn drop(&mut self) {
+        let Some(bar) = &self.bar else { return };
+        bar.finish_and_clear();
+        let seconds = self.started.elapsed().as_secs();
+        print_as!(self.who, "{} ({seconds} s)", self.step);
+    }
+}
+
+fn style() -> ProgressStyle {
+    let style = ProgressStyle::with_template("{prefix} | {spinner} {wide_msg} {elapsed}");
+    style.unwrap_or_else(|_| ProgressStyle::default_spinner())
 }
 
 #[cfg(test)]

@@ -185,6 +185,16 @@ pub(crate) fn url(port: u16) -> String {
     format!("http://127.0.0.1:{port}/mcp")
 }
 
+/// True if the servers ask for a token.
+pub(crate) fn has_token() -> bool {
+    Token::from_environment().is_some()
+}
+
+/// The address of the page of the server on this port.
+pub(crate) fn page(port: u16) -> String {
+    format!("http://127.0.0.1:{port}/")
+}
+
 pub(crate) fn port_is_free(port: u16) -> bool {
     TcpListener::bind((Ipv4Addr::LOCALHOST, port)).is_ok()
 }
