@@ -10,6 +10,8 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Instant;
 
+use anyhow::Context as _;
+
 use crate::cargo;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
@@ -22,6 +24,9 @@ use crate::services::Environment;
 use crate::test_server::{self, FIXTURE, NO_SERVICES};
 
 use sdk::{SDKS, Sdk, Target};
+
+/// The clients that are official SDKs themselves, and no frameworks around them.
+const OFFICIAL: [&str; 3] = ["typescript-1", "typescript-2", "python-mcp"];
 
 /// Makes a server speak HTTP+SSE, too.
 const SSE: (&str, &str) = ("MCP_SSE", "1");
@@ -38,6 +43,33 @@ pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
 /// Runs all clients against the built fixture server, with a line for each client and each failure.
 pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
     TestCounts::run_each(layout, &SDKS, |sdk| sdk.name, |sdk| run_sdk(layout, sdk))
+}
+
+/// Runs the clients of the official SDK `name` against a server on a port, over streamable HTTP.
+pub(crate) fn run_at(layout: &Layout, name: &str, port: u16) -> anyhow::Result<TestCounts> {
+    let sdk = SDKS.iter().find(|sdk| sdk.name == name);
+    let sdk = sdk.context("no such SDK")?;
+    sdk.install(layout)?;
+    let mut sum = TestCounts::default();
+    let clients = sdk.clients.iter();
+    for (client, file, _) in clients.filter(|(client, ..)| OFFICIAL.contains(client)) {
+        let (program, script) = sdk.command(layout, file);
+        let program = Program::new(program)?.args(script);
+        let log = layout.fresh_log(&format!("replicas-{client}"))?;
+        // Other transports fail: no program is named, and no server speaks HTTP+SSE.
+        test_server::unconfigured(program)
+            .args([&*format!("http://127.0.0.1:{port}/mcp"), "false"])
+            .log_to(&log)?
+            .succeeds(&layout.shutdown, Some(Heartbeat::start("clients", *client)))?;
+        let output = fs::read(&log)?;
+        let output = String::from_utf8_lossy(&output);
+        let http = output.lines().filter(|line| line.contains(" http "));
+        sum += counts(
+            &http.map(|line| format!("{line}\n")).collect::<String>(),
+            true,
+        );
+    }
+    Ok(sum)
 }
 
 #[derive(Debug, Default)]

@@ -19,6 +19,7 @@ mod instance;
 mod layout;
 mod msrv;
 mod mutants;
+mod nginx;
 mod openhands_versions;
 mod package;
 mod parallel;
@@ -26,6 +27,7 @@ mod portable;
 mod process;
 mod reaper;
 mod release;
+mod replicas;
 mod run_all;
 mod scripted_llm;
 mod secrets;
@@ -60,6 +62,11 @@ const COMMANDS: &[Command] = &[
     ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions"], bench::run),
     ("soak", &["minutes"], soak::run),
+    (
+        "replicas",
+        &["profile", "programs", args::WORDS],
+        replicas::run,
+    ),
     (
         "n8n-verdicts",
         &["seed", "templates", "mutations"],

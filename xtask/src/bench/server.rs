@@ -13,17 +13,15 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::cargo;
-use crate::install::debian::{self, DebianPackages};
 use crate::instance::{clear_dir, free_port};
 use crate::layout::{Layout, create_dir, on_path};
+use crate::nginx;
 use crate::process::Program;
 use crate::servers::Gateway;
 use crate::test_server::{self, FIXTURE, RunningServer};
 
 /// The time in which the gateway must reach its backend.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
-
-const NGINX_PACKAGES: DebianPackages = DebianPackages::new("nginx", &["nginx"]);
 
 /// nginx's own defaults, except for settings whose cost a real proxy would not pay: connections to the
 /// backend are kept, and are not closed for their age.
@@ -184,27 +182,14 @@ impl<'a> Bench<'a> {
     /// One process, because the CPU time of one process is measured.
     fn nginx(&self) -> anyhow::Result<BenchServer> {
         let backend = self.fixture(Cpu::Load)?;
-        let (program, libraries) = match on_path("nginx") {
-            Some(installed) => (installed, Vec::new()),
-            None => {
-                NGINX_PACKAGES.install(self.layout)?;
-                let root = NGINX_PACKAGES.root(self.layout);
-                let program = root.join("usr/sbin/nginx");
-                (program, debian::environment(&[root])?)
-            }
-        };
+        let (program, libraries) = nginx::install(self.layout)?;
         let dir = self.layout.backends().join("bench/nginx");
         create_dir(&dir)?;
         let port = free_port(0)?;
         let config = NGINX_CONFIG.replace("BACKEND", &backend.port.to_string());
         let file = dir.join("nginx.conf");
         fs::write(&file, config.replace("PORT", &port.to_string()))?;
-        let nginx = self
-            .program(Cpu::Own, program)?
-            .words("-e stderr")
-            .args(["-p".as_ref(), dir.as_os_str()])
-            .args(["-c".as_ref(), file.as_os_str()])
-            .envs(libraries);
+        let nginx = nginx::program(self.program(Cpu::Own, program)?, &dir, &file, libraries);
         let mut nginx = self.launch(Cpu::Own, nginx, |_| {
             let connected = TcpStream::connect((Ipv4Addr::LOCALHOST, port));
             connected.is_ok().then_some(port)

@@ -1,6 +1,5 @@
 //! The checks of installed packages.
 
-pub(crate) mod crates;
 pub(crate) mod homebrew;
 pub(crate) mod linux;
 pub(crate) mod mcpb;
