@@ -147,12 +147,12 @@ impl Client {
         tool: &str,
         arguments: Value,
     ) -> anyhow::Result<Value> {
-        self.ask(
-            at,
-            session,
-            "tools/call",
-            json!({"name": tool, "arguments": arguments}),
-        )
+        let params = json!({"name": tool, "arguments": arguments});
+        match session {
+            // Without a revision results are text only.
+            "" => self.modern(at, "tools/call", params),
+            session => self.ask(at, session, "tools/call", params),
+        }
     }
 
     /// Sends a request of 2026-07-28 and returns its response.
@@ -259,11 +259,20 @@ pub(super) fn call(tool: &str, arguments: Value) -> Value {
 
 /// Returns the answer of a person, or a model, to a question.
 pub(super) fn answer(question: &Value) -> Value {
+    let fields = question["params"]["requestedSchema"]["properties"].as_object();
+    let fields = fields.into_iter().flat_map(|fields| fields.keys());
+    let text = |field: &String| match field.as_str() {
+        "email" => "a@b",
+        _ => "ann",
+    };
+    let content: Value = fields
+        .map(|field| (field.clone(), json!(text(field))))
+        .collect();
     let result = match question["method"].as_str() {
         Some("sampling/createMessage") => json!({
             "role": "assistant", "model": "m", "content": {"type": "text", "text": "ann"},
         }),
-        _ => json!({"action": "accept", "content": {"username": "ann", "email": "a@b"}}),
+        _ => json!({"action": "accept", "content": content}),
     };
     json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
 }

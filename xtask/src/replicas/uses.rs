@@ -169,10 +169,8 @@ fn modern_question(cluster: &mut Cluster<'_>) -> Shown {
         let tool = "test_input_required_result_elicitation";
         let result = next_round(cluster, tool, &json!({}), pair)?;
         let result = &result["result"];
-        ensure!(
-            result["content"].is_array() && result["isError"] != true,
-            "{result}"
-        );
+        let is_good = result["content"].is_array() && result["isError"] != true;
+        ensure!(is_good, "{}", result["content"]);
     }
     Ok("3 of 3".to_owned())
 }
@@ -325,12 +323,15 @@ fn cancel(cluster: &mut Cluster<'_>) -> Shown {
         let params = json!({"requestId": 7});
         let cancelled =
             json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
-        cluster.client.post(other, &session, &cancelled)?;
+        let status = cluster.client.post(other, &session, &cancelled)?.status;
+        ensure!(status == 202, "the notification gets {status}");
+        let mut found = Value::Null;
         let is_over = cluster.layout.shutdown.wait_until(SPREAD_TIMEOUT, || {
-            let found = cluster.client.call(other, "", "count_slow", json!({}));
-            found.is_ok_and(|found| found["result"]["structuredContent"]["running"] == 0)
+            let count = cluster.client.call(other, "", "count_slow", json!({}));
+            found = count.unwrap_or_default()["result"]["structuredContent"].clone();
+            found["running"] == 0
         });
-        ensure!(is_over, "the call runs on");
+        ensure!(is_over, "the call runs on: {found}");
     }
     Ok("3 of 3".to_owned())
 }
