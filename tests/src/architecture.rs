@@ -10,12 +10,14 @@ use crate::surface::SERVERS;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 18] = [
+const ALLOWED_CRATES: [(&str, &str); 19] = [
     ("mcp-core", ""),
     // mcp-hosts and mcp-client for the commands `connect` and `doctor`.
-    ("mcp-serve", "mcp-core mcp-client mcp-hosts"),
+    ("mcp-serve", "mcp-core mcp-client mcp-hosts telemetry"),
     ("mcp-client", "mcp-core"),
     ("mcp-hosts", ""),
+    // mcp-client for the requests to collectors.
+    ("telemetry", "mcp-core mcp-client"),
     // mcp-client for the TLS set-up.
     ("upstream", "mcp-core mcp-client"),
     // upstream for redaction and truncation.
@@ -58,12 +60,13 @@ const ALLOWED_CRATES: [(&str, &str); 18] = [
 ];
 
 /// Third-party crates with few users. The tests may use all of them.
-const USERS: [(&str, &str); 11] = [
+const USERS: [(&str, &str); 12] = [
     ("bollard", "docker-engine"),
     ("cel", "gateway-access"),
     ("hyper", "mcp-serve mcp-client docker-engine"),
     // Others use `upstream::time`.
     ("jiff", "upstream mcp-core mcp-serve"),
+    ("prost", "telemetry"),
     // Servers use what `upstream::http` re-exports.
     ("reqwest", "upstream"),
     ("rusqlite", "gateway-store"),

@@ -54,7 +54,7 @@ use crate::sign::Signer;
 pub use crate::tool::Principal;
 
 pub use access::{Access, AccessItem};
-pub use audit::{Audit, AuditNotes, AuditedRequest, RequestEnd};
+pub use audit::{Audit, AuditNotes, AuditedRequest};
 pub use caller::{Caller, Peer};
 use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
@@ -63,7 +63,7 @@ pub use connection::{Connection, Negotiated};
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
 pub use operation::{OperationDurations, Operations};
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
-pub use reply::FrameReply;
+pub use reply::{FrameReply, RequestEnd};
 pub use sender::Sender;
 use tasks::Tasks;
 pub use view_items::{Inclusion, ViewItems, ViewTools};

@@ -163,7 +163,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 "{about}\n\nAn MCP server. It serves HTTP (POST /mcp on 127.0.0.1:{port}), or \
                  with --stdio the client that started it. Every option can also be set by the \
                  environment variable named with it, or stand in the file that --config names; the \
-                 command line overrides both, and a variable the file."
+                 command line overrides both, and a variable the file. The OTEL_* variables of \
+                 OpenTelemetry export traces and metrics."
             ))
             // Not `mut_arg`, which puts its argument last.
             .mut_args(|arg| match arg.get_id().as_str() {
@@ -196,6 +197,9 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             return print::tools(&tools.definitions());
         }
         log::start(&options.log)?;
+        let identity = &self.identity;
+        let exported = telemetry::Settings::from_environment(&identity.name, &identity.version);
+        let exporter = telemetry::start(exported);
         let runtime = tokio::runtime::Runtime::new().context("cannot start the runtime")?;
         let relays = S::RELAYS && !options.stdio;
         let workers = relays.then(Workers::start).transpose();
@@ -236,6 +240,9 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         });
         // A blocking read of stdin cannot be interrupted; nothing waits for it.
         runtime.shutdown_background();
+        if let Some(exporter) = exporter {
+            exporter.stop();
+        }
         served
     }
 

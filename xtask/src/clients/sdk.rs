@@ -55,7 +55,7 @@ enum Tool {
     Cargo,
 }
 
-pub(super) static SDKS: [Sdk; 8] = [
+pub(super) static SDKS: [Sdk; 9] = [
     Sdk {
         name: "inspector",
         folder: "inspector",
@@ -134,6 +134,14 @@ pub(super) static SDKS: [Sdk; 8] = [
         ],
         servers: &[],
         tool: Tool::Node,
+    },
+    // A collector of OpenTelemetry. It starts its servers itself.
+    Sdk {
+        name: "otel",
+        folder: "otel",
+        clients: &[("otel", "otel.py", &[Fixture])],
+        servers: &[],
+        tool: Tool::Python("requirements.txt"),
     },
     Sdk {
         name: "rmcp",

@@ -9,7 +9,7 @@ use serde::Deserialize;
 
 use super::mcp_method::McpMethod;
 use super::params::Params;
-use super::reply::MessageReply;
+use super::reply::{MessageReply, RequestEnd};
 use super::{Caller, Sender, Server};
 use crate::jsonrpc::{Request, string};
 use crate::trace::TraceContext;
@@ -53,18 +53,6 @@ pub struct AuditedRequest<'a> {
     pub response_bytes: usize,
     /// The end of it.
     pub end: RequestEnd,
-}
-
-/// The end of a request.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub enum RequestEnd {
-    /// It was answered with a result.
-    Done,
-    /// It was answered with an error, which has this code if it is a JSON-RPC error.
-    Failed(Option<i32>),
-    /// The client has cancelled it or disconnected.
-    #[default]
-    Cancelled,
 }
 
 /// Facts that the handler of a request adds to its audit.

@@ -121,7 +121,7 @@ impl Server {
         let request_token = request_token.as_ref();
         let parent = params.meta().trace();
         let parent = parent.or_else(|| TraceContext::parse(source.hints.trace));
-        // Without a tracer only servers that relay need a trace that nobody has started.
+        // Without a tracer only servers that relay need a trace that the client has not started.
         let is_traced = parent.is_some() || self.features.relays || trace::tracer().is_some();
         let mut context = is_traced.then(|| TraceContext::for_request(parent.as_ref()));
         let mut span = RequestSpan::new(

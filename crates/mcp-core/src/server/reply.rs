@@ -1,6 +1,6 @@
 //! Replies to frames.
 
-use super::{Negotiated, RequestEnd};
+use super::Negotiated;
 use crate::jsonrpc::Response;
 
 /// The reply to one frame.
@@ -13,6 +13,18 @@ pub struct FrameReply {
     pub body: Option<Vec<u8>>,
     /// The result of `initialize`, which the transport stores.
     pub negotiated: Option<Negotiated>,
+}
+
+/// The end of a request.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub enum RequestEnd {
+    /// It was answered with a result.
+    Done,
+    /// It was answered with an error, which has this code if it is a JSON-RPC error.
+    Failed(Option<i32>),
+    /// The client has cancelled it or disconnected.
+    #[default]
+    Cancelled,
 }
 
 /// The reply to one request.

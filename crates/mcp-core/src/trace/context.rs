@@ -96,7 +96,7 @@ impl TraceContext {
                 Self {
                     trace_id,
                     span_id: random_id(),
-                    // Without a tracer nobody has decided: those that have one shall keep their spans.
+                    // Without a tracer there is no decision: programs that have one shall keep their spans.
                     flags: u8::from(tracer.is_none_or(|tracer| tracer.samples(trace_id, None))),
                     carried: None,
                 }

@@ -1,0 +1,155 @@
+//! The durations of requests, as histograms: `mcp.server.operation.duration` and `mcp.client.operation.duration`.
+
+use std::collections::BTreeMap;
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+
+use mcp_core::trace::{EndedSpan, SpanWork};
+
+use crate::attributes::RequestFields;
+use crate::protobuf::Writer;
+
+/// The key of the requests that exceed the limit.
+const OTHERS: u64 = 0;
+/// The bounds of the conventions, in seconds.
+const BOUNDS: [f64; 14] = [
+    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
+];
+/// Limit of combinations of attributes. All further ones are one.
+const MAX_SERIES: usize = 500;
+/// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
+const CUMULATIVE: u64 = 2;
+
+/// All durations since the start.
+#[derive(Clone, Default)]
+pub(crate) struct Histograms {
+    answered: Series,
+    sent: Series,
+}
+
+/// The histograms of one metric, by a hash of their attributes.
+type Series = BTreeMap<u64, Histogram>;
+
+/// The durations of requests that have the same attributes.
+#[derive(Clone, Default)]
+struct Histogram {
+    fields: RequestFields,
+    counts: [u64; BOUNDS.len() + 1],
+    seconds: f64,
+}
+
+impl Histograms {
+    /// Adds the duration of a request of MCP. Returns its fields, unless it is one of too many.
+    pub(crate) fn add(&mut self, span: &EndedSpan<'_>) -> Option<&RequestFields> {
+        let (series, request) = match &span.work {
+            SpanWork::Answered(request) => (&mut self.answered, request),
+            SpanWork::Sent(request, _) => (&mut self.sent, request),
+            SpanWork::Http(_) => return None,
+        };
+        let mut hasher = DefaultHasher::new();
+        (request.method, request.item, request.revision).hash(&mut hasher);
+        (request.is_pipe, span.error).hash(&mut hasher);
+        let mut key = hasher.finish();
+        if series.len() >= MAX_SERIES && !series.contains_key(&key) {
+            key = OTHERS;
+        }
+        let histogram = series.entry(key).or_insert_with(|| Histogram {
+            fields: match key {
+                OTHERS => RequestFields::for_others(),
+                _ => RequestFields::new(request, span.error),
+            },
+            ..Histogram::default()
+        });
+        let seconds = span.took.as_secs_f64();
+        let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
+        histogram.counts[bucket.unwrap_or(BOUNDS.len())] += 1;
+        histogram.seconds += seconds;
+        (key != OTHERS).then_some(&histogram.fields)
+    }
+
+    /// Writes the field `metrics` of a `ScopeMetrics`, with the times of its start and now. False without any.
+    pub(crate) fn encode(&self, start: u64, now: u64, writer: &mut Writer<'_>) -> bool {
+        let metrics = [
+            ("mcp.server.operation.duration", &self.answered),
+            ("mcp.client.operation.duration", &self.sent),
+        ];
+        for (name, series) in metrics.iter().filter(|(_, series)| !series.is_empty()) {
+            writer.message(2, |metric| {
+                metric.bytes(1, name.as_bytes());
+                metric.bytes(3, b"s");
+                metric.message(9, |histogram| {
+                    for point in series.values() {
+                        histogram.message(1, |writer| point.encode(start, now, writer));
+                    }
+                    histogram.varint(2, CUMULATIVE);
+                });
+            });
+        }
+        metrics.iter().any(|(_, series)| !series.is_empty())
+    }
+}
+
+impl Histogram {
+    /// Writes the fields of a `HistogramDataPoint`.
+    fn encode(&self, start: u64, now: u64, writer: &mut Writer<'_>) {
+        writer.fixed64(2, start);
+        writer.fixed64(3, now);
+        writer.fixed64(4, self.counts.iter().sum());
+        writer.double(5, self.seconds);
+        let counts = self.counts.map(u64::to_le_bytes).concat();
+        writer.bytes(6, &counts);
+        writer.bytes(7, &BOUNDS.map(f64::to_le_bytes).concat());
+        writer.0.extend_from_slice(&self.fields.attributes);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mcp_core::trace::{McpRequest, TraceContext};
+
+    use super::*;
+
+    fn add(histograms: &mut Histograms, tool: &str, took: Duration) {
+        histograms.add(&EndedSpan {
+            context: &TraceContext::for_request(None),
+            parent: None,
+            started: Duration::ZERO,
+            took,
+            work: SpanWork::Answered(McpRequest {
+                method: Some("tools/call"),
+                item: Some(tool),
+                ..McpRequest::default()
+            }),
+            error: None,
+        });
+    }
+
+    #[test]
+    fn durations_are_counted_by_their_bounds() {
+        let mut histograms = Histograms::default();
+        for millis in [0, 10, 11, 300_000, 300_001] {
+            add(&mut histograms, "a", Duration::from_millis(millis));
+        }
+        let found = histograms.answered.values().next().unwrap();
+        let mut expected = [0; 15];
+        (expected[0], expected[1], expected[13], expected[14]) = (2, 1, 1, 1);
+        assert_eq!(found.counts, expected);
+        assert!((found.seconds - 600.022).abs() < 1e-6);
+    }
+
+    #[test]
+    fn number_of_series_has_a_limit() {
+        let mut histograms = Histograms::default();
+        for n in 0..2 * MAX_SERIES {
+            add(&mut histograms, &format!("tool{n}"), Duration::ZERO);
+        }
+        assert_eq!(histograms.answered.len(), MAX_SERIES + 1);
+        let rest = &histograms.answered[&0];
+        assert_eq!(rest.counts[0], MAX_SERIES as u64);
+        assert_eq!(
+            rest.fields.attributes,
+            RequestFields::for_others().attributes
+        );
+    }
+}

@@ -1,0 +1,44 @@
+//! OpenTelemetry: exports the spans and the durations of requests over OTLP/HTTP.
+//!
+//! The `OTEL_*` variables of the specification are all of its configuration ([`Settings`]). [`start`] installs a
+//! tracer, which encodes each span that ends into a bounded queue, and a thread that sends it: no call waits for a
+//! collector. Of a queue that is full, spans are counted and dropped; the durations are never.
+//!
+//! Spans and attributes are those of the semantic conventions of MCP. Arguments, results, URIs and the ids of
+//! sessions are in none of them.
+
+mod attributes;
+mod exporter;
+mod histograms;
+mod protobuf;
+mod queue;
+mod sampler;
+mod settings;
+mod span;
+mod tracer;
+
+use std::sync::Arc;
+
+pub use exporter::Exporter;
+use queue::Queue;
+pub use settings::Settings;
+use tracer::SpanQueue;
+
+/// Installs the tracer of this process and starts to export; `None` if nothing is to be exported, or the variables
+/// cannot be used, which the log says.
+pub fn start(settings: Settings) -> Option<Exporter> {
+    for problem in &settings.problems {
+        tracing::warn!("OpenTelemetry: {problem}");
+    }
+    if settings.traces.is_none() && settings.metrics.is_none() {
+        return None;
+    }
+    let queue = Arc::new(Queue::new(&settings));
+    let tracer = SpanQueue::new(Arc::clone(&queue), settings.sampler);
+    if !mcp_core::trace::install(Box::new(tracer)) {
+        return None;
+    }
+    let started = Exporter::start(queue, settings);
+    let failed = |error| tracing::warn!("OpenTelemetry: nothing is exported: {error}");
+    started.map_err(failed).ok()
+}

@@ -1,0 +1,109 @@
+//! Fields of Protocol Buffers, written in order. The messages of OTLP are few and flat, so that their types would be
+//! longer than the lines that write them.
+
+use bytes::BufMut as _;
+use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+
+/// Writes the fields of one message.
+pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
+
+impl Writer<'_> {
+    /// Writes bytes, a string or a message that is encoded already.
+    pub(crate) fn bytes(&mut self, tag: u32, value: &[u8]) {
+        self.start(tag, value.len());
+        self.0.put_slice(value);
+    }
+
+    /// Writes the start of such a field, whose value has this length.
+    pub(crate) fn start(&mut self, tag: u32, len: usize) {
+        encode_key(tag, WireType::LengthDelimited, self.0);
+        encode_varint(len as u64, self.0);
+    }
+
+    /// Writes a string that consists of these parts.
+    pub(crate) fn concat(&mut self, tag: u32, parts: &[&[u8]]) {
+        self.start(tag, parts.iter().map(|part| part.len()).sum());
+        parts.iter().for_each(|part| self.0.put_slice(part));
+    }
+
+    /// Writes an enum or an unsigned number.
+    pub(crate) fn varint(&mut self, tag: u32, value: u64) {
+        encode_key(tag, WireType::Varint, self.0);
+        encode_varint(value, self.0);
+    }
+
+    pub(crate) fn fixed64(&mut self, tag: u32, value: u64) {
+        encode_key(tag, WireType::SixtyFourBit, self.0);
+        self.0.put_u64_le(value);
+    }
+
+    pub(crate) fn double(&mut self, tag: u32, value: f64) {
+        self.fixed64(tag, value.to_bits());
+    }
+
+    pub(crate) fn fixed32(&mut self, tag: u32, value: u32) {
+        encode_key(tag, WireType::ThirtyTwoBit, self.0);
+        self.0.put_u32_le(value);
+    }
+
+    /// Writes a message.
+    pub(crate) fn message(&mut self, tag: u32, fields: impl FnOnce(&mut Writer<'_>)) {
+        let mut message = Vec::new();
+        fields(&mut Writer(&mut message));
+        self.bytes(tag, &message);
+    }
+
+    /// Writes a `KeyValue` with a text.
+    pub(crate) fn attribute(&mut self, tag: u32, key: &str, value: &str) {
+        let value_len = 1 + encoded_len_varint(value.len() as u64) + value.len();
+        self.key(tag, key, value_len);
+        self.bytes(1, value.as_bytes());
+    }
+
+    /// Writes a `KeyValue` with a number.
+    pub(crate) fn number_attribute(&mut self, tag: u32, key: &str, value: u64) {
+        self.key(tag, key, 1 + encoded_len_varint(value));
+        self.varint(3, value);
+    }
+
+    /// Writes a `KeyValue` that is true.
+    pub(crate) fn flag_attribute(&mut self, tag: u32, key: &str) {
+        self.key(tag, key, 2);
+        self.varint(2, 1);
+    }
+
+    /// Writes a `KeyValue` up to its `AnyValue`, of this length.
+    fn key(&mut self, tag: u32, key: &str, value_len: usize) {
+        let key_len = 1 + encoded_len_varint(key.len() as u64) + key.len();
+        let len = key_len + 1 + encoded_len_varint(value_len as u64) + value_len;
+        self.start(tag, len);
+        self.bytes(1, key.as_bytes());
+        self.start(2, value_len);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn attributes_are_key_values_of_the_specification() {
+        let mut bytes = Vec::new();
+        let mut writer = Writer(&mut bytes);
+        writer.attribute(9, "a", "xyz");
+        writer.number_attribute(9, "b", 300);
+        writer.flag_attribute(9, "c");
+        let expected = [
+            &b"\x4a\x0a\x0a\x01a\x12\x05\x0a\x03xyz"[..],
+            b"\x4a\x08\x0a\x01b\x12\x03\x18\xac\x02",
+            b"\x4a\x07\x0a\x01c\x12\x02\x10\x01",
+        ];
+        assert_eq!(bytes, expected.concat());
+        let long = "x".repeat(200);
+        bytes.clear();
+        Writer(&mut bytes).attribute(1, &long, &long);
+        // The length of all after the first three bytes.
+        assert_eq!(bytes[1..3], [0x99, 0x03]);
+        assert_eq!(bytes.len(), 3 + 0x199);
+    }
+}

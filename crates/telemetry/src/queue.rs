@@ -1,0 +1,169 @@
+//! The spans that wait to be sent, encoded, and the durations.
+
+use std::collections::VecDeque;
+use std::mem;
+
+use mcp_core::trace::EndedSpan;
+use parking_lot::Mutex;
+use tokio::sync::Notify;
+
+use crate::Settings;
+use crate::histograms::Histograms;
+use crate::protobuf::Writer;
+use crate::span;
+
+/// Waiting spans, with a limit. Encoding at once takes less work than a copy of a span for another thread would.
+pub(crate) struct Queue {
+    content: Mutex<Content>,
+    max_queued: usize,
+    max_batch: usize,
+    has_traces: bool,
+    /// Notified when a batch is full.
+    pub(crate) full: Notify,
+}
+
+#[derive(Default)]
+struct Content {
+    full: VecDeque<Batch>,
+    open: Batch,
+    queued: usize,
+    dropped: u64,
+    histograms: Histograms,
+    /// The span that is being encoded.
+    scratch: Vec<u8>,
+}
+
+/// Spans for one request.
+#[derive(Default)]
+pub(crate) struct Batch {
+    /// The field `spans` of a `ScopeSpans`.
+    pub(crate) bytes: Vec<u8>,
+    pub(crate) count: usize,
+}
+
+impl Queue {
+    pub(crate) fn new(settings: &Settings) -> Self {
+        Self {
+            content: Mutex::default(),
+            max_queued: settings.max_queued,
+            max_batch: settings.max_batch,
+            has_traces: settings.traces.is_some(),
+            full: Notify::new(),
+        }
+    }
+
+    /// Adds a span that has ended, and its duration.
+    pub(crate) fn add(&self, span: &EndedSpan<'_>) {
+        let mut content = self.content.lock();
+        let Content {
+            full,
+            open,
+            queued,
+            dropped,
+            histograms,
+            scratch,
+        } = &mut *content;
+        let known = histograms.add(span);
+        if !self.has_traces || !span.context.is_sampled() {
+            return;
+        }
+        if *queued >= self.max_queued {
+            *dropped += 1;
+            return;
+        }
+        *queued += 1;
+        scratch.clear();
+        span::encode(span, known, &mut Writer(scratch));
+        Writer(&mut open.bytes).bytes(span::IN_SCOPE, scratch);
+        open.count += 1;
+        if open.count >= self.max_batch {
+            // The next batch will be as long.
+            let next = Batch {
+                bytes: Vec::with_capacity(open.bytes.len()),
+                count: 0,
+            };
+            full.push_back(mem::replace(open, next));
+            drop(content);
+            self.full.notify_one();
+        }
+    }
+
+    /// Takes the oldest batch. Unless `all`, only a full one.
+    pub(crate) fn take(&self, all: bool) -> Option<Batch> {
+        let mut content = self.content.lock();
+        let batch = content.full.pop_front().or_else(|| {
+            let is_due = all && content.open.count > 0;
+            is_due.then(|| mem::take(&mut content.open))
+        })?;
+        content.queued -= batch.count;
+        Some(batch)
+    }
+
+    /// Returns the number of spans that were dropped since the last time.
+    pub(crate) fn take_dropped(&self) -> u64 {
+        mem::take(&mut self.content.lock().dropped)
+    }
+
+    /// The durations so far.
+    pub(crate) fn histograms(&self) -> Histograms {
+        self.content.lock().histograms.clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mcp_core::trace::{McpRequest, SpanWork, TraceContext, TraceFields};
+
+    use super::*;
+
+    fn queue() -> Queue {
+        let settings = Settings::from_variables(&[
+            ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:1"),
+            ("OTEL_BSP_MAX_QUEUE_SIZE", "3"),
+            ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2"),
+        ]);
+        Queue::new(&settings)
+    }
+
+    fn add(queue: &Queue, flags: &str) {
+        let parent = format!("00-{:032x}-{:016x}-{flags}", 1, 1);
+        let context = TraceContext::parse(TraceFields {
+            parent: Some(&parent),
+            ..TraceFields::default()
+        });
+        queue.add(&EndedSpan {
+            context: &context.unwrap(),
+            parent: None,
+            started: Duration::ZERO,
+            took: Duration::ZERO,
+            work: SpanWork::Answered(McpRequest::default()),
+            error: None,
+        });
+    }
+
+    /// A call does not wait for the thread that exports: there is none.
+    #[test]
+    fn full_queue_drops_and_counts_spans() {
+        let queue = queue();
+        (0..5).for_each(|_| add(&queue, "01"));
+        assert_eq!(queue.take_dropped(), 2);
+        assert_eq!(queue.take(false).unwrap().count, 2);
+        assert!(queue.take(false).is_none());
+        assert_eq!(queue.take(true).unwrap().count, 1);
+        assert!(queue.take(true).is_none());
+        // There is room again.
+        add(&queue, "01");
+        assert_eq!(queue.take_dropped(), 0);
+    }
+
+    #[test]
+    fn spans_that_are_not_sampled_count_in_durations_only() {
+        let queue = queue();
+        add(&queue, "00");
+        assert!(queue.take(true).is_none());
+        let mut encoded = Vec::new();
+        assert!(queue.histograms().encode(0, 0, &mut Writer(&mut encoded)));
+    }
+}

@@ -1,0 +1,134 @@
+"""A real collector, rotel, and behind it a receiver that decodes what it passes on."""
+
+import gzip
+import os
+import signal
+import socket
+import subprocess
+import sysconfig
+import threading
+import time
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from typing import Any
+
+from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
+from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
+
+ROTEL = os.path.join(sysconfig.get_paths()["platlib"], "rotel", "rotel-agent")
+KINDS = {2: "server", 3: "client"}
+
+
+def free_port() -> int:
+    with socket.socket() as found:
+        found.bind(("127.0.0.1", 0))
+        return found.getsockname()[1]
+
+
+def eventually(what: str, found: Any, seconds: float = 30.0) -> Any:
+    """Waits for a value."""
+    until = time.monotonic() + seconds
+    while time.monotonic() < until:
+        if value := found():
+            return value
+        time.sleep(0.05)
+    raise TimeoutError(what)
+
+
+def is_up(port: int) -> bool:
+    with socket.socket() as found:
+        return found.connect_ex(("127.0.0.1", port)) == 0
+
+
+def attributes(values: Any) -> dict[str, Any]:
+    return {pair.key: getattr(pair.value, pair.value.WhichOneof("value")) for pair in values}
+
+
+class Collector:
+    """rotel on a port, and what has arrived behind it."""
+
+    def __init__(self) -> None:
+        self.spans: list[dict[str, Any]] = []
+        self.metrics: list[dict[str, Any]] = []
+        self.bytes = b""
+        self.port = free_port()
+        receiver = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
+        threading.Thread(target=receiver.serve_forever, daemon=True).start()
+        self.receiver = receiver.server_address[1]
+        self.start()
+
+    @property
+    def url(self) -> str:
+        return f"http://127.0.0.1:{self.port}"
+
+    def start(self) -> None:
+        options = {
+            "otlp-http-endpoint": f"127.0.0.1:{self.port}",
+            "otlp-grpc-endpoint": f"127.0.0.1:{free_port()}",
+            "exporter": "otlp",
+            "otlp-exporter-endpoint": f"http://127.0.0.1:{self.receiver}",
+            "otlp-exporter-protocol": "http",
+            "otlp-exporter-compression": "none",
+        }
+        words = [word for name, value in options.items() for word in (f"--{name}", value)]
+        self.rotel = subprocess.Popen([ROTEL, "start", "--disable-batching", *words], stdout=subprocess.DEVNULL)
+        eventually("rotel", lambda: is_up(self.port))
+
+    def stop(self) -> None:
+        self.rotel.send_signal(signal.SIGTERM)
+        self.rotel.wait()
+
+    def named(self, name: str) -> list[dict[str, Any]]:
+        return [span for span in self.spans if span["name"] == name]
+
+    def add_traces(self, body: bytes) -> None:
+        for resource in ExportTraceServiceRequest.FromString(body).resource_spans:
+            about = attributes(resource.resource.attributes)
+            for span in (span for scope in resource.scope_spans for span in scope.spans):
+                self.spans.append(
+                    {
+                        "service": about["service.name"],
+                        "resource": about,
+                        "trace": span.trace_id.hex(),
+                        "id": span.span_id.hex(),
+                        "parent": span.parent_span_id.hex(),
+                        "name": span.name,
+                        "kind": KINDS[span.kind],
+                        "state": span.trace_state,
+                        "nanos": span.end_time_unix_nano - span.start_time_unix_nano,
+                        "start": span.start_time_unix_nano,
+                        "failed": span.status.code == 2,
+                        **attributes(span.attributes),
+                    }
+                )
+
+    def add_metrics(self, body: bytes) -> None:
+        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
+            service = attributes(resource.resource.attributes)["service.name"]
+            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
+                for point in metric.histogram.data_points:
+                    assert sum(point.bucket_counts) == point.count
+                    assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
+                    found = {"service": service, "name": metric.name, "unit": metric.unit, "count": point.count}
+                    self.metrics.append({**found, "sum": point.sum, **attributes(point.attributes)})
+
+    def handler(self) -> type[BaseHTTPRequestHandler]:
+        collector = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+
+            def do_POST(self) -> None:
+                body = self.rfile.read(int(self.headers["content-length"]))
+                if self.headers.get("content-encoding") == "gzip":
+                    body = gzip.decompress(body)
+                collector.bytes += body
+                {"/v1/traces": collector.add_traces, "/v1/metrics": collector.add_metrics}[self.path](body)
+                self.send_response(200)
+                self.send_header("content-type", "application/x-protobuf")
+                self.send_header("content-length", "0")
+                self.end_headers()
+
+            def log_message(self, *_: Any) -> None:
+                pass
+
+        return Handler
