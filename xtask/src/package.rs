@@ -8,6 +8,7 @@
 mod archive;
 mod build;
 mod check;
+mod crates;
 mod elf;
 mod files;
 mod homebrew;
@@ -26,7 +27,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::{Context as _, bail, ensure};
 
 use crate::args::Options;
 use crate::layout::{Layout, create_dir};
@@ -57,7 +58,7 @@ struct Format {
     check: fn(&check::Context<'_>) -> anyhow::Result<()>,
 }
 
-const FORMATS: [Format; 10] = [
+const FORMATS: [Format; 11] = [
     Format {
         name: "tar",
         is_for: |_| true,
@@ -106,6 +107,13 @@ const FORMATS: [Format; 10] = [
         is_for: |build| build.os == "linux" && build.is_native(),
         build: oci::build,
         check: check::oci::check,
+    },
+    Format {
+        name: "crates",
+        // Sources are the same for all targets.
+        is_for: Build::is_native,
+        build: crates::build,
+        check: check::crates::check,
     },
     // These two are made from packages above, of all targets that are in the folder.
     Format {
@@ -170,11 +178,49 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
             }
         }
     }
+    if options.has("check")
+        && let Err(error) = again(FORMATS.iter().filter(is_wanted), &products, &build, &dist)
+    {
+        print_as!(WHO, "FAIL  {error:#}");
+        failed.push("made again");
+    }
     sums(&dist)?;
     if !failed.is_empty() {
         print_as!(WHO, "FAIL  {}", failed.join(", "));
     }
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
+}
+
+/// Makes all packages a second time, in another folder, and compares them: the same commit gives the same bytes.
+fn again<'a>(
+    formats: impl Iterator<Item = &'a Format>,
+    products: &[Product],
+    build: &Build,
+    dist: &Path,
+) -> anyhow::Result<()> {
+    let dir = build.layout.target.join("package/again");
+    let _ = fs::remove_dir_all(&dir);
+    create_dir(&dir)?;
+    let mut compared = 0;
+    for format in formats {
+        let files = (format.build)(products, build, &dir).context(format.name)?;
+        // Others are not in the folder of the release.
+        for file in files.iter().filter(|file| file.starts_with(&dir)) {
+            let first = dist.join(file.file_name().unwrap_or_default());
+            let is_same = fs::read(&first)? == fs::read(file)?;
+            ensure!(
+                is_same,
+                "{} has other bytes when it is made again",
+                build.layout.shown(&first)
+            );
+            compared += 1;
+        }
+    }
+    print_as!(
+        WHO,
+        "ok    {compared} packages, made again, have the same bytes"
+    );
+    Ok(fs::remove_dir_all(&dir)?)
 }
 
 /// Writes the sums of all files of the folder as `sha256sum` does, which also checks them.

@@ -24,7 +24,10 @@ const WHO: &str = "portable";
 
 /// The commands for each system, for all crates and features. The tests and `xtask` are for Linux; that
 /// `xtask` compiles on macOS lets people work there.
-const MACOS: (&str, &str) = ("clippy", "aarch64-apple-darwin");
+const MACOS: [(&str, &str); 2] = [
+    ("clippy", "aarch64-apple-darwin"),
+    ("clippy", "x86_64-apple-darwin"),
+];
 const WINDOWS: (&str, &str) = ("build", wine::TARGET);
 
 /// Makes all checks, or those whose names contain one of the words, and prints a line for each.
@@ -44,9 +47,10 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     if is_built {
         windows::check(&chroot, &mut report);
     }
-    report.check("all crates compile for macOS, without a lint", || {
-        cargo(&chroot, MACOS, "--exclude tests")
-    });
+    for macos in MACOS {
+        let name = format!("all crates compile for {}, without a lint", macos.1);
+        report.check(&name, || cargo(&chroot, macos, "--exclude tests"));
+    }
     let Report { passed, failed, .. } = &report;
     print_as!(WHO, "{passed} passed, {} failed", failed.len());
     for name in failed {

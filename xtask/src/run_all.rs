@@ -115,9 +115,9 @@ fn start_all(
         }
         let mut running = Vec::new();
         let (first, others) = shared.split_at(1);
-        let start = |pairs: &'_ [Pair], running: &mut Vec<Process>| -> anyhow::Result<()> {
+        let start = |pairs: &'_ [Pair], running: &mut Vec<Option<Process>>| -> anyhow::Result<()> {
             for pair in pairs {
-                running.push(start_server(layout, release, pair)?);
+                running.push(Some(start_server(layout, release, pair)?));
             }
             Ok(())
         };
@@ -146,13 +146,20 @@ fn start_all(
         });
         // The services alone are useless.
         started.inspect_err(|_| layout.shutdown.request())?;
+        // A download may take an hour; the servers answer meanwhile.
+        layout.shutdown.wait_until(SERVICE_TIMEOUT, || {
+            for (pair, server) in shared.iter().zip(&mut running) {
+                tell_if_ended(pair.server.name, "its server", server);
+            }
+            shared.iter().all(|pair| pair.service.get().is_some())
+        });
         anyhow::Ok(running)
     });
     for pair in pairs.iter_mut() {
         pair.service_process = pair.service.take().flatten();
     }
     for (pair, server) in pairs.iter_mut().zip(servers?) {
-        pair.server_process = Some(server);
+        pair.server_process = server;
     }
     Ok(())
 }
@@ -300,17 +307,19 @@ fn watch(layout: &Layout, pairs: &mut [Pair], gateway: &mut Option<Gateway>) {
             *gateway = None;
         }
         for pair in pairs.iter_mut() {
-            for (what, process) in [
-                ("its server", &mut pair.server_process),
-                ("its service", &mut pair.service_process),
-            ] {
-                if process.as_mut().is_some_and(Process::ended) {
-                    print_as!(pair.server.name, "{what} has ended by itself");
-                    *process = None;
-                }
-            }
+            let name = pair.server.name;
+            tell_if_ended(name, "its server", &mut pair.server_process);
+            tell_if_ended(name, "its service", &mut pair.service_process);
         }
         layout.shutdown.wait_until(Duration::from_secs(1), || false);
+    }
+}
+
+/// Prints a line if this process of a pair has ended by itself, once.
+fn tell_if_ended(name: &str, what: &str, process: &mut Option<Process>) {
+    if process.as_mut().is_some_and(Process::ended) {
+        print_as!(name, "{what} has ended by itself");
+        *process = None;
     }
 }
 

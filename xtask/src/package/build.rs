@@ -48,18 +48,21 @@ impl Build {
         let host = host()?;
         let triple = options.target.clone().unwrap_or_else(|| host.clone());
         let profile = options.profile.as_deref().unwrap_or("release");
-        let built = layout.binaries(match profile {
+        let is_release = match profile {
             "dev" => false,
             "release" => true,
             other => bail!("there is no profile `{other}`: dev or release"),
-        });
-        // Programs that were built elsewhere, of the same version, are not built again.
+        };
         let is_native = triple == host;
         let given = options.programs.as_ref().map(PathBuf::from);
-        let built = given.clone().filter(|_| is_native).unwrap_or(built);
-        if given.is_none() || !is_native {
-            compile(layout, profile == "release")?;
+        // Those for another system cannot be asked for their options; quickly built ones of this machine are.
+        let compiled = (given.is_none() || !is_native).then_some(is_release && is_native);
+        if let Some(is_release) = compiled {
+            compile(layout, is_release)?;
         }
+        let built = compiled.map(|is_release| layout.binaries(is_release));
+        let native = built.or_else(|| given.clone());
+        let native = native.context("no programs of this machine")?;
         let dir = layout.target.join("package").join(&triple);
         let build = Self {
             layout: layout.clone(),
@@ -68,15 +71,15 @@ impl Build {
             version: version(layout)?,
             epoch: epoch(layout)?,
             dir,
-            native: built.clone(),
+            native,
             is_native,
-            is_release: profile == "release",
+            is_release,
             triple,
         };
         create_dir(&build.dir)?;
         let from = match &given {
             Some(dir) => dir.clone(),
-            None if build.is_native => built,
+            None if build.is_native => build.native.clone(),
             None => bail!("--target {} needs --programs DIR", build.triple),
         };
         for name in PROGRAMS {

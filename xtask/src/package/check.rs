@@ -1,5 +1,6 @@
 //! The checks of installed packages.
 
+pub(crate) mod crates;
 pub(crate) mod homebrew;
 pub(crate) mod linux;
 pub(crate) mod mcpb;

@@ -52,7 +52,7 @@ fn pack(product: &Product, build: &Build, dist: &Path, format: &str) -> anyhow::
     let stage = build.layout.target.join("package/stage").join(name);
     let _ = fs::remove_dir_all(&stage);
     create_dir(&stage)?;
-    let mut entries = common(product, build)?;
+    let mut entries = common(product, build, is_deb)?;
     if is_deb {
         entries.extend(debian::documents(product, build)?);
     } else {
@@ -114,7 +114,7 @@ fn pack(product: &Product, build: &Build, dist: &Path, format: &str) -> anyhow::
 }
 
 /// Returns the files that both formats have.
-fn common(product: &Product, build: &Build) -> anyhow::Result<Vec<Entry>> {
+fn common(product: &Product, build: &Build, is_deb: bool) -> anyhow::Result<Vec<Entry>> {
     let name = product.name;
     let program = Entry::program(format!("/usr/bin/{name}"), &build.program(name))?;
     let environment = Entry::new(
@@ -150,9 +150,10 @@ fn common(product: &Product, build: &Build) -> anyhow::Result<Vec<Entry>> {
         entries.push(Entry::new(path, archive::gzip(&page.bytes)?));
     }
     for (shell, file) in files::completions(name) {
-        let folder = match shell {
-            "bash" => "bash-completion/completions",
-            "zsh" => "zsh/vendor-completions",
+        let folder = match (shell, is_deb) {
+            ("bash", _) => "bash-completion/completions",
+            ("zsh", true) => "zsh/vendor-completions",
+            ("zsh", false) => "zsh/site-functions",
             _ => "fish/vendor_completions.d",
         };
         let text = product.completions(shell)?;

@@ -3,6 +3,7 @@
 mod children;
 mod commands;
 mod files;
+mod page;
 mod pipe;
 
 use std::time::Duration;
@@ -40,7 +41,7 @@ const PROGRAM_CHECKS: [(&str, ProgramCheck); 5] = [
 ];
 
 /// The checks of all programs together.
-const CHECKS: [(&str, Check); 16] = [
+const CHECKS: [(&str, Check); 21] = [
     (
         "processes of a backend end with a gateway that is killed",
         children::killed,
@@ -74,6 +75,14 @@ const CHECKS: [(&str, Check); 16] = [
     ("mcp-gateway login", commands::login),
     ("connect writes the file of a host", commands::connect),
     ("mcp-gateway bridge", commands::bridge),
+    ("check names wrong options and files", commands::check),
+    (
+        "mcp-gateway import takes over a host's file",
+        commands::import,
+    ),
+    ("mcp-gateway wait", commands::wait),
+    ("doctor names what is wrong", commands::doctor),
+    ("the page, to a browser", page::page),
     ("Docker's named pipe", pipe::docker),
 ];
 

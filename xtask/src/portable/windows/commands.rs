@@ -173,3 +173,74 @@ pub(super) fn bridge(wine: &Wine<'_>) -> anyhow::Result<()> {
     ensure!(output.contains("list_containers"), "answered: {output:?}");
     Ok(())
 }
+
+/// A usable file is not started, and of an unusable one the line is named.
+pub(super) fn check(wine: &Wine<'_>) -> anyhow::Result<()> {
+    wine.write("gateway.toml", &backend("docker"))?;
+    run(wine, &["check"])?.success()?;
+    wine.write("gateway.toml", "[backends.x]\nurl = 5\n")?;
+    let output = run(wine, &["check", "--port", "0x"])?;
+    let told = format!("{}{}", output.stdout, output.log);
+    let is_told = ["gateway.toml:2:", "--port"]
+        .iter()
+        .all(|part| told.contains(part));
+    ensure!(output.code == CONFIG_ERROR && is_told, "told: {output:?}");
+    Ok(())
+}
+
+/// The server of a host becomes a backend that the gateway accepts; its secret does not.
+pub(super) fn import(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let host = r#"{"mcpServers": {"files": {"command": "C:\\Program Files\\files.exe", "args": ["--root", "C:\\a"],
+        "env": {"FILES_TOKEN": "canary-of-a-host"}}}}"#;
+    wine.write("host.json", host)?;
+    let file = path("host.json");
+    run(wine, &["import", "claude-desktop", "--file", &file])?.success()?;
+    let written = wine.read("gateway.toml")?;
+    let is_whole = written.contains("[backends.files]") && written.contains("Program Files");
+    ensure!(
+        is_whole && !written.contains("canary-of-a-host"),
+        "written: {written}"
+    );
+    let output = wine.run(Command {
+        program: "mcp-gateway",
+        args: &["check", "--config", &path("gateway.toml")],
+        env: &[("FILES_TOKEN", "any")],
+        ..Command::default()
+    })?;
+    output.success().map(drop)
+}
+
+/// A backend that is there is waited for with exit code 0, one that is not with 1.
+pub(super) fn wait(wine: &Wine<'_>) -> anyhow::Result<()> {
+    wine.write("gateway.toml", &backend("docker"))?;
+    let (_server, port) = wine.serve("mcp-gateway", &["--config", &path("gateway.toml")], &[])?;
+    let url = format!("http://127.0.0.1:{port}/mcp");
+    for (name, timeout, code) in [("docker", "30s", 0), ("nobody", "1s", 1)] {
+        let output = wine.run(Command {
+            program: "mcp-gateway",
+            args: &["wait", name, "--timeout", timeout, "--url", &url],
+            ..Command::default()
+        })?;
+        ensure!(output.code == code, "{name}: {output:?}");
+    }
+    Ok(())
+}
+
+/// The engine cannot be reached, which is what is wrong.
+pub(super) fn doctor(wine: &Wine<'_>) -> anyhow::Result<()> {
+    let output = wine.run(Command {
+        program: "docker-mcp-server",
+        args: &["doctor", "--json", "--docker-host", "tcp://127.0.0.1:1"],
+        ..Command::default()
+    })?;
+    let findings: Value = serde_json::from_str(&output.stdout).context("no JSON")?;
+    let mut findings = findings.as_array().context("no list")?.iter();
+    let is_named = findings.any(|finding| {
+        let is_engine = finding["text"]
+            .as_str()
+            .is_some_and(|text| text.contains("127.0.0.1:1"));
+        is_engine && finding["advice"].is_string()
+    });
+    ensure!(output.code == 1 && is_named, "found: {output:?}");
+    Ok(())
+}
