@@ -236,10 +236,8 @@ pub(super) fn doctor(wine: &Wine<'_>) -> anyhow::Result<()> {
     let findings: Value = serde_json::from_str(&output.stdout).context("no JSON")?;
     let mut findings = findings.as_array().context("no list")?.iter();
     let is_named = findings.any(|finding| {
-        let is_engine = finding["text"]
-            .as_str()
-            .is_some_and(|text| text.contains("127.0.0.1:1"));
-        is_engine && finding["advice"].is_string()
+        let text = finding["text"].as_str().unwrap_or_default();
+        finding["status"] == "fail" && text.contains("127.0.0.1:1. Start the engine")
     });
     ensure!(output.code == 1 && is_named, "found: {output:?}");
     Ok(())
