@@ -55,7 +55,7 @@ for arg; do
 done
 exec /opt/zig/bin/python -m ziglang cc -target "${0##*/}" "$@"
 "#;
-const CC_MACOS_NAME: &str = "aarch64-macos";
+const CC_MACOS_NAMES: [&str; 2] = ["aarch64-macos", "x86_64-macos"];
 
 /// Replaces the workspace in the Debian by the tracked files of this one, without the choice of a
 /// toolchain. Arguments: the folder in the Debian. Times stay, so that cargo builds only what changed.
@@ -115,12 +115,12 @@ impl<'a> Chroot<'a> {
         )?;
         create_dir(&self.file("/opt/cargo/registry"))?;
         create_dir(&self.file(WORKSPACE))?;
-        let compiler = self.file("/usr/local/bin").join(CC_MACOS_NAME);
-        fs::write(&compiler, CC_MACOS)?;
-        Ok(fs::set_permissions(
-            &compiler,
-            Permissions::from_mode(0o755),
-        )?)
+        for name in CC_MACOS_NAMES {
+            let compiler = self.file("/usr/local/bin").join(name);
+            fs::write(&compiler, CC_MACOS)?;
+            fs::set_permissions(&compiler, Permissions::from_mode(0o755))?;
+        }
+        Ok(())
     }
 
     /// Returns the path on this machine of a file in the Debian.
@@ -166,7 +166,10 @@ impl<'a> Chroot<'a> {
             .args([format!("PATH={path}")])
             .words("HOME=/root CARGO_HOME=/opt/cargo LANG=C.UTF-8 DEBIAN_FRONTEND=noninteractive")
             .words("CARGO_INCREMENTAL=0 CARGO_PROFILE_DEV_DEBUG=0 RUSTC_BOOTSTRAP=1")
-            .args([format!("CC_aarch64_apple_darwin={CC_MACOS_NAME}")])
+            .args(CC_MACOS_NAMES.map(|name| {
+                let processor = name.trim_end_matches("-macos");
+                format!("CC_{processor}_apple_darwin={name}")
+            }))
             .words("WINEDEBUG=-all WINEPREFIX=/opt/wine")
             .args([format!("PIP_CERT={CERTIFICATES}")]))
     }
