@@ -1,7 +1,7 @@
 // @ts-check
 // The frame of the page: the sign-in, the tabs, and what all of them follow.
 
-import { follow, post, signIn, signOut, signedOut } from "./server.js";
+import { chooseView, follow, post, signIn, signOut, signedOut } from "./server.js";
 import { Failure, html, reason, render, useEffect, useLoaded, useState } from "./ui.js";
 import { Tools } from "./tabs/tools.js";
 import { Try } from "./tabs/try.js";
@@ -121,6 +121,7 @@ function SignIn({ error, done }) {
 function Frame({ me, out }) {
   const tabs = me.has_data ? OF_GATEWAY : OF_SERVER;
   const [where, setWhere] = useState(place());
+  const [view, setView] = useState("");
   const [tick, setTick] = useState({ events: 0, lists: 0 });
   const [isLive, setLive] = useState(true);
   const loadState = async (/** @type {AbortSignal} */ signal) => (me.has_data ? data("state", {}, signal) : null);
@@ -148,6 +149,10 @@ function Frame({ me, out }) {
     if (link?.parentElement) link.parentElement.scrollLeft = link.offsetLeft - 60;
   }, [current]);
   const Tab = /** @type {any} */ (tabs)[current];
+  // The other tabs are about the whole server.
+  const hasView = me.views?.length > 0 && ["Tools", "Try", "Connect"].includes(current);
+  const inView = hasView ? view : "";
+  chooseView(inView);
   const waiting = (/** @type {string} */ name) => name === "Approvals" && state?.waiting > 0 && html` <span class="badge warn">${state.waiting}</span>`;
   const themes = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
   const next = { auto: "light", light: "dark", dark: "auto" };
@@ -166,7 +171,10 @@ function Frame({ me, out }) {
       aria-current=${name === current ? "page" : undefined}>${name}${waiting(name)}</a>`)}</nav>
     <main id="main" tabindex="-1">
       <${Failure} error=${current === "Backends" || current === "Status" ? error : null} />
-      <${Tab} me=${me} state=${state} tick=${tick} where=${where.rest} go=${go} />
+      ${hasView && html`<div class="filters"><label for="view">View</label>
+        <select id="view" value=${view} onChange=${(/** @type {any} */ event) => setView(event.target.value)}>
+          <option value="">none: all tools</option>${me.views.map((/** @type {string} */ name) => html`<option value=${name}>${name}</option>`)}</select></div>`}
+      <${Tab} key=${`${current} ${inView}`} me=${{ ...me, view: inView }} state=${state} tick=${tick} where=${where.rest} go=${go} />
     </main>`;
 }
 

@@ -128,13 +128,33 @@ export function Fields({ schema, texts, wrong, change, prefix }) {
 }
 
 /**
- * A question of a server during a call (elicitation).
+ * A question to the model of the client (sampling): the person answers in its place, or declines.
+ * @param {{params: any, answer: (answer: any) => void}} props
+ */
+function Sampling({ params, answer }) {
+  const [text, setText] = useState("");
+  const accept = (/** @type {Event} */ event) => {
+    event.preventDefault();
+    answer({ role: "assistant", content: { type: "text", text }, model: "a person", stopReason: "endTurn" });
+  };
+  const shown = [{ role: "system", content: { text: params.systemPrompt } }, ...(params.messages ?? [])].filter((one) => one.content?.text !== undefined || one.role !== "system");
+  return html`<form class="question" onSubmit=${accept} aria-label="Question to the model">
+    <h3>The server asks your model</h3><p class="muted">This page has none: answer in its place, or decline.</p>
+    ${shown.map((one) => html`<p class="muted">${foreign(one.role)}</p><pre tabindex="0" dir="auto">${foreign([one.content].flat().map((part) => part?.text ?? JSON.stringify(part)).join("\n"))}</pre>`)}
+    <div class="field"><label for="sampled">Answer</label><textarea id="sampled" rows="4" required value=${text} onInput=${(/** @type {any} */ event) => setText(event.target.value)}></textarea></div>
+    <div class="buttons"><button class="primary">Answer</button><button type="button" onClick=${() => answer(null)}>Decline</button></div>
+  </form>`;
+}
+
+/**
+ * A question of a server during a call.
  * @param {{question: any, answer: (answer: any) => void}} props
  */
 export function Question({ question, answer }) {
   const [texts, setTexts] = useState(/** @type {Record<string, string>} */ ({}));
   const [wrong, setWrong] = useState({});
   const params = question.params ?? {};
+  if (question.method === "sampling/createMessage") return html`<${Sampling} params=${params} answer=${answer} />`;
   const accept = (/** @type {Event} */ event) => {
     event.preventDefault();
     if (params.mode === "url") return answer({ action: "accept" });

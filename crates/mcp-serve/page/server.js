@@ -17,6 +17,14 @@ export class RequestError extends Error {
   }
 }
 
+/** The view whose tools are listed and called; empty for the server itself. */
+let view = "";
+
+/** @param {string} name */
+export const chooseView = (name) => {
+  view = name;
+};
+
 /** Announces that the sign-in is over. */
 export const signedOut = new EventTarget();
 
@@ -159,17 +167,18 @@ export async function request(method, params, { signal, onMessage, headers = {} 
   const _meta = {
     "io.modelcontextprotocol/protocolVersion": VERSION,
     "io.modelcontextprotocol/clientInfo": { name: "page", version: "1" },
-    "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {}, url: {} } },
+    "io.modelcontextprotocol/clientCapabilities": { elicitation: { form: {}, url: {} }, sampling: {}, extensions: { "io.modelcontextprotocol/tasks": {} } },
     progressToken: id,
   };
   const body = { jsonrpc: "2.0", id, method, params: { ...params, _meta } };
-  const response = await send("mcp", body, {
+  const name = params.name ?? params.taskId;
+  const response = await send(view ? `mcp/${encodeURIComponent(view)}` : "mcp", body, {
     signal,
     headers: {
       accept: "application/json, text/event-stream",
       "mcp-protocol-version": VERSION,
       "mcp-method": method,
-      ...(params.name ? { "mcp-name": params.name } : {}),
+      ...(name ? { "mcp-name": name } : {}),
       ...headers,
     },
   });
@@ -209,13 +218,57 @@ function headerValue(value) {
 }
 
 /**
+ * The answers of a person to the questions of a server.
+ * @param {Record<string, any>} questions
+ * @param {(question: any) => Promise<any>} ask
+ */
+async function answers(questions, ask) {
+  /** @type {Record<string, any>} */
+  const given = Object.create(null);
+  for (const [name, question] of Object.entries(questions)) {
+    given[name] = await ask(question);
+    if (!given[name]) throw new Error("You have declined what the server asks for.");
+  }
+  return given;
+}
+
+/**
+ * Follows a call that has become a task to its end. It is cancelled when the person gives up.
+ * @param {any} task
+ * @param {{signal?: AbortSignal, onTask?: (task: any) => void, ask: (question: any) => Promise<any>}} options
+ */
+async function followTask(task, { signal, onTask, ask }) {
+  const { taskId } = task;
+  const answered = new Set();
+  try {
+    for (;;) {
+      onTask?.(task);
+      if (task.status === "completed") return task.result;
+      if (task.status === "failed") throw new RequestError(200, task.error?.message ?? "The task has failed.");
+      if (task.status === "cancelled") throw new RequestError(200, "The task was cancelled.");
+      const open = Object.entries(task.inputRequests ?? {}).filter(([name]) => !answered.has(name));
+      if (open.length) {
+        await request("tasks/update", { taskId, inputResponses: await answers(Object.fromEntries(open), ask) }, { signal });
+        open.forEach(([name]) => answered.add(name));
+      }
+      await new Promise((resolve) => setTimeout(resolve, Math.min(Math.max(task.pollIntervalMs ?? 1000, 200), 5000)));
+      signal?.throwIfAborted();
+      task = await request("tasks/get", { taskId }, { signal });
+    }
+  } catch (error) {
+    if (!(error instanceof RequestError)) await request("tasks/cancel", { taskId }).catch(() => undefined);
+    throw error;
+  }
+}
+
+/**
  * Calls a tool. A server that needs something from its user ends the round with questions; the call is then repeated
  * with the answers.
  * @param {any} tool
  * @param {Record<string, any>} args
- * @param {{signal?: AbortSignal, onMessage?: (message: any) => void, ask: (question: any) => Promise<any>}} options
+ * @param {{signal?: AbortSignal, onMessage?: (message: any) => void, onTask?: (task: any) => void, ask: (question: any) => Promise<any>}} options
  */
-export async function callTool(tool, args, { signal, onMessage, ask }) {
+export async function callTool(tool, args, { signal, onMessage, onTask, ask }) {
   /** @type {Record<string, string>} */
   const headers = {};
   for (const [name, schema] of Object.entries(tool.inputSchema?.properties ?? {})) {
@@ -226,12 +279,8 @@ export async function callTool(tool, args, { signal, onMessage, ask }) {
   for (;;) {
     const params = { name: tool.name, arguments: args, ...round };
     const result = await request("tools/call", params, { signal, onMessage, headers });
+    if (result.resultType === "task") return followTask(result, { signal, onTask, ask });
     if (result.resultType !== "input_required") return result;
-    /** @type {Record<string, any>} */
-    const inputResponses = Object.create(null);
-    for (const [name, question] of Object.entries(result.inputRequests ?? {})) {
-      inputResponses[name] = await ask(question);
-    }
-    round = { inputResponses, requestState: result.requestState };
+    round = { inputResponses: await answers(result.inputRequests ?? {}, ask), requestState: result.requestState };
   }
 }

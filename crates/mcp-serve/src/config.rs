@@ -6,6 +6,7 @@
 pub mod expand;
 mod file;
 mod problem;
+mod set_option;
 mod setting;
 
 use std::collections::HashMap;
@@ -20,6 +21,7 @@ use clap::{Arg, ArgMatches, Id};
 
 use file::ConfigFile;
 pub use problem::Problem;
+pub(crate) use set_option::{SetOption, set_options};
 pub(crate) use setting::{Kind, Setting, settings};
 
 /// The option that names the file.

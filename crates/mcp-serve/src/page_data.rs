@@ -5,6 +5,16 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use mcp_core::server::Principal;
 
+use crate::config::SetOption;
+
+/// Content of the page of a server, beside the tools.
+#[derive(Default)]
+pub(crate) struct PageContent {
+    pub(crate) data: Option<Arc<dyn PageData>>,
+    /// The options of the server that are set.
+    pub(crate) options: Vec<SetOption>,
+}
+
 /// A person who has signed in on the page.
 pub struct PageCaller {
     /// The owner of the token; `None` where no token is required.

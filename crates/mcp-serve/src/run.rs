@@ -15,13 +15,13 @@ use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
+use crate::config::SetOption;
 use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
+use crate::page_data::PageContent;
 use crate::tools::ProductTools;
-use crate::{
-    Command, Options, PageData, Product, Service, Tls, config, log, print, probe, stdio, stop,
-};
+use crate::{Command, Options, Product, Service, Tls, config, log, print, probe, stdio, stop};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
@@ -55,13 +55,16 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         if !applied.problems.is_empty() {
             return config::refuse(&self.identity.name, &applied.problems);
         }
+        let settings = applied.command.clone();
         let matches = config::without_values(applied.command).get_matches_from(args);
+        let settings = config::settings(&settings);
+        let options = config::set_options(&settings, &matches, &applied.places);
         let command = match Command::<O>::from_arg_matches(&matches) {
             Ok(command) => command,
             Err(error) => error.exit(),
         };
         let name = self.identity.name.clone();
-        match self.serve(command) {
+        match self.serve(command, options) {
             Ok(()) => ExitCode::SUCCESS,
             Err(error) => {
                 // The log may not have been started.
@@ -184,7 +187,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         }
     }
 
-    fn serve(mut self, command: Command<O>) -> anyhow::Result<()> {
+    fn serve(mut self, command: Command<O>, set: Vec<SetOption>) -> anyhow::Result<()> {
         let options = command.common.clone();
         if options.print_options {
             return print::options(self.options_command());
@@ -231,7 +234,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                     let service = running.http(&options, tokens, &key);
                     let address = (options.bind, options.port.unwrap_or(port)).into();
                     let data = Arc::clone(running.service()).page();
-                    let page = (!options.no_page).then_some(data);
+                    let content = PageContent { data, options: set };
+                    let page = (!options.no_page).then_some(content);
                     http(&name, address, service, page, tls, workers.as_ref(), stop).await
                 }
             };
@@ -297,7 +301,7 @@ async fn http(
     name: &str,
     address: SocketAddr,
     service: HttpService,
-    page: Option<Option<Arc<dyn PageData>>>,
+    page: Option<PageContent>,
     tls: Option<Arc<Tls>>,
     workers: Option<&Workers>,
     stop: CancellationToken,
@@ -309,7 +313,7 @@ async fn http(
     }
     let address = listener.address();
     tracing::info!("{name} listens on {scheme}://{address}/mcp");
-    if let Some(data) = page {
+    if let Some(content) = page {
         // No browser opens an address that stands for all.
         let host = match address.ip().is_unspecified() {
             true => format!("localhost:{}", address.port()),
@@ -319,7 +323,7 @@ async fn http(
         let is_usable =
             scheme == "https" || address.ip().is_unspecified() || address.ip().is_loopback();
         let url = is_usable.then(|| format!("{scheme}://{host}/"));
-        service.serve_page(url, data);
+        service.serve_page(url, content);
     }
     listener.serve(workers, stop).await;
     Ok(())

@@ -65,6 +65,13 @@ function configuration(turn, roles = "") {
 store = "events.db"
 [approvals]
 approve = ["fixture__echo"]
+[server]
+call_timeout = 45
+[views.small]
+backends = ["fixture"]
+allow = ["fixture__list_projects"]
+[views.small.tools.fixture__list_projects]
+name = "projects"
 [backends.fixture]
 command = [${JSON.stringify(SERVER)}, "--stdio"]
 ${process.env.MCP_TEST_DOCKER_HOST ? `[backends.docker]\ncommand = [${JSON.stringify(join(dirname(SERVER), "docker-mcp-server"))}, "--stdio", "--docker-host", ${JSON.stringify(process.env.MCP_TEST_DOCKER_HOST)}]` : ""}
@@ -238,6 +245,39 @@ await check("a question of a tool is answered", async () => {
   await page.getByText("Done", { exact: true }).waitFor();
 });
 
+await check("a question to the model is answered by the person, or declined", async () => {
+  await tab(page, "try/fixture__test_sampling");
+  await page.getByLabel("prompt", { exact: false }).first().fill("Who are you?");
+  const question = page.getByRole("form", { name: "Question to the model" });
+  for (const [button, result] of [["Answer", "LLM response: a person"], ["Decline", "You have declined what the server asks for."]]) {
+    await page.getByRole("button", { name: "Call", exact: true }).click();
+    await question.getByText("Who are you?").waitFor();
+    await question.getByLabel("Answer").fill("a person");
+    await page.screenshot({ path: join(shots, "sampling.png") });
+    same(await serious(page), []);
+    await question.getByRole("button", { name: button }).click();
+    await page.getByText(result).first().waitFor();
+  }
+});
+
+await check("a view is chosen for tools, calls and addresses", async () => {
+  await tab(page, "tools");
+  await page.getByLabel("View").selectOption("small");
+  await page.getByText("1 of 1 tools", { exact: false }).waitFor();
+  await page.locator(".row", { hasText: "projects" }).waitFor();
+  await page.screenshot({ path: join(shots, "view.png") });
+  await tab(page, "try/projects");
+  await page.getByRole("button", { name: "Call", exact: true }).click();
+  await page.getByText("Done", { exact: true }).waitFor();
+  await tab(page, "connect");
+  await page.locator("main code", { hasText: `${gateway.url}/mcp/small` }).first().waitFor();
+  await page.getByText(`claude mcp add --transport http mcp-gateway-small ${gateway.url}/mcp/small`).waitFor();
+  same(await serious(page), []);
+  await page.getByLabel("View").selectOption("");
+  await tab(page, "try/projects");
+  await page.getByText("There is no such tool.").waitFor();
+});
+
 await check("activity is live and shows a trace", async () => {
   await tab(page, "activity");
   await page.locator(".row").first().waitFor();
@@ -352,6 +392,7 @@ await check("a changed tool is shown with its diff and approved", async () => {
 
 await check("configuration shows the last reload and no secret", async () => {
   await tab(page, "configuration");
+  await page.locator(".card", { has: page.locator("h2", { hasText: "Server" }) }).getByText("call_timeout").waitFor();
   await page.getByText("applied").waitFor();
   writeFileSync(join(folder, "gateway.toml"), "[backends.x]\nurll = 1\n");
   await page.getByText("refused").waitFor();
@@ -549,6 +590,11 @@ await check("a token sees what its role allows, and nothing after it was revoked
   await tab(bob, "activity");
   await bob.locator(".empty, .row").first().waitFor();
   ok(!(await bob.locator("main").innerText()).includes("ada"));
+  await tab(ada, "connect");
+  const links = await ada.locator("a.button").evaluateAll((all) => all.map((link) => decodeURIComponent(link.href)));
+  ok(links.some((link) => link.startsWith("vscode:mcp/install?") && link.includes("Bearer ${input:token}") && link.includes('"password":true')), String(links));
+  ok(links.some((link) => atob(/config=([^&]+)/.exec(link)?.[1] ?? "").includes("Bearer YOUR_TOKEN")), String(links));
+  ok(!(await ada.content()).includes("token-of-ada"));
   await tab(bob, "configuration");
   await bob.getByText("Your role does not have `events:all`").waitFor();
   await tab(ada, "tools/fixture/fixture__list_projects");
@@ -573,6 +619,34 @@ await check("a server alone has the small page", async () => {
   await small.getByLabel("Arguments").last().fill('{"value": "hello"}');
   await small.getByRole("button", { name: "Call", exact: true }).click();
   await small.getByText("Done", { exact: true }).waitFor();
+  same([await serious(small), small.problems], [[], []]);
+  await tab(small, "try/slow_compute");
+  await small.getByLabel("seconds", { exact: false }).first().fill("2");
+  await small.getByRole("button", { name: "Call", exact: true }).click();
+  await small.getByText("It is a task").waitFor();
+  await small.screenshot({ path: join(shots, "task.png") });
+  await small.getByText("slow_compute: 2 s").waitFor();
+  await small.getByText("It was a task").waitFor();
+  await small.getByLabel("seconds", { exact: false }).first().fill("600");
+  await small.getByRole("button", { name: "Call", exact: true }).click();
+  await small.getByText("It is a task").waitFor();
+  const id = await small.locator("#result [role=status] code").innerText();
+  await small.getByRole("button", { name: "Cancel" }).click();
+  await small.getByText("You have cancelled the call.").waitFor();
+  const state = await until("the end of the task", async () => {
+    const meta = { "io.modelcontextprotocol/protocolVersion": "2026-07-28", "io.modelcontextprotocol/clientCapabilities": { extensions: { "io.modelcontextprotocol/tasks": {} } } };
+    const headers = { "content-type": "application/json", "mcp-protocol-version": "2026-07-28", "mcp-method": "tasks/get", "mcp-name": id };
+    const body = { jsonrpc: "2.0", id: 1, method: "tasks/get", params: { taskId: id, _meta: meta } };
+    const { result } = await (await fetch(`${alone.url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) })).json();
+    return result?.status === "working" ? undefined : (result ?? { status: "not of this caller" });
+  });
+  same(state.status, "cancelled");
+  await tab(small, "try/confirm_delete");
+  await small.getByLabel("filename", { exact: false }).first().fill("a.txt");
+  await small.getByRole("button", { name: "Call", exact: true }).click();
+  await small.getByRole("form", { name: "Question of the server" }).locator("select").selectOption("true");
+  await small.getByRole("button", { name: "Answer" }).click();
+  await small.getByText("a.txt is deleted.").waitFor();
   same([await serious(small), small.problems], [[], []]);
   await small.context().close();
 });

@@ -262,13 +262,13 @@ impl Server {
         !self.catalog().views.is_empty()
     }
 
-    /// The names of the views for callers without a token.
-    pub fn views(&self) -> Vec<Arc<str>> {
+    /// The names of the views for callers whose token belongs to this principal.
+    pub fn views(&self, principal: Option<&Principal>) -> Vec<Arc<str>> {
         let catalog = self.catalog();
         let names = catalog.views.iter().map(|view| &view.items.name);
         let access = catalog.access.as_ref();
         let is_there = |name: &&Arc<str>| {
-            access.is_some_and(|access| access.group(None, Some(name)).is_some())
+            access.is_some_and(|access| access.group(principal, Some(name)).is_some())
         };
         names.filter(is_there).cloned().collect()
     }

@@ -15,10 +15,11 @@ function effectOf(definition) {
   return "destructive";
 }
 
-/** All tools that the person may call. @param {boolean} hasData */
-export async function loadTools(hasData) {
+/** All tools that the person may call, in the chosen view. @param {any} me */
+export async function loadTools(me) {
   const listed = await listTools();
-  const found = hasData ? await data("tools") : { tools: [], changed: [] };
+  // What the gateway says beside its list has the names outside of views.
+  const found = me.has_data && !me.view ? await data("tools") : { tools: [], changed: [] };
   const known = new Set(found.tools.map((/** @type {any} */ tool) => tool.definition.name));
   const others = listed.filter((tool) => !known.has(tool.name)).map((definition) => ({
     backend: null,
@@ -30,7 +31,7 @@ export async function loadTools(hasData) {
 }
 
 export function Tools(/** @type {any} */ { me, tick, where, go }) {
-  const { value, error, reload } = useLoaded(() => loadTools(me.has_data), tick.lists);
+  const { value, error, reload } = useLoaded(() => loadTools(me), tick.lists);
   const [text, setText] = useState("");
   const [effect, setEffect] = useState("");
   const [backend, name] = where;

@@ -7,7 +7,7 @@ import { Copy, Empty, Failure, Loading, foreign, html, milliseconds, useEffect, 
 import { loadTools } from "./tools.js";
 
 export function Try(/** @type {any} */ { me, tick, where, go }) {
-  const { value, error } = useLoaded(() => loadTools(me.has_data), tick.lists);
+  const { value, error } = useLoaded(() => loadTools(me), tick.lists);
   const [name] = where;
   const [text, setText] = useState(name ?? "");
   useEffect(() => setText(name ?? ""), [name]);
@@ -59,6 +59,7 @@ function Call(/** @type {any} */ { tool }) {
         onMessage: (message) => setRun((/** @type {any} */ before) => message.method === "notifications/progress"
           ? { ...before, progress: message.params }
           : { ...before, messages: [...before.messages, message].slice(-200) }),
+        onTask: (task) => update({ task }),
         ask: (question) => new Promise((resolve) => update({ question, answer: (/** @type {any} */ answer) => { update({ question: null }); resolve(answer); } })),
       });
       update({ isRunning: false, result, took: performance.now() - started });
@@ -87,10 +88,11 @@ function Call(/** @type {any} */ { tool }) {
 
 function Outcome(/** @type {any} */ { run }) {
   if (!run) return html`<${Empty} title="The result will be here." />`;
-  const { progress, result } = run;
+  const { progress, result, task } = run;
   const percent = progress?.total ? Math.round((100 * progress.progress) / progress.total) : undefined;
   return html`${run.question && html`<${Question} question=${run.question} answer=${run.answer} />`}
     ${run.isRunning && !run.question && html`<p class="muted" aria-busy="true">It is running${percent === undefined ? "" : `, ${percent} %`} …</p>`}
+    ${task && html`<p role="status">${run.isRunning ? "It is a task" : "It was a task"}: <span class="badge">${task.status}</span> <bdi>${foreign(task.statusMessage ?? "")}</bdi> <code>${foreign(task.taskId)}</code></p>`}
     ${run.isRunning && progress && html`<progress aria-label="Progress" max=${progress.total ?? undefined} value=${progress.total ? progress.progress : undefined}></progress><p class="foreign" dir="auto">${foreign(progress.message ?? "")}</p>`}
     <${Failure} error=${run.error} />
     ${result && html`<p><b class=${result.isError ? "bad-text" : "good-text"}>${result.isError ? "The tool has failed" : "Done"}</b> <span class="muted">after ${milliseconds(run.took)}</span>

@@ -13,7 +13,7 @@ use clap::parser::ValueSource;
 use clap::{Arg, ArgAction, ArgMatches, Args, FromArgMatches as _, Id};
 
 use super::print;
-use crate::config::{self, Applied, Kind, Problem, Setting};
+use crate::config::{self, Applied, Problem, SetOption, Setting};
 use crate::{Command, Key, Product, Service, log};
 
 /// The name of the command.
@@ -84,30 +84,8 @@ pub(super) fn run<S: Service, O: Args + 'static>(
 /// The options that are set, each with its value, unless that is a secret, and its source.
 fn values(settings: &[Setting<'_>], matches: &ArgMatches, places: &HashMap<Id, String>) -> String {
     let mut text = String::new();
-    for setting in settings {
-        let id = setting.arg.get_id();
-        let source = match matches.value_source(id.as_str()) {
-            Some(ValueSource::CommandLine) => {
-                setting.arg.get_long().map(|flag| format!("--{flag}"))
-            }
-            Some(ValueSource::EnvVariable) => {
-                setting.arg.get_env().map(|name| name.display().to_string())
-            }
-            _ => places.get(id).cloned(),
-        };
-        let Some(source) = source else {
-            continue;
-        };
-        let value = match setting.kind() {
-            _ if setting.is_secret() => "(hidden)".to_owned(),
-            Kind::Flag => matches.get_flag(id.as_str()).to_string(),
-            _ => {
-                let values = matches.get_raw(id.as_str()).into_iter().flatten();
-                let values: Vec<_> = values.map(|value| value.to_string_lossy()).collect();
-                values.join(",")
-            }
-        };
-        let _ = writeln!(text, "{} = {value} ({source})", setting.key);
+    for SetOption { key, value, source } in config::set_options(settings, matches, places) {
+        let _ = writeln!(text, "{key} = {value} ({source})");
     }
     text
 }

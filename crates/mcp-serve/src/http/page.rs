@@ -19,16 +19,18 @@ use hyper::body::Body;
 use mcp_core::error::Error;
 use mcp_core::server::FrameReply;
 use mcp_core::sign::Signer;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
 use super::body;
 use super::events::{EventStream, InFlightCall, MessageSender};
 use super::guard::Guard;
 use super::headers::Head;
-use super::mcp::{Authenticated, McpEndpoint};
+use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
 use super::reply::{self, Reply};
 use crate::clock::unix_time;
+use crate::config::SetOption;
+use crate::page_data::PageContent;
 use crate::{PageCaller, PageData};
 use assets::Assets;
 use session::{PageSessions, SignIn, SignedIn};
@@ -68,12 +70,17 @@ const HEADERS: [(&str, &str); 7] = [
     ),
 ];
 
+/// The topic with the configuration of the service.
+const SETTINGS: &str = "settings";
+
 /// The page of a server.
 pub(super) struct Page {
     assets: Assets,
     sessions: PageSessions,
     /// Content of the service beside its tools.
     data: Option<Arc<dyn PageData>>,
+    /// The options of the server that are set.
+    options: Vec<SetOption>,
 }
 
 /// A request to the page whose host was checked.
@@ -90,12 +97,13 @@ impl Page {
         name: &str,
         url: Option<String>,
         signer: Signer,
-        data: Option<Arc<dyn PageData>>,
+        PageContent { data, options }: PageContent,
     ) -> Self {
         Self {
             assets: Assets::new(),
             sessions: PageSessions::new(name, url, signer),
             data,
+            options,
         }
     }
 
@@ -163,7 +171,7 @@ impl Page {
             let refused = failure(StatusCode::UNAUTHORIZED, "sign in first");
             return reply::before_body(refused, &head.headers, body);
         }
-        let client = Authenticated {
+        let mut client = Authenticated {
             credential: signed_in
                 .as_ref()
                 .and_then(|signed_in| signed_in.credential.clone()),
@@ -171,11 +179,21 @@ impl Page {
             headers: Head::read(&head.headers).facts(),
             view: None,
         };
-        if let Err(error) = limit_rate(&client, path == "mcp") {
+        let is_call = path == "mcp" || path.starts_with("mcp/");
+        if let Err(error) = limit_rate(&client, is_call) {
             let refused = mcp.refuse(&head.headers, &error, None);
             return reply::before_body(refused, &head.headers, body);
         }
-        if path == "mcp" {
+        if let Some(name) = path.strip_prefix("mcp/") {
+            let principal = client.principal().map(|principal| &**principal);
+            let view = mcp.server().view(principal, name);
+            client.view = view.map(|name| ViewOwner::new(name, principal));
+            if client.view.is_none() {
+                let refused = failure(StatusCode::NOT_FOUND, "there is no such view");
+                return reply::before_body(refused, &head.headers, body);
+            }
+        }
+        if is_call {
             let headers = std::mem::take(&mut head.headers);
             return mcp.post(headers, body, client).await;
         }
@@ -203,12 +221,16 @@ impl Page {
             }
             ("me", Some(signed_in)) => {
                 let server = mcp.server().identity();
+                let principal = client.principal().map(|principal| &**principal);
+                let views = mcp.server().views(principal);
+                let views: Vec<&str> = views.iter().map(|name| &**name).collect();
                 let me = json!({
                     "server": {"name": server.name, "version": server.version, "description": server.description},
                     "principal": client.principal().map(|principal| &*principal.name),
                     "is_operator": signed_in.is_operator,
                     "expires": signed_in.expires,
                     "needs_token": guard.needs_token(),
+                    "views": views,
                     "has_data": self.data.is_some(),
                     "degraded": mcp.server().degraded().map(|reason| reason.to_string()),
                 });
@@ -259,8 +281,20 @@ impl Page {
         let Some(_permit) = mcp.permit() else {
             return reply::busy();
         };
-        let (status, json) = data.answer(topic, &caller, body).await;
+        let (status, mut json) = data.answer(topic, &caller, body).await;
+        if topic == SETTINGS && status == 200 {
+            json = self.with_options(json);
+        }
         reply::json(StatusCode::from_u16(status).unwrap_or_default(), json)
+    }
+
+    /// Adds the options of the server to the configuration of its service, for a caller who may see that.
+    fn with_options(&self, json: String) -> String {
+        let Ok(mut settings) = serde_json::from_str::<Value>(&json) else {
+            return json;
+        };
+        settings["server"] = json!(self.options);
+        settings.to_string()
     }
 
     /// A stream that says when something has changed, until the sign-in ends or the server closes.

@@ -24,7 +24,8 @@ use super::page::{self, Page, PageRequest};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
 use super::{body, cors};
-use crate::{OwnPaths, PageData};
+use crate::OwnPaths;
+use crate::page_data::PageContent;
 
 /// The reason of a refusal because of `Host` or `Origin`.
 const FOREIGN_HOST: &str = "foreign_host";
@@ -72,11 +73,11 @@ impl Router {
 
     /// Serves the page at `url`, or at the origin that is known to OAuth clients, and prints where it is. A second call
     /// has no effect.
-    pub(super) fn serve_page(&self, url: Option<String>, data: Option<Arc<dyn PageData>>) {
+    pub(super) fn serve_page(&self, url: Option<String>, content: PageContent) {
         let name = &self.server().identity().name;
         let public = self.guard.oauth().map(|oauth| oauth.origin());
         let url = public.map(|origin| format!("{origin}/")).or(url);
-        let page = Page::new(name, url, self.signer.clone(), data);
+        let page = Page::new(name, url, self.signer.clone(), content);
         self.page.get_or_init(|| page).announce(&self.guard);
     }
 
@@ -384,7 +385,7 @@ impl Router {
         // Where tokens are required, this may be a reply to anybody.
         let views = match self.guard.needs_token() {
             true => Vec::new(),
-            false => self.server().views(),
+            false => self.server().views(None),
         };
         if !views.is_empty() {
             let paths = views.iter().map(|name| format!("/mcp/{name}"));

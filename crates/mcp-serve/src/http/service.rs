@@ -20,7 +20,8 @@ use tower_service::Service;
 use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
-use crate::{OwnPaths, PageData};
+use crate::OwnPaths;
+use crate::page_data::PageContent;
 
 /// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
 /// serves it; it is also a tower service, for the router of another program (axum).
@@ -61,10 +62,10 @@ impl HttpService {
         self.0.serve_paths(paths);
     }
 
-    /// Serves the page for people at `url`, which ends with a slash, and prints where it is. `data` is what it shows
-    /// beside the tools. Only the first call has an effect.
-    pub(crate) fn serve_page(&self, url: Option<String>, data: Option<Arc<dyn PageData>>) {
-        self.0.serve_page(url, data);
+    /// Serves the page for people at `url`, which ends with a slash, and prints where it is. `content` is what it
+    /// shows beside the tools. Only the first call has an effect.
+    pub(crate) fn serve_page(&self, url: Option<String>, content: PageContent) {
+        self.0.serve_page(url, content);
     }
 
     /// Ends the streams that wait for changes, so that their connections can be closed.

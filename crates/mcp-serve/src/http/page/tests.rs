@@ -63,7 +63,11 @@ impl Site {
         let guard = Guard::new(Arc::clone(&tokens), &["page.example".to_owned()]);
         let (signer, registry) = (key.signer(), Registry::default());
         let service = HttpService::new(Arc::clone(&server), guard, signer, limits, registry);
-        service.serve_page(Some(format!("{ORIGIN}/")), data);
+        let content = PageContent {
+            data,
+            options: Vec::new(),
+        };
+        service.serve_page(Some(format!("{ORIGIN}/")), content);
         Self {
             service,
             server,

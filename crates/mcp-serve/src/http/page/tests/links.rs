@@ -10,7 +10,12 @@ struct Linked {
 impl Linked {
     fn new() -> Self {
         let signer = crate::Key::load("x", Some("k")).unwrap().signer();
-        let page = Page::new("page-test", Some(ORIGIN.into()), signer, None);
+        let page = Page::new(
+            "page-test",
+            Some(ORIGIN.into()),
+            signer,
+            PageContent::default(),
+        );
         let guard = Guard::new(Tokens::default(), &[]);
         page.announce(&guard);
         Self { page, guard }
