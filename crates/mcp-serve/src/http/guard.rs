@@ -1,5 +1,6 @@
 //! Checks host, origin and token of a request, by its headers alone, before any allocation.
 
+use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Uri;
@@ -9,7 +10,23 @@ use mcp_core::error::Error;
 use super::headers::Head;
 use crate::Tokens;
 use crate::oauth::ResourceServer;
-use crate::tokens::Credential;
+use crate::tokens::{Credential, LastToken};
+
+/// The connection of a request.
+pub(super) struct ClientConnection {
+    pub(super) address: IpAddr,
+    last_token: LastToken,
+}
+
+impl ClientConnection {
+    /// A connection from this address.
+    pub(super) fn new(address: IpAddr) -> Self {
+        Self {
+            address,
+            last_token: LastToken::default(),
+        }
+    }
+}
 
 /// The checks in front of every path.
 ///
@@ -64,9 +81,10 @@ impl Guard {
         target: &Uri,
         head: &Head<'_>,
         view: Option<&str>,
+        connection: &ClientConnection,
     ) -> Result<Option<Arc<Credential>>, Error> {
         self.check_host(target, head)?;
-        self.check_token(head, view).await
+        self.check_token(head, view, connection).await
     }
 
     /// Checks host and origin only, for public paths.
@@ -126,16 +144,19 @@ impl Guard {
         &self,
         head: &Head<'_>,
         view: Option<&str>,
+        connection: &ClientConnection,
     ) -> Result<Option<Arc<Credential>>, Error> {
         if !self.needs_token() {
             return Ok(None);
         }
         let given = head.authorization.ok_or(Error::Unauthorized)?;
         let given = bearer(given).ok_or(Error::Unauthorized)?;
-        self.credential(given, view).await.map(Some)
+        let last = &connection.last_token;
+        self.credential(given, view, last).await.map(Some)
     }
 
-    /// Returns the credential that a token is, for the server or one of its views.
+    /// Returns the credential that a token is, for the server or one of its views. `last` is the last token of its
+    /// connection.
     ///
     /// # Errors
     /// `Unauthorized` or `InsufficientScope`.
@@ -143,8 +164,9 @@ impl Guard {
         &self,
         given: &[u8],
         view: Option<&str>,
+        last: &LastToken,
     ) -> Result<Arc<Credential>, Error> {
-        match (self.tokens.credential(given), &self.oauth) {
+        match (self.tokens.credential_with(given, last), &self.oauth) {
             (Some(credential), _) => Ok(credential),
             (None, Some(oauth)) => oauth.credential_in(given, view).await,
             (None, None) => Err(Error::Unauthorized),

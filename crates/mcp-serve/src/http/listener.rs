@@ -21,6 +21,7 @@ use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
 use super::connection::{HeadTimer, Socket, Takeover, WorkerSlot, Workers, WriteTimeout};
+use super::guard::ClientConnection;
 use super::limits::Limits;
 use super::router::Router;
 use super::service::HttpService;
@@ -162,13 +163,15 @@ impl Listener {
                 }
             };
             let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout, head_timeout);
+            let client = Arc::new((router, ClientConnection::new(peer.ip())));
             let service = service_fn(move |request| {
-                let router = Arc::clone(&router);
+                let client = Arc::clone(&client);
                 let version = request.version();
                 async move {
+                    let (router, connection) = &*client;
                     let response = match is_reserved {
-                        true => router.answer_at_limit(request, peer.ip()).await,
-                        false => router.answer(request, peer.ip()).await,
+                        true => router.answer_at_limit(request, connection).await,
+                        false => router.answer(request, connection).await,
                     };
                     Takeover::check(response, version)
                 }

@@ -1,6 +1,5 @@
 //! The paths of a server: authenticates a request, limits its rate, and routes it.
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 use std::time::Instant;
 
@@ -15,7 +14,7 @@ use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::guard::Guard;
+use super::guard::{ClientConnection, Guard};
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
 use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
@@ -105,11 +104,8 @@ impl Router {
     /// has a limit of its own, and leaves that of calls alone.
     fn check_page(&self, client: &Authenticated, is_call: bool) -> Result<(), Error> {
         self.check_role(client)?;
-        match is_call {
-            true => self.limit_rate(client, &client.share()),
-            // No name has a line end.
-            false => self.limit_rate(client, &format!("page\n{}", client.share())),
-        }
+        // No name has a line end.
+        self.limit_rate(client, if is_call { "" } else { "page\n" })
     }
 
     fn check_role(&self, client: &Authenticated) -> Result<(), Error> {
@@ -149,9 +145,9 @@ impl Router {
     pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
-        peer: IpAddr,
+        connection: &ClientConnection,
     ) -> Response<Reply> {
-        let response = self.answer_uncounted(request, peer).await;
+        let response = self.answer_uncounted(request, connection).await;
         self.refusals.count(&response);
         response
     }
@@ -159,16 +155,16 @@ impl Router {
     async fn answer_uncounted<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
-        peer: IpAddr,
+        connection: &ClientConnection,
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
-            let body = &mut body;
+            let (body, peer) = (&mut body, connection.address);
             let response = self.answer_page(page, PageRequest { head, body, peer });
             return page::protect(response.await);
         }
         let fields = Head::read(&head.headers);
-        let client = self.authenticate(&head, &fields, peer).await;
+        let client = self.authenticate(&head, &fields, connection).await;
         let is_forbidden = matches!(client, Err(Error::Forbidden(_)));
         let is_admitted = !is_forbidden && self.guard.allows_pages();
         let origin = fields.origin.filter(|_| is_admitted).cloned();
@@ -184,10 +180,10 @@ impl Router {
     pub(super) async fn answer_at_limit<B: Body<Data = Bytes> + Unpin>(
         &self,
         request: Request<B>,
-        peer: IpAddr,
+        connection: &ClientConnection,
     ) -> Response<Reply> {
         match request.uri().path() {
-            "/healthz" | "/readyz" | "/metrics" => self.answer(request, peer).await,
+            "/healthz" | "/readyz" | "/metrics" => self.answer(request, connection).await,
             _ => {
                 let refused = reply::busy();
                 self.refusals.count(&refused);
@@ -290,7 +286,7 @@ impl Router {
         &self,
         head: &Parts,
         fields: &Head<'_>,
-        peer: IpAddr,
+        connection: &ClientConnection,
     ) -> Result<Authenticated, Error> {
         let (path, headers) = (head.uri.path(), &head.headers);
         let is_preflight = cors::is_preflight(&head.method, headers);
@@ -308,11 +304,13 @@ impl Router {
             self.guard.check_host(&head.uri, fields)?;
             None
         } else {
-            self.guard.check(&head.uri, fields, view).await?
+            self.guard
+                .check(&head.uri, fields, view, connection)
+                .await?
         };
         let mut client = Authenticated {
             credential,
-            address: peer,
+            address: connection.address,
             headers: fields.facts(),
             view: None,
         };
@@ -326,17 +324,18 @@ impl Router {
         // Health checks are not limited: a busy client must not make its server look dead.
         let is_limited = is_own || view.is_some() || matches!(path, "/mcp" | "/sse" | "/messages");
         if is_limited && !is_preflight {
-            self.limit_rate(&client, &client.share())?;
+            self.limit_rate(&client, "")?;
         }
         Ok(client)
     }
 
-    /// Counts a request against the rate limit of `share`: its token, or its address if no token is required.
-    fn limit_rate(&self, client: &Authenticated, share: &str) -> Result<(), Error> {
+    /// Counts a request of some kind against the rate limit of its client.
+    fn limit_rate(&self, client: &Authenticated, kind: &str) -> Result<(), Error> {
         let Some(rate) = &self.rate else {
             return Ok(());
         };
-        rate.admit(share, Instant::now()).map_err(|wait| {
+        let share = format!("{kind}{}", client.share());
+        rate.admit(&share, Instant::now()).map_err(|wait| {
             let error = Error::RateLimited(wait);
             let caller = client.principal().map(|principal| &principal.name);
             self.server().record_refusal(caller, error.kind());

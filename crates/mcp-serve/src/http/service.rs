@@ -17,7 +17,7 @@ use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use tower_service::Service;
 
-use super::guard::Guard;
+use super::guard::{ClientConnection, Guard};
 use super::limits::Limits;
 use super::router::Router;
 use crate::OwnPaths;
@@ -89,9 +89,9 @@ where
     fn call(&mut self, request: Request<B>) -> Self::Future {
         let router = Arc::clone(&self.0);
         let peer = request.extensions().get().map(SocketAddr::ip);
-        let peer = peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED));
+        let connection = ClientConnection::new(peer.unwrap_or(IpAddr::V4(Ipv4Addr::UNSPECIFIED)));
         Box::pin(async move {
-            let response = router.answer(request, peer).await;
+            let response = router.answer(request, &connection).await;
             Ok(response.map(BodyExt::boxed_unsync))
         })
     }

@@ -14,6 +14,10 @@ fn guard() -> Guard {
     Guard::new(Tokens::parse("alice s3cret").unwrap(), &hosts)
 }
 
+fn connection() -> ClientConnection {
+    ClientConnection::new([127, 0, 0, 1].into())
+}
+
 fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
@@ -33,7 +37,10 @@ fn check_target(target: &str, fields: &[(&'static str, &str)], expected: Result<
     let (target, headers) = (target.parse().unwrap(), headers(fields));
     let (guard, head) = (guard(), Head::read(&headers));
     // Without an issuer it never waits.
-    let checked = guard.check(&target, &head, None).now_or_never().unwrap();
+    let checked = guard
+        .check(&target, &head, None, &connection())
+        .now_or_never()
+        .unwrap();
     let found = checked.map(|owner| assert_eq!(&*owner.unwrap().principal.name, "alice"));
     let found = found.map_err(|error| error.kind());
     assert_eq!(found, expected, "{target} {fields:?}");
@@ -187,7 +194,12 @@ fn without_tokens_nobody_is_named() {
     let guard = Guard::new(Tokens::default(), &[]);
     let target = Uri::from_static("/mcp");
     let owner = guard
-        .check(&target, &Head::read(&headers(&[LOCAL])), None)
+        .check(
+            &target,
+            &Head::read(&headers(&[LOCAL])),
+            None,
+            &connection(),
+        )
         .now_or_never()
         .unwrap()
         .unwrap();
@@ -195,7 +207,12 @@ fn without_tokens_nobody_is_named() {
     // Without an option for it, no other name is admitted.
     assert!(
         guard
-            .check(&target, &Head::read(&headers(&[("host", "n8n-mcp")])), None)
+            .check(
+                &target,
+                &Head::read(&headers(&[("host", "n8n-mcp")])),
+                None,
+                &connection()
+            )
             .now_or_never()
             .unwrap()
             .is_err()
@@ -215,7 +232,12 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
         assert_eq!(guard.allows_pages(), allows_pages, "{tokens:?} {hosts}");
         let foreign = [("host", "evil.com"), ("origin", "https://evil.com"), TOKEN];
         let is_admitted = guard
-            .check(&target, &Head::read(&headers(&foreign)), None)
+            .check(
+                &target,
+                &Head::read(&headers(&foreign)),
+                None,
+                &connection(),
+            )
             .now_or_never()
             .unwrap()
             .is_ok();

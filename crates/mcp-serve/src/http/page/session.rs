@@ -20,7 +20,7 @@ use super::super::guard::Guard;
 use super::{FOLDER, KEY, host};
 use crate::clock::unix_time;
 use crate::key;
-use crate::tokens::{Credential, Digest, digest};
+use crate::tokens::{Credential, Digest, LastToken, digest};
 
 /// Seconds for which a sign-in is valid.
 const MAX_AGE: u64 = 8 * 60 * 60;
@@ -178,7 +178,7 @@ impl PageSessions {
                 },
             ) => {
                 let token = token.trim().as_bytes();
-                let credential = guard.credential(token, None).await;
+                let credential = guard.credential(token, None, &LastToken::default()).await;
                 let credential = credential.map_err(|_| "this token is not valid here")?;
                 expires = expires.min(credential.expires().unwrap_or(expires));
                 let fingerprint = self.fingerprint(&digest(token));
