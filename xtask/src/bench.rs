@@ -75,7 +75,7 @@ fn absolute(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     // The official Rust SDK reached 17,000 a second.
     let limit = Limit::AtLeast(170_000.0);
     let work = "stdio echo, window 32, per second";
-    rows.push(Row::absolute(work, rate.ours, Some(rate.floor), limit));
+    rows.push(Row::sampled(work, &rate, limit));
     let echo = "start --body ECHO --times 11 --header TOKEN";
     let ours = run(&format!("{echo} -- {ours} --token bench"))?;
     let floor = run(&format!("{echo} -- {floor}"))?;

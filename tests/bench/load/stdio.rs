@@ -18,9 +18,15 @@ pub(crate) struct Options {
     /// Duration in milliseconds.
     #[arg(long)]
     millis: u64,
+    /// Maximum number of requests.
+    #[arg(long, default_value_t = usize::MAX)]
+    requests: usize,
     /// The request, one line.
     #[arg(long)]
     body: String,
+    /// An `initialize` request, which is sent first.
+    #[arg(long)]
+    initialize: Option<String>,
     /// Text that every answer must contain.
     #[arg(long, default_value = "")]
     expect: String,
@@ -41,12 +47,14 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
     // Another thread reads the answers, so that the pipes do not fill up.
     let (read, answers) = sync_channel::<usize>(1024);
     let expect = options.expect.clone();
+    let mut is_handshake = options.initialize.is_some();
     let reader = std::thread::spawn(move || -> anyhow::Result<()> {
         let mut output = BufReader::with_capacity(64 * 1024, output);
         let mut line = String::new();
         let mut count = 0;
         while output.read_line(&mut line)? > 0 {
-            ensure!(line.contains(&expect), "answered {line}");
+            let is_expected = std::mem::take(&mut is_handshake) || line.contains(&expect);
+            ensure!(is_expected, "answered {line}");
             line.clear();
             count += 1;
             if output.buffer().is_empty() {
@@ -60,13 +68,16 @@ pub(crate) fn run(options: &Options) -> anyhow::Result<Value> {
     });
     let line = format!("{}\n", options.body);
     // After the first answer the server has started.
-    input.write_all(line.as_bytes())?;
+    match &options.initialize {
+        Some(initialize) => writeln!(input, "{initialize}")?,
+        None => input.write_all(line.as_bytes())?,
+    }
     let mut answered = answers.recv()?;
     let (cpu, started) = (process::cpu(child.id())?, Instant::now());
     let mut sent = 1;
     let until = started + Duration::from_millis(options.millis);
-    while Instant::now() < until {
-        let free = options.window - (sent - answered);
+    while answered < options.requests && Instant::now() < until {
+        let free = (options.window - (sent - answered)).min(options.requests - sent);
         input.write_all(line.repeat(free).as_bytes())?;
         sent += free;
         answered += answers.recv()?;

@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn every_line_is_valid() {
         let lines: Vec<_> = comparisons().collect::<anyhow::Result<_>>().unwrap();
-        assert_eq!(lines.len(), 21);
+        assert_eq!(lines.len(), 25);
         assert_eq!(lines[0].ours, ("ours", "echo"));
         assert_eq!(lines[0].other, ("hyper", "echo-sized"));
         assert_eq!(lines[0].work, "echo, 32 connections, µs");

@@ -3,8 +3,11 @@
 use anyhow::bail;
 use serde_json::Value;
 
-/// Rounds of measurements in the order A B B A.
-const MEASUREMENT_ROUNDS: usize = 4;
+/// Rounds of measurements in the order A B B A: 12 pairs.
+const MEASUREMENT_ROUNDS: usize = 6;
+
+/// The spread of the floor, relative to its median, above which the machine has other work and a figure tells nothing.
+const MAX_FLOOR_SPREAD: f64 = 0.1;
 
 /// The target of a figure.
 #[derive(Clone, Copy)]
@@ -26,11 +29,15 @@ impl Limit {
         })
     }
 
-    fn holds(self, value: f64) -> bool {
-        match self {
+    fn judge(self, value: f64) -> Verdict {
+        let holds = match self {
             Self::AtMost(most) => value <= most,
             Self::AtLeast(least) => value >= least,
-            Self::None => true,
+            Self::None => return Verdict::None,
+        };
+        match holds {
+            true => Verdict::Good,
+            false => Verdict::Missed,
         }
     }
 
@@ -45,7 +52,16 @@ impl Limit {
 
 pub(super) struct Row {
     cells: [String; 6],
-    is_good: bool,
+    verdict: Verdict,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Verdict {
+    None,
+    Good,
+    Missed,
+    /// The floor has moved.
+    Unknown,
 }
 
 impl Row {
@@ -54,7 +70,19 @@ impl Row {
         let ratio = floor.map_or_else(String::new, |floor| format!("{:.2}", ours / floor));
         let floor = floor.map_or_else(String::new, shown);
         let cells = [shown(ours), floor, ratio, String::new(), limit.shown("")];
-        Self::new(work, cells, limit.holds(ours))
+        Self::new(work, cells, limit.judge(ours))
+    }
+
+    /// Creates a row with the median of ours and its limit, beside that of the floor.
+    pub(super) fn sampled(work: &str, sample: &Sample, limit: Limit) -> Self {
+        let cells = [
+            shown(sample.ours),
+            shown(sample.floor),
+            sample.shown_ratio(),
+            String::new(),
+            limit.shown(""),
+        ];
+        Self::new(work, cells, sample.judge(limit, sample.ours))
     }
 
     /// Creates a row with the ratio of both figures, and the 99th percentiles of both in µs.
@@ -69,30 +97,31 @@ impl Row {
         let cells = [
             shown(sample.ours),
             format!("{} ({other})", shown(sample.floor)),
-            format!("{:.2}", sample.ratio),
+            sample.shown_ratio(),
             p99.unwrap_or_default(),
             limit.shown(&format!(" × {other}")),
         ];
-        Self::new(work, cells, limit.holds(sample.ratio))
+        Self::new(work, cells, sample.judge(limit, sample.ratio))
     }
 
-    fn new(work: &str, [ours, floor, ratio, p99, target]: [String; 5], is_good: bool) -> Self {
+    fn new(work: &str, [ours, floor, ratio, p99, target]: [String; 5], verdict: Verdict) -> Self {
         Self {
             cells: [work.to_owned(), ours, floor, ratio, p99, target],
-            is_good,
+            verdict,
         }
     }
 
     pub(super) fn is_missed(&self) -> bool {
-        !self.is_good
+        self.verdict == Verdict::Missed
     }
 
     pub(super) fn cells(&self) -> [String; 7] {
         let [work, ours, floor, ratio, p99, target] = self.cells.clone();
-        let verdict = match (target.is_empty(), self.is_good) {
-            (true, _) => "",
-            (false, true) => "ok",
-            (false, false) => "MISSED",
+        let verdict = match self.verdict {
+            Verdict::None => "",
+            Verdict::Good => "ok",
+            Verdict::Missed => "MISSED",
+            Verdict::Unknown => "unknown: the floor moved",
         };
         [work, ours, floor, ratio, p99, target, verdict.to_owned()]
     }
@@ -113,6 +142,24 @@ pub(super) struct Sample {
     pub(super) floor: f64,
     /// The median of the ratios of neighbours.
     pub(super) ratio: f64,
+    /// The spread of these ratios.
+    ratio_spread: f64,
+    /// The spread of the floor.
+    floor_spread: f64,
+}
+
+impl Sample {
+    fn shown_ratio(&self) -> String {
+        format!("{:.2} ±{:.0} %", self.ratio, self.ratio_spread * 100.0)
+    }
+
+    fn judge(&self, limit: Limit, value: f64) -> Verdict {
+        match limit.judge(value) {
+            Verdict::None => Verdict::None,
+            _ if self.floor_spread > MAX_FLOOR_SPREAD => Verdict::Unknown,
+            verdict => verdict,
+        }
+    }
 }
 
 /// The measurements: of ours, and of the other server right before or after.
@@ -138,8 +185,11 @@ impl Pairs {
         let both = both.map(|(ours, floor)| (figure(ours, field), figure(floor, field)));
         let (ours, floor): (Vec<_>, Vec<_>) = both.unzip();
         let ratios = ours.iter().zip(&floor).map(|(ours, floor)| ours / floor);
+        let ratios: Vec<f64> = ratios.collect();
         Sample {
-            ratio: median(ratios.collect()),
+            ratio_spread: spread(&ratios),
+            floor_spread: spread(&floor),
+            ratio: median(ratios),
             ours: median(ours),
             floor: median(floor),
         }
@@ -148,6 +198,16 @@ impl Pairs {
 
 pub(super) fn figure(measured: &Value, field: &str) -> f64 {
     measured[field].as_f64().unwrap_or(f64::NAN)
+}
+
+/// Returns half of the distance between the quartiles, relative to the median: half of all values are no farther
+/// from the middle.
+fn spread(values: &[f64]) -> f64 {
+    let mut sorted = values.to_vec();
+    sorted.sort_by(f64::total_cmp);
+    let quarter = sorted.len() / 4;
+    let distance = sorted[sorted.len() - 1 - quarter] - sorted[quarter];
+    distance / 2.0 / median(sorted)
 }
 
 /// Returns the middle value, or the mean of the two in the middle.
@@ -172,15 +232,17 @@ mod tests {
             ours: 3.0,
             floor: 150.0,
             ratio: 2.0,
+            ratio_spread: 0.03,
+            floor_spread: 0.1,
         };
         let relative = |limit| Row::relative("work", &sample, None, "hyper", limit);
         let row = |limit| relative(limit).cells().join("|");
         assert_eq!(
             row(Limit::AtMost(1.9)),
-            "work|3.0|150 (hyper)|2.00||at most 1.9 × hyper|MISSED"
+            "work|3.0|150 (hyper)|2.00 ±3 %||at most 1.9 × hyper|MISSED"
         );
         assert!(row(Limit::AtLeast(2.0)).ends_with("at least 2 × hyper|ok"));
-        assert!(row(Limit::None).ends_with("2.00|||"));
+        assert!(row(Limit::None).ends_with("2.00 ±3 %|||"));
         let row = Row::absolute("work", 9.0, None, Limit::AtMost(10.0));
         assert_eq!(row.cells().join("|"), "work|9.0||||at most 10|ok");
     }
@@ -195,5 +257,14 @@ mod tests {
         );
         let sample = pairs.unwrap().sample("x");
         assert_eq!((sample.ours, sample.floor, sample.ratio), (3.0, 1.5, 2.0));
+        // The ratio is always the same; the floor is not.
+        assert_eq!(sample.ratio_spread, 0.0);
+        assert!(sample.floor_spread > MAX_FLOOR_SPREAD);
+        let row = Row::relative("work", &sample, None, "hyper", Limit::AtMost(1.0));
+        assert!(!row.is_missed());
+        assert!(row.cells().join("|").ends_with("|unknown: the floor moved"));
+        let row = Row::sampled("work", &sample, Limit::AtLeast(4.0));
+        assert_eq!(row.cells()[3], "2.00 ±0 %");
+        assert!(!row.is_missed());
     }
 }

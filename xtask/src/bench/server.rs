@@ -89,6 +89,7 @@ impl<'a> Bench<'a> {
     /// Starts a server by its name in the comparisons.
     pub(super) fn start(&self, name: &str) -> anyhow::Result<BenchServer> {
         let own = |program, words| self.start_program(Cpu::Own, self.binary(program), words);
+        let gateway = |cpu| self.program(cpu, self.binary(Gateway::PROGRAM));
         match name {
             "ours" | "JSON" => self.fixture(Cpu::Own),
             "hyper" => own("bench-floor", ""),
@@ -97,12 +98,12 @@ impl<'a> Bench<'a> {
             "rmcp" => self.rmcp(),
             "TypeScript" => self.sdk("typescript", "bench.mjs"),
             "Python" => self.sdk("python", "bench.py"),
-            "gateway" => self.gateway_over_http(Cpu::Own),
-            "HTTP" => self.gateway_over_http(Cpu::Any),
+            "gateway" => self.gateway_over_http(gateway(Cpu::Own)?, Cpu::Own),
+            "HTTP" => self.gateway_over_http(gateway(Cpu::Any)?, Cpu::Any),
             "gateway-child" => {
                 let child = self.binary(FIXTURE);
                 let backend = format!("command = [\"{child}\", \"--stdio\", \"--log\", \"error\"]");
-                self.gateway("stdio", &backend, Cpu::Any)
+                self.gateway(gateway(Cpu::Any)?, "stdio", &backend, Cpu::Any)
             }
             "nginx" => self.nginx(),
             other => bail!("there is no server {other}"),
@@ -198,11 +199,16 @@ impl<'a> Bench<'a> {
         Ok(nginx)
     }
 
-    fn gateway_over_http(&self, cpu: Cpu) -> anyhow::Result<BenchServer> {
+    /// Starts the gateway, as `program` begins, in front of our server.
+    pub(super) fn gateway_over_http(
+        &self,
+        program: Program,
+        cpu: Cpu,
+    ) -> anyhow::Result<BenchServer> {
         let backend = self.fixture(if cpu == Cpu::Own { Cpu::Load } else { cpu })?;
         let url = format!("http://127.0.0.1:{}/mcp", backend.port);
         let lines = format!("url = \"{url}\"\ntoken = \"bench\"");
-        let mut gateway = self.gateway("http", &lines, cpu)?;
+        let mut gateway = self.gateway(program, "http", &lines, cpu)?;
         gateway.backend = Some(Box::new(backend));
         Ok(gateway)
     }
@@ -210,14 +216,19 @@ impl<'a> Bench<'a> {
     /// Starts a gateway with one backend, whose tools keep their names. Other than nginx, which only
     /// relays, it does all its work: it checks a token and every message, and writes every call into
     /// its event log, a SQLite file.
-    fn gateway(&self, name: &str, backend: &str, cpu: Cpu) -> anyhow::Result<BenchServer> {
+    fn gateway(
+        &self,
+        program: Program,
+        name: &str,
+        backend: &str,
+        cpu: Cpu,
+    ) -> anyhow::Result<BenchServer> {
         let dir = self.layout.backends().join("bench").join(name);
         clear_dir(&dir)?;
         let file = dir.join("gateway.toml");
         let config = format!("[backends.fixture]\n{backend}\nbare = true\n");
         fs::write(&file, config)?;
-        let gateway = self
-            .program(cpu, self.binary(Gateway::PROGRAM))?
+        let gateway = program
             .args(["--config".as_ref(), file.as_os_str()])
             .args(["--events".as_ref(), dir.join("events.db").as_os_str()])
             .words("--token bench --port 0");
