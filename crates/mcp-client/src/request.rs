@@ -7,6 +7,7 @@ use std::time::Duration;
 use futures_util::FutureExt as _;
 use futures_util::future::Either;
 use mcp_core::jsonrpc::string;
+use mcp_core::server::known_method;
 use mcp_core::trace::{self, ClientSpan, McpRequest, SpanWork, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
@@ -85,12 +86,12 @@ impl Client {
     fn span<'a>(
         &'a self,
         parent: &TraceContext,
-        method: &'a str,
+        method: &str,
         item: Option<&'a str>,
     ) -> ClientSpan<'a> {
         let transport = &self.0.transport;
         let request = McpRequest {
-            method: Some(method),
+            method: known_method(method),
             item,
             revision: Some(self.era().revision()),
             session: None,

@@ -8,8 +8,11 @@ use std::time::Duration;
 /// The label of everything beyond a limit.
 pub const OTHER: &str = "other";
 
-/// The tools with a label of their own; all further ones share [`OTHER`].
+/// The tools of one server that have a label of their own; all further ones share [`OTHER`].
 pub const MAX_LABELLED_TOOLS: usize = 500;
+
+/// Servers whose tools have labels of their own.
+const MAX_SHARES: usize = 50;
 
 /// Upper bounds of the buckets of a histogram, in seconds: those that the conventions of OpenTelemetry give
 /// for MCP, and three for calls that take less.
@@ -111,15 +114,23 @@ impl Durations {
     }
 }
 
-/// Names that have a label of their own: the first ones, up to a limit.
+/// Names that have a label of their own: the first ones, up to a limit for those with the same prefix, so that
+/// no server behind a gateway takes the labels of another.
 #[derive(Debug)]
 pub struct Labels {
     limit: usize,
-    names: Mutex<BTreeSet<Arc<str>>>,
+    /// By prefix.
+    names: Mutex<BTreeMap<Box<str>, BTreeSet<Arc<str>>>>,
+}
+
+impl Default for Labels {
+    fn default() -> Self {
+        Self::new(MAX_LABELLED_TOOLS)
+    }
 }
 
 impl Labels {
-    /// At most `limit` names have a label of their own.
+    /// At most `limit` names with the same prefix have a label of their own.
     pub fn new(limit: usize) -> Self {
         let names = Mutex::default();
         Self { limit, names }
@@ -127,7 +138,12 @@ impl Labels {
 
     /// The label of `name`: itself, or [`OTHER`].
     pub fn label(&self, name: &str) -> Arc<str> {
-        let mut names = lock(&self.names);
+        let prefix = name.split_once("__").map_or("", |(prefix, _)| prefix);
+        let mut shares = lock(&self.names);
+        if shares.len() >= MAX_SHARES && !shares.contains_key(prefix) {
+            return OTHER.into();
+        }
+        let names = shares.entry(prefix.into()).or_default();
         if let Some(known) = names.get(name) {
             return Arc::clone(known);
         }
@@ -218,6 +234,13 @@ mod tests {
         assert_eq!(
             given.each_ref().map(|name| &**name),
             ["a", "b", OTHER, "a", OTHER]
+        );
+        // Another server has its own share.
+        assert_eq!(&*labels.label("x__a"), "x__a");
+        let many = (0..2 * MAX_SHARES).map(|at| labels.label(&format!("{at}__a")));
+        assert_eq!(
+            many.filter(|label| **label != *OTHER).count(),
+            MAX_SHARES - 2
         );
     }
 }

@@ -61,6 +61,7 @@ pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
+pub use mcp_method::known_method;
 pub use operation::{OperationDurations, Operations};
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::{FrameReply, RequestEnd};

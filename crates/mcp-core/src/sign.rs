@@ -40,6 +40,13 @@ impl Signer {
         (differs == 0).then(|| payload.to_vec())
     }
 
+    /// Returns a number for `payload` that tells nothing about it to those without the key.
+    pub fn number(&self, purpose: &str, payload: &[u8]) -> u64 {
+        let mac = self.mac(purpose, payload);
+        let bytes = mac.iter().take(size_of::<u64>());
+        bytes.fold(0, |all, byte| all << 8 | u64::from(*byte))
+    }
+
     fn mac(&self, purpose: &str, payload: &[u8]) -> [u8; MAC_LEN] {
         let mut hmac = HMAC::new(self.key);
         hmac.update(purpose.as_bytes());
@@ -71,5 +78,19 @@ mod tests {
         }
         assert_eq!(signer.open("state", ""), None);
         assert_eq!(signer.open("state", "\u{e4}"), None);
+    }
+
+    #[test]
+    fn numbers_differ_by_key_purpose_and_payload() {
+        let number = |key, purpose, payload| Signer::new([key; 32]).number(purpose, payload);
+        let one = number(1, "a", b"x");
+        assert_eq!(one, number(1, "a", b"x"));
+        for other in [
+            number(2, "a", b"x"),
+            number(1, "b", b"x"),
+            number(1, "a", b"y"),
+        ] {
+            assert_ne!(one, other);
+        }
     }
 }

@@ -27,7 +27,7 @@ use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
-use mcp_core::metrics::{Durations, Labels};
+use mcp_core::metrics::Durations;
 use mcp_core::server::ChangeNotifier;
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -63,8 +63,6 @@ pub(crate) struct Signals {
     pub(crate) log: Arc<EventLog>,
     /// The approved definitions of tools.
     pub(crate) pins: Arc<Pins>,
-    /// The tools with durations of their own in `/metrics`.
-    pub(crate) labels: Arc<Labels>,
 }
 
 /// One server behind the gateway: its configuration and its state.
@@ -158,7 +156,7 @@ impl Backend {
 
     /// The durations of requests with this method, or of calls of the tool with this published name.
     pub(crate) fn durations(&self, method: &'static str, tool: Option<&str>) -> Arc<Durations> {
-        let tool = tool.map(|tool| self.signals.labels.label(tool));
+        let tool = tool.map(|tool| self.metrics.labels.label(tool));
         self.metrics.operations.get((method, tool))
     }
 

@@ -11,7 +11,6 @@ use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::Pins;
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
 use gateway_store::state::StateStore;
-use mcp_core::metrics::{Labels, MAX_LABELLED_TOOLS};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
@@ -61,7 +60,6 @@ impl Gateway {
             changes: ChangeNotifier::new(),
             log: Arc::clone(&log),
             pins: Arc::new(Pins::new(Arc::clone(&state))),
-            labels: Arc::new(Labels::new(MAX_LABELLED_TOOLS)),
         };
         let counts = Arc::default();
         let admission = admission(&config, &counts);

@@ -91,11 +91,28 @@ fn attributes(request: &McpRequest<'_>, writer: &mut Writer<'_>) {
 pub(crate) fn error_type(error: SpanError, write: impl FnOnce(&str)) {
     match error {
         SpanError::Tool => write("tool_error"),
-        SpanError::Code(code) => write(&code.to_string()),
+        SpanError::Code(code) if is_known(code) => write(&code.to_string()),
+        SpanError::Code(_) => write(OTHER),
         SpanError::Status(status) => write(&status.to_string()),
         SpanError::Timeout => write("timeout"),
         SpanError::Cancelled => write("cancelled"),
         SpanError::NoAnswer => write("no_answer"),
+    }
+}
+
+/// True for the codes of JSON-RPC and of MCP. A backend may send any other, of which there are too many to tell apart.
+fn is_known(code: i64) -> bool {
+    matches!(
+        code,
+        -32_700 | -32_603..=-32_600 | -32_042 | -32_029 | -32_022..=-32_020 | -32_012..=-32_000
+    )
+}
+
+/// Returns the error as `error.type` tells it apart.
+pub(crate) fn told_apart(error: Option<SpanError>) -> Option<SpanError> {
+    match error {
+        Some(SpanError::Code(code)) if !is_known(code) => Some(SpanError::Code(0)),
+        error => error,
     }
 }
 

@@ -17,6 +17,8 @@ use crate::settings::Destination;
 
 /// Times that a batch is sent, before its spans count as lost.
 const MAX_TRIES: u32 = 5;
+/// Interval in which the records of calls are encoded.
+const COLLECT_INTERVAL: Duration = Duration::from_millis(100);
 /// The first pause before another try; it doubles each time.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest pause that a collector can ask for.
@@ -39,8 +41,6 @@ struct Worker {
     resource: Vec<u8>,
     traces: Option<Target>,
     metrics: Option<Target>,
-    /// When the durations began, in nanoseconds since 1970.
-    started: u64,
     /// The batch that is being sent, which a stop interrupts.
     interrupted: Option<Batch>,
     lost: u64,
@@ -73,14 +73,17 @@ impl Exporter {
             .enable_all()
             .build()?;
         let (delay, interval) = (settings.schedule_delay, settings.metric_interval);
+        let collected = Arc::clone(&queue);
         let mut worker = Worker::new(queue, settings)?;
         let thread = std::thread::Builder::new().name("telemetry".into());
         let thread = thread.spawn(move || {
             runtime.block_on(async {
                 tokio::select! {
                     () = worker.run(delay, interval) => {}
+                    () = collect(&collected) => {}
                     _ = stopped => {}
                 }
+                collected.collect(&mut Vec::new());
                 // What waits is sent once, in a time that no operator notices.
                 let _ = timeout(SHUTDOWN_TIMEOUT, worker.finish()).await;
                 worker.tell_losses();
@@ -108,7 +111,6 @@ impl Worker {
             resource,
             traces: target(settings.traces)?,
             metrics: target(settings.metrics)?,
-            started: now(),
             interrupted: None,
             lost: 0,
         })
@@ -189,9 +191,10 @@ impl Worker {
 
     /// Sends the durations so far. What fails is a part of the next request.
     async fn export_metrics(&mut self) {
-        let histograms = self.queue.histograms();
         let mut metrics = Vec::new();
-        let has_some = histograms.encode(self.started, now(), &mut Writer(&mut metrics));
+        let has_some = self
+            .queue
+            .encode_histograms(now(), &mut Writer(&mut metrics));
         if !has_some {
             return;
         }
@@ -277,8 +280,18 @@ impl Target {
     }
 }
 
+/// Takes the records of calls, also while a collector does not answer.
+async fn collect(queue: &Queue) {
+    let mut room = Vec::new();
+    loop {
+        // A timeout is no failure: the interval is over.
+        let _ = timeout(COLLECT_INTERVAL, queue.busy.notified()).await;
+        queue.collect(&mut room);
+    }
+}
+
 /// Nanoseconds since 1970.
-fn now() -> u64 {
+pub(crate) fn now() -> u64 {
     let now = SystemTime::now().duration_since(UNIX_EPOCH);
     u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }

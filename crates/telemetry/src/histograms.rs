@@ -3,24 +3,23 @@
 use std::collections::BTreeMap;
 use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 
+use mcp_core::metrics::BOUNDS;
 use mcp_core::trace::{EndedSpan, SpanWork};
 
-use crate::attributes::RequestFields;
+use crate::attributes::{RequestFields, told_apart};
+use crate::exporter::now;
 use crate::protobuf::Writer;
 
 /// The key of the requests that exceed the limit.
 const OTHERS: u64 = 0;
-/// The bounds of the conventions, in seconds.
-const BOUNDS: [f64; 14] = [
-    0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1.0, 2.0, 5.0, 10.0, 30.0, 60.0, 120.0, 300.0,
-];
-/// Limit of combinations of attributes. All further ones are one.
+/// Limit of combinations of attributes. A further one takes the place of one without a duration since the last export;
+/// if there is none, it is one of the others.
 const MAX_SERIES: usize = 500;
 /// `AGGREGATION_TEMPORALITY_CUMULATIVE`.
 const CUMULATIVE: u64 = 2;
 
 /// All durations since the start.
-#[derive(Clone, Default)]
+#[derive(Default)]
 pub(crate) struct Histograms {
     answered: Series,
     sent: Series,
@@ -30,11 +29,15 @@ pub(crate) struct Histograms {
 type Series = BTreeMap<u64, Histogram>;
 
 /// The durations of requests that have the same attributes.
-#[derive(Clone, Default)]
+#[derive(Default)]
 struct Histogram {
     fields: RequestFields,
+    /// Start in nanoseconds since 1970.
+    started: u64,
     counts: [u64; BOUNDS.len() + 1],
     seconds: f64,
+    /// True if it has a duration that was not exported.
+    has_new: bool,
 }
 
 impl Histograms {
@@ -47,18 +50,26 @@ impl Histograms {
         };
         let mut hasher = DefaultHasher::new();
         (request.method, request.item, request.revision).hash(&mut hasher);
-        (request.is_pipe, span.error).hash(&mut hasher);
+        (request.is_pipe, told_apart(span.error)).hash(&mut hasher);
         let mut key = hasher.finish();
         if series.len() >= MAX_SERIES && !series.contains_key(&key) {
-            key = OTHERS;
+            let unused = series
+                .iter()
+                .find(|(key, unused)| **key != OTHERS && !unused.has_new);
+            match unused.map(|(key, _)| *key) {
+                Some(unused) => drop(series.remove(&unused)),
+                None => key = OTHERS,
+            }
         }
         let histogram = series.entry(key).or_insert_with(|| Histogram {
             fields: match key {
                 OTHERS => RequestFields::for_others(),
                 _ => RequestFields::new(request, span.error),
             },
+            started: now(),
             ..Histogram::default()
         });
+        histogram.has_new = true;
         let seconds = span.took.as_secs_f64();
         let bucket = BOUNDS.iter().position(|bound| seconds <= *bound);
         histogram.counts[bucket.unwrap_or(BOUNDS.len())] += 1;
@@ -66,19 +77,19 @@ impl Histograms {
         (key != OTHERS).then_some(&histogram.fields)
     }
 
-    /// Writes the field `metrics` of a `ScopeMetrics`, with the times of its start and now. False without any.
-    pub(crate) fn encode(&self, start: u64, now: u64, writer: &mut Writer<'_>) -> bool {
-        let metrics = [
-            ("mcp.server.operation.duration", &self.answered),
-            ("mcp.client.operation.duration", &self.sent),
+    /// Writes the field `metrics` of a `ScopeMetrics` at the time `now`. False without any.
+    pub(crate) fn encode(&mut self, now: u64, writer: &mut Writer<'_>) -> bool {
+        let mut metrics = [
+            ("mcp.server.operation.duration", &mut self.answered),
+            ("mcp.client.operation.duration", &mut self.sent),
         ];
-        for (name, series) in metrics.iter().filter(|(_, series)| !series.is_empty()) {
+        for (name, series) in metrics.iter_mut().filter(|(_, series)| !series.is_empty()) {
             writer.message(2, |metric| {
                 metric.bytes(1, name.as_bytes());
                 metric.bytes(3, b"s");
                 metric.message(9, |histogram| {
-                    for point in series.values() {
-                        histogram.message(1, |writer| point.encode(start, now, writer));
+                    for point in series.values_mut() {
+                        histogram.message(1, |writer| point.encode(now, writer));
                     }
                     histogram.varint(2, CUMULATIVE);
                 });
@@ -90,8 +101,9 @@ impl Histograms {
 
 impl Histogram {
     /// Writes the fields of a `HistogramDataPoint`.
-    fn encode(&self, start: u64, now: u64, writer: &mut Writer<'_>) {
-        writer.fixed64(2, start);
+    fn encode(&mut self, now: u64, writer: &mut Writer<'_>) {
+        self.has_new = false;
+        writer.fixed64(2, self.started);
         writer.fixed64(3, now);
         writer.fixed64(4, self.counts.iter().sum());
         writer.double(5, self.seconds);
@@ -128,14 +140,14 @@ mod tests {
     #[test]
     fn durations_are_counted_by_their_bounds() {
         let mut histograms = Histograms::default();
-        for millis in [0, 10, 11, 300_000, 300_001] {
+        for millis in [0, 1, 2, 300_000, 300_001] {
             add(&mut histograms, "a", Duration::from_millis(millis));
         }
         let found = histograms.answered.values().next().unwrap();
-        let mut expected = [0; 15];
-        (expected[0], expected[1], expected[13], expected[14]) = (2, 1, 1, 1);
+        let mut expected = [0; 18];
+        (expected[0], expected[1], expected[16], expected[17]) = (2, 1, 1, 1);
         assert_eq!(found.counts, expected);
-        assert!((found.seconds - 600.022).abs() < 1e-6);
+        assert!((found.seconds - 600.004).abs() < 1e-6);
     }
 
     #[test]
@@ -151,5 +163,10 @@ mod tests {
             rest.fields.attributes,
             RequestFields::for_others().attributes
         );
+        // After an export there is room for those that are used now.
+        histograms.encode(0, &mut Writer(&mut Vec::new()));
+        add(&mut histograms, "new", Duration::ZERO);
+        assert_eq!(histograms.answered.len(), MAX_SERIES + 1);
+        assert_eq!(histograms.answered[&0].counts[0], MAX_SERIES as u64);
     }
 }

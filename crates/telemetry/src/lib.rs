@@ -1,8 +1,8 @@
 //! OpenTelemetry: exports the spans and the durations of requests over OTLP/HTTP.
 //!
 //! The `OTEL_*` variables of the specification are all of its configuration ([`Settings`]). [`start`] installs a
-//! tracer, which encodes each span that ends into a bounded queue, and a thread that sends it: no call waits for a
-//! collector. Of a queue that is full, spans are counted and dropped; the durations are never.
+//! tracer, which adds a record of each span that ends to a bounded queue, and a thread that encodes and sends it: no call
+//! waits for a collector. Spans for which the queue has no room are counted and dropped.
 //!
 //! Spans and attributes are those of the semantic conventions of MCP. Arguments, results, URIs and the ids of
 //! sessions are in none of them.
@@ -12,6 +12,7 @@ mod exporter;
 mod histograms;
 mod protobuf;
 mod queue;
+mod record;
 mod sampler;
 mod settings;
 mod span;

@@ -1,7 +1,9 @@
-//! The spans that wait to be sent, encoded, and the durations.
+//! The records of ended spans, the spans that wait to be sent, and the durations.
 
 use std::collections::VecDeque;
 use std::mem;
+use std::sync::atomic::AtomicU64;
+use std::sync::atomic::Ordering::Relaxed;
 
 use mcp_core::trace::EndedSpan;
 use parking_lot::Mutex;
@@ -10,10 +12,19 @@ use tokio::sync::Notify;
 use crate::Settings;
 use crate::histograms::Histograms;
 use crate::protobuf::Writer;
+use crate::record::Record;
 use crate::span;
 
-/// Waiting spans, with a limit. Encoding at once takes less work than a copy of a span for another thread would.
+/// Limit of records that wait for the thread that exports, which takes them a few times a second.
+const MAX_RECORDS: usize = 8_192;
+
+/// Waiting spans, with a limit. A call only adds a record: the thread that exports counts and encodes it.
 pub(crate) struct Queue {
+    records: Mutex<Vec<Record>>,
+    /// Records of calls for which there was no room.
+    missed: AtomicU64,
+    /// Notified when half of the room for records is taken.
+    pub(crate) busy: Notify,
     content: Mutex<Content>,
     max_queued: usize,
     max_batch: usize,
@@ -44,6 +55,9 @@ pub(crate) struct Batch {
 impl Queue {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
+            records: Mutex::default(),
+            missed: AtomicU64::new(0),
+            busy: Notify::new(),
             content: Mutex::default(),
             max_queued: settings.max_queued,
             max_batch: settings.max_batch,
@@ -52,8 +66,32 @@ impl Queue {
         }
     }
 
-    /// Adds a span that has ended, and its duration.
+    /// Adds a span that has ended.
     pub(crate) fn add(&self, span: &EndedSpan<'_>) {
+        let record = Record::from(span);
+        let mut records = self.records.lock();
+        if records.len() >= MAX_RECORDS {
+            self.missed.fetch_add(1, Relaxed);
+            return;
+        }
+        records.push(record);
+        let is_busy = records.len() == MAX_RECORDS / 2;
+        drop(records);
+        if is_busy {
+            self.busy.notify_one();
+        }
+    }
+
+    /// Counts and encodes the records that have been added. `room` is empty memory, before and after.
+    pub(crate) fn collect(&self, room: &mut Vec<Record>) {
+        mem::swap(&mut *self.records.lock(), room);
+        for record in room.drain(..) {
+            self.encode(&record.span());
+        }
+    }
+
+    /// Counts the duration of a span, and encodes it.
+    fn encode(&self, span: &EndedSpan<'_>) {
         let mut content = self.content.lock();
         let Content {
             full,
@@ -101,12 +139,12 @@ impl Queue {
 
     /// Returns the number of spans that were dropped since the last time.
     pub(crate) fn take_dropped(&self) -> u64 {
-        mem::take(&mut self.content.lock().dropped)
+        mem::take(&mut self.content.lock().dropped) + self.missed.swap(0, Relaxed)
     }
 
-    /// The durations so far.
-    pub(crate) fn histograms(&self) -> Histograms {
-        self.content.lock().histograms.clone()
+    /// Writes the durations so far; see [`Histograms::encode`].
+    pub(crate) fn encode_histograms(&self, now: u64, writer: &mut Writer<'_>) -> bool {
+        self.content.lock().histograms.encode(now, writer)
     }
 }
 
@@ -141,6 +179,7 @@ mod tests {
             work: SpanWork::Answered(McpRequest::default()),
             error: None,
         });
+        queue.collect(&mut Vec::new());
     }
 
     /// A call does not wait for the thread that exports: there is none.
@@ -164,6 +203,28 @@ mod tests {
         add(&queue, "00");
         assert!(queue.take(true).is_none());
         let mut encoded = Vec::new();
-        assert!(queue.histograms().encode(0, 0, &mut Writer(&mut encoded)));
+        assert!(queue.encode_histograms(0, &mut Writer(&mut encoded)));
+    }
+
+    #[test]
+    fn records_have_a_limit() {
+        let queue = queue();
+        let context = TraceContext::for_request(None);
+        for _ in 0..MAX_RECORDS + 3 {
+            queue.add(&EndedSpan {
+                context: &context,
+                parent: None,
+                started: Duration::ZERO,
+                took: Duration::ZERO,
+                work: SpanWork::Answered(McpRequest::default()),
+                error: None,
+            });
+        }
+        assert_eq!(queue.records.lock().len(), MAX_RECORDS);
+        assert_eq!(queue.take_dropped(), 3);
+        let mut room = Vec::new();
+        queue.collect(&mut room);
+        assert!(room.is_empty() && queue.records.lock().is_empty());
+        assert_eq!(queue.take(false).unwrap().count, 2);
     }
 }

@@ -1,7 +1,6 @@
 //! Connections and sessions: negotiated facts, requests in flight, open questions to the client.
 
 use std::collections::HashMap;
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard};
 
@@ -79,10 +78,7 @@ impl Default for Connection {
 impl Connection {
     /// The same connection with the id that every object of this session has. The objects of a session over
     /// HTTP come and go with its requests.
-    pub fn of_session(self, session: &str) -> Self {
-        let mut hasher = DefaultHasher::new();
-        session.hash(&mut hasher);
-        let id = hasher.finish();
+    pub fn with_id(self, id: u64) -> Self {
         Self { id, ..self }
     }
 

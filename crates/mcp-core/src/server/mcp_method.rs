@@ -33,6 +33,11 @@ pub(super) enum McpMethod {
     Custom,
 }
 
+/// The name itself, if the specification or seed 001 has a method of this name.
+pub fn known_method(name: &str) -> Option<&'static str> {
+    McpMethod::known_name(name)
+}
+
 /// Whether the unversioned and legacy eras have a method, and whether the modern era has it.
 type Eras = (bool, bool);
 const ALL: Eras = (true, true);
@@ -148,9 +153,10 @@ impl McpMethod {
         uses_item.then_some(method)
     }
 
-    /// True if the specification or seed 001 has a method of this name.
-    pub(super) fn is_known(name: &str) -> bool {
-        Self::named(name).0 != Self::Custom
+    /// The name itself, if the specification or seed 001 has such a method.
+    pub(super) fn known_name(name: &str) -> Option<&'static str> {
+        let (method, _) = Self::named(name);
+        (method != Self::Custom).then(|| method.name())
     }
 
     /// True if the method of this name calls a tool.

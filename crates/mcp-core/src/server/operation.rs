@@ -7,7 +7,7 @@ use super::Server;
 use super::mcp_method::McpMethod;
 use super::outcome::MethodResult;
 use crate::error::Error;
-use crate::metrics::{Durations, LabelledDurations, Labels, MAX_LABELLED_TOOLS};
+use crate::metrics::{Durations, LabelledDurations, Labels};
 
 /// The kind of a failure of which only the result of a tool tells, as the conventions of OpenTelemetry name it.
 const TOOL_ERROR: &str = "tool_error";
@@ -38,7 +38,7 @@ impl Default for Operations {
         Self {
             methods: std::array::from_fn(|_| Arc::default()),
             tools: LabelledDurations::default(),
-            labels: Labels::new(MAX_LABELLED_TOOLS),
+            labels: Labels::default(),
         }
     }
 }

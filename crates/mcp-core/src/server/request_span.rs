@@ -60,13 +60,15 @@ impl<'a> RequestSpan<'a> {
     /// tools and prompts that exist are used.
     fn describe(&self, record: impl FnOnce(McpRequest<'_>)) {
         let name = &*self.request.method;
-        let mut custom = self.server.features.methods.iter();
-        let is_known = McpMethod::is_known(name) || custom.any(|(known, _)| *known == name);
+        let custom = || {
+            let mut methods = self.server.features.methods.iter();
+            methods.find_map(|(known, _)| (*known == name).then_some(*known))
+        };
         let caller = self.source.caller;
         let is_pipe = caller.address().is_none();
         let session = self.source.connection.filter(|_| !is_pipe);
         let request = McpRequest {
-            method: is_known.then_some(name),
+            method: McpMethod::known_name(name).or_else(custom),
             item: None,
             revision: (self.era != Era::Unversioned).then(|| self.era.revision()),
             session: session.map(|session| session.id()),

@@ -2,7 +2,7 @@
 
 use std::borrow::Cow;
 use std::cell::Cell;
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::hash::{BuildHasher as _, RandomState};
 use std::iter;
 use std::sync::Arc;
@@ -19,7 +19,7 @@ const PARENT_LENGTH: usize = 55;
 const SAMPLED: u8 = 1;
 
 /// The fields of a context, as headers or members of `_meta`.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Default)]
 pub struct TraceFields<'a> {
     /// `traceparent`.
     pub parent: Option<&'a str>,
@@ -30,7 +30,7 @@ pub struct TraceFields<'a> {
 }
 
 /// A span as others refer to it, and what a trace carries.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, PartialEq, Eq)]
 pub struct TraceContext {
     trace_id: u128,
     span_id: u64,
@@ -39,7 +39,7 @@ pub struct TraceContext {
     carried: Option<Arc<Carried>>,
 }
 
-#[derive(Debug, PartialEq, Eq)]
+#[derive(PartialEq, Eq)]
 struct Carried {
     state: Option<String>,
     baggage: Option<String>,
@@ -61,7 +61,8 @@ impl TraceContext {
         let context = Self {
             trace_id: number(&parent[3..35])?,
             span_id: number(&parent[36..52])? as u64,
-            flags: number(&parent[53..55])? as u8,
+            // The others have a meaning only in versions that are not known yet.
+            flags: number(&parent[53..55])? as u8 & SAMPLED,
             carried: None,
         };
         if context.trace_id == 0 || context.span_id == 0 {
@@ -108,7 +109,7 @@ impl TraceContext {
     pub(super) fn child(&self, is_sampled: bool) -> Self {
         Self {
             span_id: random_id(),
-            flags: (self.flags & !SAMPLED) | u8::from(is_sampled),
+            flags: u8::from(is_sampled),
             ..self.clone()
         }
     }
@@ -160,6 +161,21 @@ impl TraceContext {
         // Writing to a string cannot fail.
         let _ = write!(text, "00-{trace:032x}-{span:016x}-{flags:02x}");
         text
+    }
+}
+
+impl fmt::Debug for TraceFields<'_> {
+    /// Writes no baggage: it may hold what a log must not.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let parent = self.parent.unwrap_or_default();
+        f.debug_tuple("TraceFields").field(&parent).finish()
+    }
+}
+
+impl fmt::Debug for TraceContext {
+    /// Writes no baggage.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "TraceContext({})", self.traceparent())
     }
 }
 
@@ -231,13 +247,15 @@ mod tests {
     #[test]
     fn flags_and_what_a_trace_carries_are_passed_on() {
         let fields = TraceFields {
-            parent: Some(&PARENT.replace("-01", "-02")),
+            parent: Some(&PARENT.replace("-01", "-fe")),
             state: Some("vendor=1"),
             baggage: Some("user=ada"),
         };
         let context = TraceContext::parse(fields).unwrap();
         let child = context.child(true);
-        assert_eq!((child.flags(), child.trace_id()), (3, context.trace_id()));
+        assert_eq!(context.flags(), 0);
+        assert_eq!((child.flags(), child.trace_id()), (1, context.trace_id()));
+        assert!(!format!("{fields:?}{child:?}").contains("ada"));
         assert_ne!(child.span_id(), context.span_id());
         assert_eq!(child.state(), Some("vendor=1"));
         assert_eq!(child.baggage(), Some("user=ada"));

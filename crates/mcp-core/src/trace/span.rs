@@ -36,7 +36,7 @@ pub enum SpanWork<'a> {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct McpRequest<'a> {
     /// Its method, if it is a known one.
-    pub method: Option<&'a str>,
+    pub method: Option<&'static str>,
     /// The tool that it calls or the prompt that it gets, if it is a known one.
     pub item: Option<&'a str>,
     /// The revision of the protocol, where the peers have agreed on one.

@@ -5,7 +5,7 @@ use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::Counters;
-use mcp_core::metrics::LabelledDurations;
+use mcp_core::metrics::{LabelledDurations, Labels};
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
@@ -26,6 +26,8 @@ pub(crate) struct BackendMetrics {
     pub(crate) quantiles: Quantiles,
     /// All durations, as `/metrics` shows them.
     pub(crate) operations: LabelledDurations<OperationLabels>,
+    /// The tools with durations of their own.
+    pub(crate) labels: Labels,
     /// Requests that wait for a free place.
     pub(crate) waiting: AtomicUsize,
 }

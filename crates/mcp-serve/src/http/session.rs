@@ -82,6 +82,8 @@ type OpenSession = (Arc<str>, Arc<Connection>, Arc<LiveSession>);
 struct VerifiedId {
     principal: String,
     negotiated: Negotiated,
+    /// A keyed hash of the id, which traces show: the id itself opens the session.
+    number: u64,
     /// Seconds since 1970.
     issued: u64,
 }
@@ -210,6 +212,7 @@ impl Sessions {
                 capabilities,
                 client: ClientName::new(str::from_utf8(client).unwrap_or_default()),
             },
+            number: self.signer.number("session number", id.as_bytes()),
             issued: u64::from_le_bytes(*issued),
         };
         verified.is_valid_at(unix_time()).then_some(verified)
@@ -232,7 +235,7 @@ impl LiveSessions {
     }
 
     fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> OpenSession {
-        let connection = Connection::from_negotiated(verified.negotiated).of_session(id);
+        let connection = Connection::from_negotiated(verified.negotiated).with_id(verified.number);
         let id: Arc<str> = id.into();
         self.next_serial += 1;
         let session = Arc::new(LiveSession {

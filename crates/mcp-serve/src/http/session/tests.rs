@@ -22,6 +22,7 @@ fn verified() -> VerifiedId {
     VerifiedId {
         principal: String::new(),
         negotiated: NEGOTIATED,
+        number: 0,
         issued: unix_time().as_secs(),
     }
 }
