@@ -22,7 +22,7 @@ const BAR_INTERVAL: Duration = Duration::from_millis(200);
 /// Part of the line in which a server prints the link to its page, which opens it once.
 const LINK_MARK: &str = "#secret=";
 
-/// The last such line of each server.
+/// The last such link of each server.
 static PAGE_LINKS: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
 /// Prints a line on the terminal: `print_line!("{} tests", 2)`.
@@ -56,7 +56,7 @@ fn bars() -> Option<&'static MultiProgress> {
     bars.as_ref()
 }
 
-/// The line in which a server has printed the link to its page, if it has.
+/// The link to its page that a server has printed, if it has.
 pub(crate) fn page_link(who: &str) -> Option<String> {
     let links = PAGE_LINKS.lock().unwrap_or_else(PoisonError::into_inner);
     links.get(who).cloned()
@@ -96,13 +96,26 @@ pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) 
         while matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
             let line = String::from_utf8_lossy(&bytes);
             print_as!(who, "{}", line.trim_end());
-            if line.contains(LINK_MARK) {
+            if let Some(link) = link_in(&line) {
                 let mut links = PAGE_LINKS.lock().unwrap_or_else(PoisonError::into_inner);
-                links.insert(who, line.trim_end().to_owned());
+                links.insert(who, link.to_owned());
             }
             bytes.clear();
         }
     });
+}
+
+/// The link to a page in a line, if it has one. A line may have escapes of a terminal, and text of others.
+fn link_in(line: &str) -> Option<&str> {
+    let words = line.split(|c: char| c.is_whitespace() || c.is_control());
+    let mut links = words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
+    links.find(|word| {
+        let secret = word.split_once(LINK_MARK).map(|(_, secret)| secret);
+        secret.is_some_and(|secret| {
+            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
+            !secret.is_empty() && secret.chars().all(is_plain)
+        })
+    })
 }
 
 /// Shows that a step is running until it is dropped: by a bar with the time that it takes, or by a line from time to
@@ -114,6 +127,7 @@ pub(crate) struct Heartbeat {
     started: Instant,
     next: Duration,
     bar: Option<ProgressBar>,
+    has_succeeded: bool,
 }
 
 impl Heartbeat {
@@ -136,7 +150,13 @@ impl Heartbeat {
             started: Instant::now(),
             next: HEARTBEAT_INTERVAL,
             bar,
+            has_succeeded: false,
         }
+    }
+
+    /// Notes that the step has succeeded.
+    pub(crate) fn succeeded(&mut self) {
+        self.has_succeeded = true;
     }
 
     /// Prints a line if the interval is over; to be called often.
@@ -155,7 +175,8 @@ impl Drop for Heartbeat {
         let Some(bar) = &self.bar else { return };
         bar.finish_and_clear();
         let seconds = self.started.elapsed().as_secs();
-        print_as!(self.who, "{} ({seconds} s)", self.step);
+        let end = if self.has_succeeded { "" } else { ": failed" };
+        print_as!(self.who, "{}{end} ({seconds} s)", self.step);
     }
 }
 
@@ -167,6 +188,23 @@ fn style() -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn only_links_to_a_page_are_found() {
+        let link = "http://127.0.0.1:1/#secret=aB-_9";
+        let line = format!("open {link} to see the page");
+        assert_eq!(link_in(&line), Some(link));
+        assert_eq!(link_in(&format!("\u{1b}[1m {link} \u{1b}[0m")), Some(link));
+        for other in [
+            "a tool with #secret=x",
+            "open / with #secret=x",
+            "http://h/#secret=",
+            "http://h/#secret=a\"b",
+            "http://h/",
+        ] {
+            assert_eq!(link_in(other), None, "{other}");
+        }
+    }
 
     #[test]
     fn columns_are_aligned_and_lines_have_no_trailing_spaces() {

@@ -98,6 +98,7 @@ impl Instance {
             heartbeat.beat();
             ready()
         })?;
+        heartbeat.succeeded();
         Ok(process)
     }
 

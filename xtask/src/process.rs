@@ -126,7 +126,11 @@ impl Program {
                 heartbeat.beat();
             }
         }
-        Ok(status.context("no exit status")??.success())
+        let has_succeeded = status.context("no exit status")??.success();
+        if has_succeeded && let Some(heartbeat) = &mut heartbeat {
+            heartbeat.succeeded();
+        }
+        Ok(has_succeeded)
     }
 
     /// Runs it to its end with a line now and then.
