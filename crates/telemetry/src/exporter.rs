@@ -3,7 +3,7 @@
 use std::io;
 use std::sync::Arc;
 use std::thread::JoinHandle;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use bytes::Bytes;
 use mcp_client::Poster;
@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::Settings;
+use crate::clock::now;
 use crate::protobuf::Writer;
 use crate::queue::{Batch, Queue};
 use crate::settings::Destination;
@@ -288,10 +289,4 @@ async fn collect(queue: &Queue) {
         let _ = timeout(COLLECT_INTERVAL, queue.busy.notified()).await;
         queue.collect(&mut room);
     }
-}
-
-/// Nanoseconds since 1970.
-pub(crate) fn now() -> u64 {
-    let now = SystemTime::now().duration_since(UNIX_EPOCH);
-    u64::try_from(now.unwrap_or_default().as_nanos()).unwrap_or(u64::MAX)
 }

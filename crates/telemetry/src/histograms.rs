@@ -7,7 +7,7 @@ use mcp_core::metrics::BOUNDS;
 use mcp_core::trace::{EndedSpan, SpanWork};
 
 use crate::attributes::{RequestFields, told_apart};
-use crate::exporter::now;
+use crate::clock::now;
 use crate::protobuf::Writer;
 
 /// The key of the requests that exceed the limit.

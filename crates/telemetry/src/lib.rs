@@ -8,6 +8,7 @@
 //! sessions are in none of them.
 
 mod attributes;
+mod clock;
 mod exporter;
 mod histograms;
 mod protobuf;

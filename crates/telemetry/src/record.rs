@@ -6,7 +6,7 @@ use mcp_core::trace::{
     EndedSpan, HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork, TraceContext,
 };
 
-/// The method of a request that is none of the known ones, by the conventions.
+/// The method of every unknown request, by the conventions.
 const OTHER: &str = "_OTHER";
 
 /// An ended span with names of its own. To copy the names is all the work that a call has.
