@@ -108,7 +108,8 @@ pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) 
 /// The link to a page in a line, if it has one. A line may have escapes of a terminal, and text of others.
 fn link_in(line: &str) -> Option<&str> {
     let words = line.split(|c: char| c.is_whitespace() || c.is_control());
-    let mut links = words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
+    let mut links =
+        words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
     links.find(|word| {
         let secret = word.split_once(LINK_MARK).map(|(_, secret)| secret);
         secret.is_some_and(|secret| {
