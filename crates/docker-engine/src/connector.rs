@@ -165,7 +165,7 @@ impl Connector {
             return self.exchange(request, limit).await;
         };
         let (method, peer) = (request.method().clone(), self.0.address.peer());
-        let span = ClientSpan::http(&parent, method.as_str(), peer);
+        let span = ClientSpan::http(parent, method.as_str(), peer);
         for (name, value) in span.context().fields() {
             if let Ok(value) = HeaderValue::from_str(&value) {
                 request.headers_mut().insert(name, value);

@@ -8,7 +8,7 @@ use std::time::Duration;
 
 use mcp_client::{CallToolResult, Client, ClientInfo, Endpoint, Error, Options};
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use mcp_core::trace;
+use mcp_core::trace::{self, TraceContext};
 use mcp_serve::Secret;
 use n8n_workflow::Id;
 use serde::Deserialize;
@@ -321,7 +321,9 @@ impl Session {
     ) -> Result<Result<Id, String>, Error> {
         let known_by = Instant::now() + ACTIVATION_TIMEOUT;
         loop {
-            let options = Options::default().timeout(timeout).trace(trace::current());
+            let options = Options::default()
+                .timeout(timeout)
+                .trace(trace::current().map(TraceContext::without_baggage));
             let result = self.client.call_tool_with(tool, arguments, options).await?;
             let outcome = outcome(&result);
             let not_yet = matches!(&outcome, Err(reason) if reason.contains(UNPUBLISHED));

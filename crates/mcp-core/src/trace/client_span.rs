@@ -44,14 +44,18 @@ impl<'a> ClientSpan<'a> {
         }
     }
 
-    /// Starts the span of a request of HTTP to the service of this server.
-    pub fn http(parent: &TraceContext, method: &'a str, peer: PeerAddress<'a>) -> Self {
+    /// Starts the span of a request of HTTP to the service of this server. Baggage does not leave this machine.
+    pub fn http(parent: TraceContext, method: &'a str, peer: PeerAddress<'a>) -> Self {
+        let parent = match peer.is_local() {
+            true => parent,
+            false => parent.without_baggage(),
+        };
         let request = HttpRequest {
             method,
             peer,
             status: None,
         };
-        Self::start(parent, SpanWork::Http(request))
+        Self::start(&parent, SpanWork::Http(request))
     }
 
     /// The context to send with the request.

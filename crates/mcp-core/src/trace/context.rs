@@ -144,6 +144,21 @@ impl TraceContext {
         self.carried.as_ref()?.baggage.as_deref()
     }
 
+    /// The same context without its baggage, which may hold facts about a user: for servers of others.
+    #[must_use]
+    pub fn without_baggage(mut self) -> Self {
+        if self.baggage().is_some() {
+            let state = self.state().map(ToOwned::to_owned);
+            self.carried = state.map(|state| {
+                Arc::new(Carried {
+                    state: Some(state),
+                    baggage: None,
+                })
+            });
+        }
+        self
+    }
+
     /// Its fields, by the names that they have as headers and in `_meta`.
     pub fn fields(&self) -> impl Iterator<Item = (&'static str, Cow<'_, str>)> {
         let state = self.state().map(Cow::Borrowed);
@@ -260,6 +275,9 @@ mod tests {
         assert_eq!(child.state(), Some("vendor=1"));
         assert_eq!(child.baggage(), Some("user=ada"));
         assert!(!child.child(false).is_sampled());
+        let without = child.clone().without_baggage();
+        assert_eq!((without.state(), without.baggage()), (child.state(), None));
+        assert_eq!(without.traceparent(), child.traceparent());
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! A span that has ended.
 
+use core::net::IpAddr;
 use std::time::Duration;
 
 use super::TraceContext;
@@ -67,6 +68,17 @@ pub struct PeerAddress<'a> {
     pub port: Option<u16>,
 }
 
+impl PeerAddress<'_> {
+    /// True if the server is on this machine: a socket, a pipe or a loopback address.
+    pub fn is_local(&self) -> bool {
+        let host = self.host.trim_matches(['[', ']']);
+        let is_loopback = |address: IpAddr| address.is_loopback();
+        host.starts_with(['/', '\\'])
+            || host.eq_ignore_ascii_case("localhost")
+            || host.parse().is_ok_and(is_loopback)
+    }
+}
+
 /// The reason of a failure, of which there are few.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub enum SpanError {
@@ -82,4 +94,30 @@ pub enum SpanError {
     Cancelled,
     /// The peer could not be reached, or gave no answer that could be read.
     NoAnswer,
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_this_machine_is_local() {
+        for (host, expected) in [
+            ("/run/docker.sock", true),
+            (r"\\.\pipe\docker_engine", true),
+            ("LOCALHOST", true),
+            ("127.8.0.1", true),
+            ("[::1]", true),
+            ("", false),
+            ("192.168.0.1", false),
+            ("127.0.0.1.example.org", false),
+            ("localhost.example.org", false),
+        ] {
+            assert_eq!(
+                PeerAddress { host, port: None }.is_local(),
+                expected,
+                "{host}"
+            );
+        }
+    }
 }

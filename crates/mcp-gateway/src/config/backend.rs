@@ -5,8 +5,10 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use gateway_access::Filter;
+use http::Uri;
 use mcp_client::tls::TlsFiles;
 use mcp_client::{EraChoice, Proxy};
+use mcp_core::trace::{PeerAddress, TraceContext};
 use serde::Deserialize;
 
 use super::tool_override::ToolOverride;
@@ -21,6 +23,8 @@ pub(crate) struct BackendConfig {
     pub(crate) filter: Filter,
     /// Its items are published without the prefix `KEY__`.
     pub(crate) bare: bool,
+    /// It gets the baggage of traces.
+    pub(crate) baggage: bool,
     /// Timeout of a call; without it the server's own timeout counts.
     pub(crate) timeout: Option<Duration>,
     /// Timeout of its start, up to the first lists.
@@ -119,9 +123,31 @@ impl RemoteTransport {
     }
 }
 
+impl Target {
+    /// True for a child and for an address of this machine.
+    pub(super) fn is_local(&self) -> bool {
+        let Self::Http(remote) = self else {
+            return true;
+        };
+        let uri = remote.url.parse::<Uri>();
+        let host = uri.as_ref().ok().and_then(Uri::host);
+        host.is_some_and(|host| PeerAddress { host, port: None }.is_local())
+    }
+}
+
 impl BackendConfig {
+    /// The context that its requests continue.
+    pub(crate) fn trace(&self, context: &TraceContext) -> TraceContext {
+        let context = context.clone();
+        match self.baggage {
+            true => context,
+            false => context.without_baggage(),
+        }
+    }
+
     pub(super) fn new(target: Target) -> Self {
         Self {
+            baggage: target.is_local(),
             target,
             era: EraChoice::default(),
             filter: Filter::default(),

@@ -78,6 +78,7 @@ struct BackendEntry {
     deny: Vec<String>,
     #[serde(default)]
     bare: bool,
+    baggage: Option<bool>,
     timeout: Option<ConfigDuration>,
     start_timeout: Option<ConfigDuration>,
     idle_timeout: Option<ConfigDuration>,
@@ -305,6 +306,7 @@ impl BackendEntry {
             }
         };
         Ok(BackendConfig {
+            baggage: self.baggage.unwrap_or_else(|| target.is_local()),
             target,
             era,
             filter,

@@ -91,6 +91,10 @@ fn all_fields_of_a_file_are_read() {
         protocol = "rpc"
         token = "${TOKEN}"
         disabled = true
+
+        [backends.trusted]
+        url = "https://example.org/mcp"
+        baggage = true
         "#,
     );
     assert_eq!(config.search_above, Some(100));
@@ -112,6 +116,9 @@ fn all_fields_of_a_file_are_read() {
     let n8n = backend(&config, "n8n");
     assert_eq!((n8n.max_in_flight, n8n.max_instances), (8, 4));
     assert_eq!(n8n.isolation, Isolation::Session);
+    let baggage = ["files", "n8n", "codefluss", "trusted"];
+    let baggage = baggage.map(|key| backend(&config, key).baggage);
+    assert_eq!(baggage, [true, true, false, true]);
     assert_eq!(files.isolation, Isolation::Shared);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
     let child = child(files);

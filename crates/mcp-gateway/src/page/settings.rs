@@ -87,6 +87,7 @@ fn of_backend(backend: &BackendConfig) -> Value {
         "max_in_flight": backend.max_in_flight,
         "isolation": format!("{:?}", backend.isolation).to_lowercase(),
         "bare": backend.bare,
+        "baggage": backend.baggage,
         "pins": format!("{:?}", backend.pins.mode).to_lowercase(),
         "tools": backend.tools.keys().collect::<Vec<_>>(),
         "disabled": backend.disabled.as_ref().map(ToString::to_string),

@@ -124,7 +124,7 @@ impl RelayedRequest<'_> {
         let capabilities = RawValue::from_string(tasks).map_err(invalid_message)?;
         let options = Options::default()
             .timeout(REQUEST_TIMEOUT)
-            .trace(self.client.trace.clone())
+            .trace(self.backend.config.trace(&self.client.trace))
             .capabilities(capabilities.into());
         let caller = Caller::new(self.client.call, self.backend.config.isolation);
         let caller = caller.as_ref();

@@ -235,7 +235,7 @@ async fn dispatch(
         port: url.port_or_known_default(),
     };
     let method = method.as_str();
-    let span = ClientSpan::http(&parent, method, peer);
+    let span = ClientSpan::http(parent, method, peer);
     for (name, value) in span.context().fields() {
         if let Ok(value) = HeaderValue::from_str(&value) {
             request.headers_mut().insert(name, value);
