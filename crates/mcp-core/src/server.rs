@@ -31,6 +31,7 @@ mod request_span;
 mod resources;
 mod seed_001;
 mod sender;
+mod source;
 mod tasks;
 mod tool_catalog;
 mod tool_result;

@@ -21,8 +21,9 @@ use super::outcome::{MethodResult, Outcome};
 use super::params::{Params, wrong};
 use super::reply::MessageReply;
 use super::request_span::RequestSpan;
-use super::{Caller, Connection, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
-use crate::era::{Era, Hints};
+use super::source::Source;
+use super::{Caller, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
+use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::{
     DecodeError, Frame, Id, Json, MAX_NESTING, Members, Message, Notification, Request, Response,
@@ -352,12 +353,6 @@ impl Server {
             negotiated: None,
         }
     }
-}
-
-pub(super) struct Source<'a> {
-    pub(super) hints: &'a Hints<'a>,
-    pub(super) connection: Option<&'a Arc<Connection>>,
-    pub(super) caller: &'a Arc<Caller>,
 }
 
 /// The ties of a request to the outside: its cancellation, its audit, its metrics, its sender and its span.

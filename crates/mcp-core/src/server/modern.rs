@@ -11,11 +11,11 @@ use serde_json::json;
 
 use super::catalog::CatalogView;
 use super::context::Context;
-use super::dispatch::Source;
 use super::mcp_method::McpMethod;
 use super::modern_client::ModernClient;
 use super::outcome::{MethodResult, Outcome, ResultKind};
 use super::params::Params;
+use super::source::Source;
 use super::{Caller, Server, tasks};
 use crate::era::Era;
 use crate::error::{Error, supported_versions};

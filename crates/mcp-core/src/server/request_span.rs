@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use super::dispatch::Source;
 use super::mcp_method::McpMethod;
 use super::params::Params;
 use super::reply::MessageReply;
+use super::source::Source;
 use super::{RequestEnd, Server};
 use crate::era::Era;
 use crate::jsonrpc::{Request, string};
