@@ -150,6 +150,19 @@ fn every_variable_exists() {
     // Read by `run-all`.
     let services = std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
     known.extend(words(&services).map(str::to_owned));
+    // Of OpenTelemetry, some of them for one of two signals.
+    let telemetry =
+        std::fs::read_to_string(root().join("crates/telemetry/src/settings.rs")).unwrap();
+    for (signal, name) in [
+        ("TRACES", "HEADERS"),
+        ("METRICS", "HEADERS"),
+        ("TRACES", "PROTOCOL"),
+    ] {
+        let names = telemetry
+            .replace("{signal}", signal)
+            .replace("{name}", name);
+        known.extend(words(&names).map(str::to_owned));
+    }
     // Of an example, of the child that it starts and of a placeholder.
     known.extend(["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "LOG_LEVEL"].map(str::to_owned));
     // Of hosts, and of the system.
@@ -160,6 +173,7 @@ fn every_variable_exists() {
             "COPILOT_HOME",
             "MAX_MCP_OUTPUT_TOKENS",
             "OPENHANDS_PERSISTENCE_DIR",
+            "SSL_CERT_FILE",
             "XDG_CONFIG_HOME",
             "XDG_STATE_HOME",
         ]
@@ -274,6 +288,7 @@ fn every_block_is_checked() {
                     "export MCP_TOKEN_FILE=",
                     "OPENHANDS_MCP_SERVERS=",
                     "OPENHANDS_CALLBACK_HOSTS=",
+                    "OTEL_EXPORTER_OTLP_ENDPOINT=",
                 ];
                 begins.iter().any(|begin| line.starts_with(begin))
             }),
@@ -314,6 +329,6 @@ async fn gateway_files_are_valid() {
             files += 1;
         }
     }
-    assert_eq!(files, 7);
+    assert_eq!(files, 8);
     std::fs::remove_dir_all(&folder).unwrap();
 }
