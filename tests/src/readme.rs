@@ -181,6 +181,7 @@ fn every_variable_exists() {
     );
     let is_variable = |word: &&str| {
         word.contains('_')
+            && word.starts_with(|c: char| c.is_ascii_uppercase())
             && word
                 .chars()
                 .all(|c| c.is_ascii_uppercase() || c.is_ascii_digit() || c == '_')
