@@ -70,7 +70,10 @@ class Collector:
             "otlp-exporter-compression": "none",
         }
         words = [word for name, value in options.items() for word in (f"--{name}", value)]
-        self.rotel = subprocess.Popen([ROTEL, "start", "--disable-batching", *words], stdout=subprocess.DEVNULL)
+        # Its program is linked to the library of this Python.
+        env = os.environ | {"LD_LIBRARY_PATH": str(sysconfig.get_config_var("LIBDIR"))}
+        command = [ROTEL, "start", "--disable-batching", *words]
+        self.rotel = subprocess.Popen(command, env=env, stdout=subprocess.DEVNULL)
         eventually("rotel", lambda: is_up(self.port))
 
     def stop(self) -> None:
