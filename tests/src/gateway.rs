@@ -22,6 +22,7 @@ mod pins;
 mod questions;
 mod real;
 mod reload;
+mod replicas;
 mod restarts;
 mod roles;
 mod secrets;

@@ -173,4 +173,4 @@ impl StateStore {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

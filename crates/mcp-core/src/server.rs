@@ -13,6 +13,7 @@ mod context;
 mod custom;
 mod dispatch;
 mod features;
+mod forwarding;
 mod initialize;
 mod legacy_client;
 mod limits;
@@ -37,6 +38,7 @@ mod tool_catalog;
 mod tool_result;
 mod tools;
 mod view_items;
+mod without_reply;
 
 use std::future::Future;
 use std::pin::Pin;
@@ -62,12 +64,14 @@ pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
+pub use forwarding::{Forwarded, Forwarding, Place, Receivers, ReplicaId, Replicas};
 pub use mcp_method::known_method;
 pub use operation::{OperationDurations, Operations};
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::{FrameReply, RequestEnd};
 pub use sender::Sender;
 use tasks::Tasks;
+pub use tasks::{StoredTask, TaskOwner, TaskStore};
 pub use view_items::{Inclusion, ViewItems, ViewTools};
 
 /// Name, version and description of a server.

@@ -39,7 +39,7 @@ pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::oauth::OAuthSettings;
-pub(crate) use self::options::Options;
+pub(crate) use self::options::{Options, ReplicaAddress};
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
 pub(crate) use self::tool_override::ToolOverride;

@@ -10,6 +10,7 @@ use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::Pins;
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
+use gateway_store::replicas::ReplicaTable;
 use gateway_store::state::StateStore;
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
@@ -27,6 +28,8 @@ use crate::relay::Relay;
 pub struct Gateway {
     source: config::ConfigSource,
     state: Arc<StateStore>,
+    /// The gateways with the same database, if others can use it.
+    replicas: Option<Arc<ReplicaTable>>,
     signals: Signals,
     relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
@@ -44,17 +47,27 @@ pub struct Gateway {
     view: Option<Arc<str>>,
 }
 
+/// The databases of a gateway.
+pub(crate) struct Stores {
+    pub(crate) log: Arc<EventLog>,
+    pub(crate) state: Arc<StateStore>,
+    pub(crate) replicas: Option<Arc<ReplicaTable>>,
+}
+
 impl Gateway {
     /// A gateway with the backends of `config`, none of them started. `source` reports changes of the
     /// configuration.
     pub(crate) fn new(
         config: Config,
         source: config::ConfigSource,
-        log: Arc<EventLog>,
-        state: StateStore,
+        stores: Stores,
         view: Option<Arc<str>>,
     ) -> Self {
-        let state = Arc::new(state);
+        let Stores {
+            log,
+            state,
+            replicas,
+        } = stores;
         let signals = Signals {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
@@ -67,6 +80,7 @@ impl Gateway {
         Self {
             source,
             state,
+            replicas,
             signals,
             relay: Relay::new(log, approvals),
             backends: Arc::default(),
@@ -92,6 +106,11 @@ impl Gateway {
     /// Judges the calls that need a person.
     pub(crate) fn approvals(&self) -> &Approvals {
         &self.relay.approvals
+    }
+
+    /// The gateways with the same database; `None` if no other can use it.
+    pub(crate) fn replicas(&self) -> Option<&Arc<ReplicaTable>> {
+        self.replicas.as_ref()
     }
 
     /// The decisions of people.

@@ -2,8 +2,10 @@
 
 use std::io::{Read as _, Write as _};
 use std::path::Path;
+use std::sync::OnceLock;
 
 use anyhow::Context as _;
+use mcp_core::server::ReplicaId;
 use mcp_core::sign::Signer;
 
 use crate::state::{create_private, state_folder};
@@ -57,6 +59,12 @@ impl Key {
         hmac.finalize()
     }
 
+    /// Returns a text by which replicas see whether they have the same key.
+    pub fn fingerprint(&self) -> String {
+        let [a, b, c, d, ..] = self.derive("fingerprint");
+        format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
+    }
+
     /// Returns a signer that signs and verifies with this key.
     pub fn signer(&self) -> Signer {
         Signer::new(self.0)
@@ -68,6 +76,22 @@ pub(crate) fn random() -> Option<u128> {
     let mut bits = [0; 16];
     getrandom::fill(&mut bits).ok()?;
     Some(u128::from_ne_bytes(bits))
+}
+
+/// Returns the id of this process, which is drawn at its first use.
+pub fn process_id() -> ReplicaId {
+    static ID: OnceLock<ReplicaId> = OnceLock::new();
+    *ID.get_or_init(|| {
+        let mut bits = [0; 4];
+        // Without randomness no client gets anything that begins with it.
+        let _ = getrandom::fill(&mut bits);
+        ReplicaId::new(u32::from_ne_bytes(bits))
+    })
+}
+
+/// Returns a handle for a client: the id of this process, and 96 bits that cannot be guessed.
+pub(crate) fn handle() -> Option<u128> {
+    Some(process_id().handle(random()?))
 }
 
 fn load_or_create(path: &Path) -> anyhow::Result<Key> {

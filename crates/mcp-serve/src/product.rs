@@ -10,17 +10,17 @@ use mcp_core::method::MethodSet;
 use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
-use mcp_core::server::{Access, Audit, ChangeNotifier, Identity, Principal, Server};
+use mcp_core::server::{Access, Audit, ChangeNotifier, Identity, Principal, Server, TaskStore};
 use mcp_core::tool::{Effect, Output, ToolError, ToolKind, Toolset};
 use prometheus_client::registry::Registry;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::{Map, Value};
 
-use crate::PageData;
 use crate::config::Problem;
 use crate::function;
 use crate::subcommand::Subcommand;
+use crate::{PageData, ReplicaSet};
 
 /// An MCP server, to be run as a program ([`Product::run`]) or to be mounted in another one
 /// ([`Product::mount`]).
@@ -39,6 +39,7 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) methods: MethodSet<S>,
     pub(crate) experimental: Map<String, Value>,
     pub(crate) check: Option<Check<S, O>>,
+    pub(crate) shares_key: fn(&O) -> bool,
     pub(crate) schema: Option<fn(Value) -> Value>,
     pub(crate) commands: Vec<Arc<Subcommand<Self>>>,
 }
@@ -89,6 +90,7 @@ impl<S, O> Product<S, O> {
             methods: MethodSet::new(),
             experimental: Map::new(),
             check: None,
+            shares_key: |_| false,
             schema: None,
             commands: Vec::new(),
         }
@@ -179,6 +181,12 @@ impl<S, O> Product<S, O> {
     ) -> Self {
         let check = Some(Check { problems, connect });
         Self { check, ..self }
+    }
+
+    /// Sets which options make processes trust each other by their session key, which must be a long one then.
+    #[must_use]
+    pub fn shares_key(self, shares_key: fn(&O) -> bool) -> Self {
+        Self { shares_key, ..self }
     }
 
     /// Sets the JSON Schema of its configuration file, made from that of the options of every server. For a
@@ -285,6 +293,16 @@ pub trait Service: Send + Sync + 'static {
 
     /// Its own paths over HTTP.
     fn paths(&self) -> Option<Arc<dyn OwnPaths>> {
+        None
+    }
+
+    /// The replicas that serve the same clients; `None` without others.
+    fn replicas(&self) -> Option<Arc<dyn ReplicaSet>> {
+        None
+    }
+
+    /// Keeps tasks for the other replicas; `None` without others.
+    fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
         None
     }
 

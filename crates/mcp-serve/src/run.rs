@@ -21,10 +21,16 @@ use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::page_data::PageContent;
 use crate::tools::ProductTools;
-use crate::{Command, Options, Product, Service, Tls, config, log, print, probe, stdio, stop};
+use crate::{
+    Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, log, print,
+    probe, stdio, stop,
+};
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// Characters of a session key by which processes trust each other; with hexadecimal digits these are 128 bits.
+const MIN_SHARED_KEY_CHARS: usize = 32;
 
 /// Timeout of [`Service::stop`].
 const SHUTDOWN_GRACE: Duration = Duration::from_secs(10);
@@ -116,7 +122,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             call_timeout: options.call_timeout(),
             signer: key.signer(),
             spawn: |work| _ = tokio::spawn(work),
-            random: key::random,
+            random: key::handle,
         };
         let tools = self.product_tools(&command.product).choose(options)?;
         let service = Arc::new((self.connect)(command.product)?);
@@ -131,6 +137,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 ..ServerItems::default()
             },
             audit: service.audit(),
+            task_store: service.task_store(),
             methods: self.methods.bind(&service),
             experimental: self.experimental,
             logging: S::LOGS,
@@ -176,7 +183,23 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             })
     }
 
+    /// Checks that the session key is not to be guessed where other processes trust it.
+    ///
+    /// # Errors
+    /// It is too short, or not set.
+    pub(crate) fn check_key(&self, command: &Command<O>) -> anyhow::Result<()> {
+        let set = command.common.session_key.as_deref().unwrap_or_default();
+        let is_long = set.trim().chars().count() >= MIN_SHARED_KEY_CHARS;
+        anyhow::ensure!(
+            is_long || !(self.shares_key)(&command.product),
+            "--session-key: replicas trust each other by it, so it must be set, the same at all of them, and have at \
+             least {MIN_SHARED_KEY_CHARS} characters: openssl rand -hex 32"
+        );
+        Ok(())
+    }
+
     fn key(&self, command: &Command<O>) -> anyhow::Result<Key> {
+        self.check_key(command)?;
         Key::load(&self.identity.name, command.common.session_key.as_deref())
     }
 
@@ -236,7 +259,15 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                     let data = Arc::clone(running.service()).page();
                     let content = PageContent { data, options: set };
                     let page = (!options.no_page).then_some(content);
-                    http(&name, address, service, page, tls, workers.as_ref(), stop).await
+                    let replicas = running.service().replicas();
+                    let replica = replicas.map(|replicas| (replicas, key.fingerprint()));
+                    let port = Port {
+                        address,
+                        tls,
+                        page,
+                        replica,
+                    };
+                    http(&name, service, port, workers.as_ref(), stop).await
                 }
             };
             running.stop().await;
@@ -290,6 +321,9 @@ impl<S: Service> Running<S> {
         if let Some(paths) = self.service.paths() {
             service.serve_paths(paths);
         }
+        if let Some(replicas) = self.service.replicas() {
+            service.serve_replicas(replicas);
+        }
         if options.sse {
             service.serve_sse();
         }
@@ -297,15 +331,28 @@ impl<S: Service> Running<S> {
     }
 }
 
+/// The port of a server, and what it needs when it is open.
+struct Port {
+    address: SocketAddr,
+    tls: Option<Arc<Tls>>,
+    page: Option<PageContent>,
+    /// The replicas, and the fingerprint of the key.
+    replica: Option<(Arc<dyn ReplicaSet>, String)>,
+}
+
 async fn http(
     name: &str,
-    address: SocketAddr,
     service: HttpService,
-    page: Option<PageContent>,
-    tls: Option<Arc<Tls>>,
+    port: Port,
     workers: Option<&Workers>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
+    let Port {
+        address,
+        tls,
+        page,
+        replica,
+    } = port;
     let mut listener = Listener::bind(address, service.clone()).await?;
     let mut scheme = "http";
     if let Some(tls) = tls {
@@ -313,6 +360,14 @@ async fn http(
     }
     let address = listener.address();
     tracing::info!("{name} listens on {scheme}://{address}/mcp");
+    if let Some((replicas, key)) = replica {
+        let listening = ListeningAddress {
+            scheme,
+            address,
+            key,
+        };
+        replicas.join(listening).await;
+    }
     if let Some(content) = page {
         // No browser opens an address that stands for all.
         let host = match address.ip().is_unspecified() {

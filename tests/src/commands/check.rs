@@ -100,6 +100,53 @@ fn usable_configuration_is_told_without_the_service() {
     }
 }
 
+/// Replicas believe each other by the session key, so that it must not be guessed.
+#[test]
+fn replica_needs_a_long_session_key() {
+    let (short, long) = ("k".repeat(31), "k".repeat(32));
+    let postgres = ["--events", "postgres://x@127.0.0.1:9/x?sslmode=disable"];
+    let auto = ["--replica-address", "auto"];
+    let problem = "--session-key: replicas trust each other by it";
+    for (args, key, expected) in [
+        ([postgres, auto].concat(), None, Some(problem)),
+        ([postgres, auto].concat(), Some(&short), Some(problem)),
+        ([postgres, auto].concat(), Some(&long), None),
+        (postgres.to_vec(), Some(&short), None),
+        (auto.to_vec(), None, None),
+        (
+            [postgres, ["--replica-address", "10.0.0.7"]].concat(),
+            Some(&long),
+            Some("--replica-address: must be `auto`"),
+        ),
+        (
+            [postgres, ["--replica-address", "http://10.0.0.7:1/x"]].concat(),
+            Some(&long),
+            Some("--replica-address: must be `auto`"),
+        ),
+        (
+            [postgres, ["--replica-address", "http://10.0.0.7:3455/"]].concat(),
+            Some(&long),
+            None,
+        ),
+    ] {
+        let env: Vec<_> = key
+            .iter()
+            .map(|key| ("MCP_SESSION_KEY", key.as_str()))
+            .collect();
+        let checked = run("mcp-gateway", &[&["check"], &args[..]].concat(), &env);
+        let code = if expected.is_some() { 78 } else { 0 };
+        assert_eq!(checked.code, code, "{args:?}: {}", checked.stderr);
+        let Some(expected) = expected else {
+            continue;
+        };
+        assert!(checked.stderr.contains(expected), "{}", checked.stderr);
+        // Nor does it start.
+        let started = run("mcp-gateway", &[&["--port", "0"], &args[..]].concat(), &env);
+        assert_eq!(started.code, 1, "{args:?}");
+        assert!(started.stderr.contains(expected), "{}", started.stderr);
+    }
+}
+
 #[test]
 fn service_that_does_not_answer_is_a_problem_online() {
     for (server, flag, url) in [

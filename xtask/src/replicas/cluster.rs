@@ -24,6 +24,9 @@ pub(super) const REPLICAS: usize = 3;
 /// The number of nginx in the clients' list of servers, after the replicas.
 pub(super) const BALANCER: usize = REPLICAS;
 
+/// The key of all replicas, as long as they demand.
+const SESSION_KEY: &str = "one key for all, of 32 characters";
+
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 pub(super) struct Cluster<'a> {
@@ -110,9 +113,10 @@ impl<'a> Cluster<'a> {
                 self.dir.join("gateway.toml").as_os_str(),
             ])
             .args(["--port", &self.ports[at].to_string(), "--events", &store])
+            .words("--replica-address auto")
             .args(&self.options);
         let program = test_server::unconfigured(program);
-        let program = program.envs([("MCP_SESSION_KEY", "one key for all")]);
+        let program = program.envs([("MCP_SESSION_KEY", SESSION_KEY)]);
         test_server::listen(self.layout, program, &log, test_server::listens_on)
     }
 

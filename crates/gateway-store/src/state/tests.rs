@@ -34,7 +34,7 @@ impl Drop for TemporaryFile {
 }
 
 /// An empty schema of the database for tests.
-fn postgres(schema: &str) -> Option<StoreLocation> {
+pub(crate) fn postgres(schema: &str) -> Option<StoreLocation> {
     let address = std::env::var("MCP_TEST_POSTGRES_URL").ok();
     let Some(address) = address.filter(|address| !address.is_empty()) else {
         eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");

@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::change_notifier::Subscription;
-use super::{ChangeNotifier, ClientName, OnDrop, lock};
+use super::{ChangeNotifier, ClientName, OnDrop, ReplicaId, lock};
 use crate::error::Error;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
@@ -20,6 +20,8 @@ use crate::tool::{ClientCapabilities, LogLevel};
 /// One stdio connection, or one session over HTTP.
 pub struct Connection {
     id: u64,
+    /// The handle of its session, and the process that asks its client.
+    session: Option<(u128, ReplicaId)>,
     state: Mutex<ConnectionState>,
     next_question: AtomicU64,
     ended: CancellationToken,
@@ -58,6 +60,8 @@ pub struct Negotiated {
 
 /// The most resources that one connection may subscribe to.
 pub(super) const MAX_SUBSCRIPTIONS: usize = 1000;
+/// The beginning of the id of each question.
+const QUESTION: &str = "server-";
 /// The most requests in flight of one connection. Further ones are refused, not queued: the answers to the
 /// questions that calls wait for come behind them.
 const MAX_IN_FLIGHT: usize = 512;
@@ -68,6 +72,7 @@ impl Default for Connection {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
+            session: None,
             state: Mutex::default(),
             next_question: AtomicU64::default(),
             ended: CancellationToken::new(),
@@ -80,6 +85,18 @@ impl Connection {
     /// HTTP come and go with its requests.
     pub fn with_id(self, id: u64) -> Self {
         Self { id, ..self }
+    }
+
+    /// The same connection of the session with this handle, whose questions name this process: the client may send
+    /// the answers to another replica.
+    pub fn at_replica(self, session: u128, process: ReplicaId) -> Self {
+        let session = Some((session, process));
+        Self { session, ..self }
+    }
+
+    /// The handle of its session; `None` for a connection of another transport.
+    pub(super) fn session(&self) -> Option<u128> {
+        self.session.map(|(handle, _)| handle)
     }
 
     /// Distinguishes connections and sessions of this process, also after the object is gone.
@@ -218,8 +235,8 @@ impl Connection {
     }
 
     /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
-    /// the specification says to ignore it.
-    pub(super) fn cancel(&self, params: Option<&RawValue>) {
+    /// the specification says to ignore it. Returns false for such an id.
+    pub(super) fn cancel(&self, params: Option<&RawValue>) -> bool {
         #[derive(Deserialize)]
         struct Params<'a> {
             #[serde(borrow, rename = "requestId")]
@@ -227,7 +244,7 @@ impl Connection {
         }
         let params = params.and_then(|params| serde_json::from_str(params.get()).ok());
         let Some(Params { request_id }) = params else {
-            return;
+            return true;
         };
         let token = {
             let in_flight = &self.state().in_flight;
@@ -236,9 +253,7 @@ impl Connection {
                 .filter(|request| request.id == request_id.get());
             named.next().map(|request| request.token.clone())
         };
-        if let Some(token) = token {
-            token.cancel();
-        }
+        token.map(|token| token.cancel()).is_some()
     }
 
     /// Asks the client and waits for its answer.
@@ -252,7 +267,10 @@ impl Connection {
         params: &Value,
     ) -> Result<Value, String> {
         let number = self.next_question.fetch_add(1, Ordering::Relaxed);
-        let id = format!("server-{number}");
+        let id = match self.session {
+            Some((_, process)) => format!("{QUESTION}{number}-{process}"),
+            None => format!("{QUESTION}{number}"),
+        };
         let (answer, answered) = oneshot::channel();
         let key = json!(id).to_string();
         {
@@ -276,11 +294,16 @@ impl Connection {
             .unwrap_or_else(|_| Err("The client has disconnected.".to_owned()))
     }
 
-    /// Passes a response of the client to the open question. Ignores responses to other requests.
-    pub(super) fn answered(&self, response: &ResponseIn<'_>) {
-        let Some(id) = &response.id else { return };
-        let Some(question) = self.state().questions.remove(id.as_json()) else {
-            return;
+    /// Passes a response of the client to the open question. For a response to another request returns the process
+    /// that its id names.
+    pub(super) fn answered(&self, response: &ResponseIn<'_>) -> Option<ReplicaId> {
+        let id = response.id.as_ref()?.as_json();
+        let Some(question) = self.state().questions.remove(id) else {
+            let (_, process) = id
+                .strip_prefix('"')?
+                .strip_prefix(QUESTION)?
+                .split_once('-')?;
+            return ReplicaId::from_digits(process.strip_suffix('"')?);
         };
         let outcome = match response.outcome {
             Ok(result) => serde_json::from_str(result.get())
@@ -288,6 +311,7 @@ impl Connection {
             Err(error) => Err(refusal(error)),
         };
         let _ = question.send(outcome);
+        None
     }
 
     fn state(&self) -> MutexGuard<'_, ConnectionState> {

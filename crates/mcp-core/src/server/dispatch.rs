@@ -22,12 +22,12 @@ use super::params::{Params, wrong};
 use super::reply::MessageReply;
 use super::request_span::RequestSpan;
 use super::source::Source;
+use super::without_reply::{answered, notified};
 use super::{Caller, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::{
-    DecodeError, Frame, Id, Json, MAX_NESTING, Members, Message, Notification, Request, Response,
-    is_too_deep,
+    DecodeError, Frame, Id, Json, MAX_NESTING, Members, Message, Request, Response, is_too_deep,
 };
 use crate::tool::{Call, Client};
 use crate::trace::{self, TraceContext};
@@ -63,6 +63,9 @@ impl Server {
         if !era.allows_batch() {
             return FrameReply::single(self.refuse(None, era, &no_batches(era)));
         }
+        if let Some(forwarding) = source.caller.forwarding() {
+            forwarding.set_batch();
+        }
         let messages = messages.into_iter();
         let replies = join_all(messages.map(|message| self.message(message, source, true)));
         FrameReply::batch(replies.await.into_iter().flatten())
@@ -79,13 +82,11 @@ impl Server {
         let reply = match message {
             Ok(Message::Request(request)) => self.request(request, source, in_batch).await?,
             Ok(Message::Notification(notification)) => {
-                notified(&notification, source);
+                notified(&notification, source, in_batch);
                 return None;
             }
             Ok(Message::Response(response)) => {
-                if let Some(connection) = source.connection {
-                    connection.answered(&response);
-                }
+                answered(&response, source, in_batch);
                 return None;
             }
             Err(error) => {
@@ -267,6 +268,7 @@ impl Server {
                 sender: control.sender,
                 revoked: source.caller.revocation().cloned(),
                 notes: Arc::clone(&control.notes),
+                forwarding: source.caller.forwarding().cloned(),
             }));
         }
         let round = modern.as_deref().and_then(ModernClient::round);
@@ -312,7 +314,7 @@ impl Server {
             McpMethod::Listen => Box::pin(self.listen(context)).await,
             McpMethod::GetTask => self.get_task(context).await,
             McpMethod::TaskResult => self.task_result(context).await,
-            McpMethod::ListTasks => self.list_tasks(context),
+            McpMethod::ListTasks => Box::pin(self.list_tasks(context)).await,
             McpMethod::UpdateTask => self.update_task(context).await,
             McpMethod::CancelTask => self.cancel_task(context).await,
             McpMethod::Seed001ListTools => {
@@ -380,16 +382,5 @@ fn no_batches(era: Era) -> Error {
     Error::InvalidRequest {
         detail: format!("{} does not support batches", era.revision()),
         field: None,
-    }
-}
-
-/// Handles a notification. `initialized` and `notifications/initialized` are the same (seed 003), and
-/// unknown ones are ignored, as JSON-RPC demands.
-fn notified(notification: &Notification<'_>, source: &Source<'_>) {
-    tracing::trace!(method = %notification.method, "notification");
-    if let ("notifications/cancelled", Some(connection)) =
-        (&*notification.method, source.connection)
-    {
-        connection.cancel(notification.params);
     }
 }

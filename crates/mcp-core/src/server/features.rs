@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use super::{Access, Audit, ChangeNotifier, ViewItems};
+use super::{Access, Audit, ChangeNotifier, TaskStore, ViewItems};
 use crate::method::MethodKind;
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
@@ -20,6 +20,8 @@ pub struct ServerFeatures {
     pub items: ServerItems,
     /// Records requests; `None` for no records.
     pub audit: Option<Arc<dyn Audit>>,
+    /// Keeps tasks for the other replicas; `None` without others.
+    pub task_store: Option<Arc<dyn TaskStore>>,
     /// Custom methods.
     pub methods: BoundItems<MethodKind>,
     /// Capabilities outside of the specification, by name (seed 004).

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{AuditNotes, Connection, Sender};
+use super::{AuditNotes, Connection, Forwarding, Sender};
 use crate::era::Era;
 use crate::jsonrpc::Members;
 use crate::tool::Principal;
@@ -35,6 +35,8 @@ pub struct OriginalRequest {
     pub revoked: Option<CancellationToken>,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
+    /// Forwards it to another replica; `None` without others, or one of them has forwarded it.
+    pub forwarding: Option<Arc<Forwarding>>,
 }
 
 /// The request for which a resource is only read to see whether it exists, before a subscription to it; an

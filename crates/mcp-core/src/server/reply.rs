@@ -1,7 +1,11 @@
 //! Replies to frames.
 
+use serde_json::value::RawValue;
+
 use super::Negotiated;
-use crate::jsonrpc::Response;
+use crate::era::Era;
+use crate::error::{Error, ErrorCodes};
+use crate::jsonrpc::{Id, Response};
 
 /// The reply to one frame.
 #[derive(Debug)]
@@ -62,6 +66,22 @@ impl FrameReply {
     /// The reply at the end of a stream that belongs to no request.
     pub fn nothing() -> Self {
         Self::accepted()
+    }
+
+    /// The reply to a request with this id, as JSON, that has failed.
+    pub fn failed(id: &str, era: Era, error: &Error, codes: ErrorCodes) -> Self {
+        let id: Option<&RawValue> = serde_json::from_str(id).ok();
+        let mut body = Vec::new();
+        let response = Response {
+            id: id.and_then(Id::new),
+            outcome: Err(error.render(era, codes)),
+        };
+        response.write(&mut body);
+        Self {
+            status: 200,
+            body: Some(body),
+            negotiated: None,
+        }
     }
 
     pub(super) fn accepted() -> Self {

@@ -8,6 +8,8 @@
 //! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one only.
 //! * [`client`]: questions and notifications from the work to its client.
 //! * [`subscription`]: notifications of changes.
+//! * [`elsewhere`]: tasks of other replicas.
+//! * [`store`]: tasks that outlive their process, where several serve the same clients.
 //! * [`wire`]: the JSON of a task.
 //!
 //! Tasks are kept in memory, each visible only to its caller in its view, and end with the process. Those of a tool that
@@ -16,10 +18,12 @@
 pub(super) mod calls;
 mod client;
 mod earlier;
+mod elsewhere;
 mod experimental;
 mod lifecycle;
 mod methods;
 mod outcome;
+mod store;
 mod subscription;
 mod task;
 mod wire;
@@ -30,6 +34,7 @@ use std::time::Duration;
 
 use tokio::sync::Semaphore;
 
+pub use self::store::{StoredTask, TaskOwner, TaskStore};
 use self::task::Task;
 use super::{Caller, lock};
 use crate::tool::ToolError;

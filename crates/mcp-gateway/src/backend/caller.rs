@@ -84,6 +84,7 @@ mod tests {
             view: None,
             sender: mcp_core::server::Sender::default(),
             revoked: principal.map(|_| CancellationToken::new()),
+            forwarding: None,
             notes: Arc::default(),
         }))
     }

@@ -7,10 +7,10 @@ use std::time::Duration;
 use gateway_access::Admission;
 use gateway_store::events::{EventStatus, kind};
 use mcp_core::server::{
-    Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems,
+    Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems, TaskStore,
 };
 use mcp_core::tool::{Effect, ToolError};
-use mcp_serve::{OwnPaths, PageData, Registry};
+use mcp_serve::{OwnPaths, PageData, Registry, ReplicaSet};
 use serde_json::json;
 
 use super::Gateway;
@@ -48,6 +48,9 @@ impl mcp_serve::Service for Gateway {
         let config = self.config();
         let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
         down.extend(unusable.map(|(key, _)| key.to_string()));
+        if let Some(outage) = self.replicas().and_then(|replicas| replicas.outage()) {
+            return Err(ToolError::unavailable(outage));
+        }
         if down.is_empty() {
             return Ok(());
         }
@@ -112,11 +115,24 @@ impl mcp_serve::Service for Gateway {
         Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
     }
 
+    fn replicas(&self) -> Option<Arc<dyn ReplicaSet>> {
+        let replicas = Gateway::replicas(self)?;
+        Some(Arc::clone(replicas) as Arc<dyn ReplicaSet>)
+    }
+
+    fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
+        let replicas = Gateway::replicas(self)?;
+        Some(Arc::clone(replicas) as Arc<dyn TaskStore>)
+    }
+
     fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
         Some(Arc::new(GatewayPage::new(self)))
     }
 
     async fn ready(&self) {
+        if let Some(replicas) = self.replicas() {
+            replicas.ready().await;
+        }
         self.signals.changes.wait_for_lists().await;
     }
 
@@ -129,7 +145,11 @@ impl mcp_serve::Service for Gateway {
         self.record(kind::STOPPED, EventStatus::Success, json!({}));
         let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.signals.log));
         // Writes what is still in the queues.
+        let replicas = self.replicas.clone();
         let close = move || {
+            if let Some(replicas) = replicas {
+                replicas.close();
+            }
             state.close();
             log.close();
         };

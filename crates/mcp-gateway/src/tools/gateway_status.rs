@@ -3,8 +3,10 @@
 use std::collections::BTreeMap;
 
 use gateway_access::Viewer;
+use gateway_store::replicas::{ReplicaStatus, ReplicaTable};
 use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use mcp_serve::process_id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -24,6 +26,9 @@ pub(crate) struct GatewayReport {
     backends: BTreeMap<String, BackendReport>,
     capabilities: CapabilityCounts,
     event_log: EventLogReport,
+    /// The gateways that serve the same clients.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    replicas: Vec<ReplicaReport>,
     /// Items that the gateway cannot offer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_offered: Vec<RefusedItem>,
@@ -99,6 +104,16 @@ struct BackendReport {
     /// Seconds until the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_try_s: Option<f64>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ReplicaReport {
+    id: String,
+    /// `alive`, `gone` or `other_key`.
+    status: &'static str,
+    version: String,
+    /// True for the one that answers; the numbers above are its own.
+    answers: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -181,6 +196,10 @@ impl GatewayReport {
                 written: events.written,
                 dropped: events.dropped,
             },
+            replicas: gateway
+                .replicas()
+                .map(|table| replicas(table))
+                .unwrap_or_default(),
             not_offered: not_offered
                 .map(|refused| RefusedItem {
                     item: refused.item.chars().take(64).collect(),
@@ -189,6 +208,20 @@ impl GatewayReport {
                 .collect(),
         }
     }
+}
+
+fn replicas(table: &ReplicaTable) -> Vec<ReplicaReport> {
+    let report = |replica: ReplicaStatus| ReplicaReport {
+        answers: replica.id == process_id(),
+        id: replica.id.to_string(),
+        status: match (replica.has_same_key, replica.is_alive) {
+            (false, _) => "other_key",
+            (true, true) => "alive",
+            (true, false) => "gone",
+        },
+        version: replica.version.to_string(),
+    };
+    table.list().into_iter().map(report).collect()
 }
 
 impl BackendReport {

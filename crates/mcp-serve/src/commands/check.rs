@@ -194,6 +194,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let mut problems = Vec::new();
         let mut note = |error: anyhow::Error| problems.push(Problem::new(format!("{error:#}")));
         let _ = log::filter(&options.log).map_err(&mut note);
+        let _ = self.check_key(&command).map_err(&mut note);
         let functions = self.functions.clone();
         let tools = self.product_tools(&command.product).choose(&options);
         let _ = tools.map(drop).map_err(&mut note);

@@ -5,5 +5,5 @@ mod resume;
 mod stream;
 
 pub(super) use log::Replay;
-pub(super) use resume::{ReplayPolicy, ResumableStreams};
+pub(super) use resume::{ReplayPolicy, ResumableStreams, lost_request, request_digits};
 pub(super) use stream::{EventStream, FirstEvent, InFlightCall, MessageSender, ServerMessage};

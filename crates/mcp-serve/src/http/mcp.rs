@@ -1,31 +1,35 @@
 //! The path `/mcp`: `POST` calls the server, `GET` opens or resumes a stream of a session, `DELETE` ends
 //! a session.
 
+mod again;
+mod authenticated;
+mod forward;
+pub(super) mod hop;
 mod post;
 mod sse;
 
-use std::net::IpAddr;
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{HeaderMap, WWW_AUTHENTICATE};
-use http::{Response, StatusCode};
+use http::{Method, Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
-use mcp_core::server::{Caller, FrameReply, Principal, Server};
+use mcp_core::server::{Caller, FrameReply, Place, ReplicaId, Server};
 use mcp_core::sign::Signer;
+use mcp_core::tool::ToolError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio_util::sync::CancellationToken;
 
-use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams};
+use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams, lost_request};
 use super::guard;
-use super::headers::{Head, HeaderFacts, last_event_id, session_id};
+use super::headers::{Head, last_event_id, session_id};
 use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
-use super::stream_slots::{Revocation, StreamSlot, StreamSlots};
+use super::stream_slots::{StreamSlot, StreamSlots};
 use crate::oauth::ResourceServer;
-use crate::tokens::Credential;
+pub(super) use authenticated::{Authenticated, ViewOwner};
+use hop::Hops;
 use post::Post;
 use sse::SseSessions;
 
@@ -41,73 +45,8 @@ pub(super) struct McpEndpoint {
     in_flight: Arc<Semaphore>,
     /// Set if `/sse` is served.
     sse: OnceLock<Arc<SseSessions>>,
-}
-
-/// An authenticated request.
-pub(super) struct Authenticated {
-    /// `None` where no token is required.
-    pub(super) credential: Option<Arc<Credential>>,
-    pub(super) address: IpAddr,
-    pub(super) headers: HeaderFacts,
-    /// The view that its path names.
-    pub(super) view: Option<ViewOwner>,
-}
-
-/// A view, and the owner of the sessions of one client there.
-pub(super) struct ViewOwner {
-    pub(super) name: Arc<str>,
-    owner: String,
-}
-
-impl ViewOwner {
-    /// The view of this name, used by the owner of a token.
-    pub(super) fn new(name: Arc<str>, principal: Option<&Principal>) -> Self {
-        let principal = principal.map_or("", |principal| &principal.name);
-        // No name has a line end.
-        let owner = format!("{principal}\n{name}");
-        Self { name, owner }
-    }
-}
-
-impl Authenticated {
-    /// The owner of its token; `None` where no token is required.
-    pub(super) fn principal(&self) -> Option<&Arc<Principal>> {
-        self.credential
-            .as_ref()
-            .map(|credential| &credential.principal)
-    }
-
-    /// The owner of its sessions: its principal, which is empty where no token is required, in its view.
-    pub(super) fn owner(&self) -> &str {
-        match &self.view {
-            Some(view) => &view.owner,
-            None => self.principal().map_or("", |principal| &principal.name),
-        }
-    }
-
-    /// The name of its view.
-    pub(super) fn view(&self) -> Option<&Arc<str>> {
-        self.view.as_ref().map(|view| &view.name)
-    }
-
-    /// The name by which limits are counted: that of its principal if tokens are required, else its address.
-    pub(super) fn share(&self) -> String {
-        match self.principal() {
-            Some(principal) => principal.name.to_string(),
-            None => self.address.to_string(),
-        }
-    }
-
-    /// Cancelled when its token is not valid any more; `None` where no token is required.
-    fn revoked(&self) -> Option<CancellationToken> {
-        let credential = self.credential.as_ref();
-        credential.map(|credential| credential.revoked.clone())
-    }
-
-    /// Returns the revocation of its token, which ends its streams.
-    pub(super) fn revocation(&self) -> Revocation {
-        Revocation::new(self.revoked())
-    }
+    /// Set if there are other replicas.
+    hops: OnceLock<Hops>,
 }
 
 impl McpEndpoint {
@@ -126,6 +65,7 @@ impl McpEndpoint {
             oauth,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
             sse: OnceLock::new(),
+            hops: OnceLock::new(),
         }
     }
 
@@ -181,11 +121,25 @@ impl McpEndpoint {
     }
 
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
-    pub(super) fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
+    pub(super) async fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
         let Some(session) = self.session(headers, client) else {
             return self.refuse(headers, &Error::SessionNotFound, None);
         };
-        let replay = last_event_id(headers).and_then(|last| {
+        let last = last_event_id(headers);
+        let find = |hops: &Hops| match last {
+            Some(last) => Some(hops.replicas().place(ReplicaId::from_digits(last)?)),
+            None => Some(hops.replicas().home(session.handle())),
+        };
+        match self.forward_head(Method::GET, headers, client, find).await {
+            Ok(response) => return response,
+            Err(Some(Place::Gone)) => {
+                if let Some(request) = last.and_then(lost_request) {
+                    return self.lost(&request, client);
+                }
+            }
+            Err(_) => {}
+        }
+        let replay = last.and_then(|last| {
             self.streams
                 .resume(session.id(), last, self.limits.keep_alive_interval)
         });
@@ -216,15 +170,37 @@ impl McpEndpoint {
         reply::idle_stream(events.in_slot(slot))
     }
 
+    /// Answers the client of a stream whose replica is gone with the error of its request.
+    fn lost(&self, request: &str, client: &Authenticated) -> Response<Reply> {
+        let error = Error::ToolFailed(ToolError::unavailable(
+            "The replica that ran this call is gone. Check whether it took effect, and call again.",
+        ));
+        let answer = FrameReply::failed(request, client.headers.era, &error, self.server.profile());
+        let (_, messages) = MessageSender::new();
+        let call = InFlightCall::new(std::future::ready(answer), None);
+        let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
+        reply::events(EventStream::new(
+            None, messages, call, keep_alive, revocation,
+        ))
+    }
+
     /// Ends a session.
-    pub(super) fn delete(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
+    pub(super) async fn delete(
+        &self,
+        headers: &HeaderMap,
+        client: &Authenticated,
+    ) -> Response<Reply> {
+        let handle = self
+            .session(headers, client)
+            .map(|session| session.handle());
         let end = |id: &&str| self.sessions.end(id, client.owner(), client.share());
         let ended = session_id(headers).filter(end);
-        let Some(id) = ended else {
+        let (Some(id), Some(handle)) = (ended, handle) else {
             return self.refuse(headers, &Error::SessionNotFound, None);
         };
         self.streams.forget(id);
         self.server.forget(id);
+        self.end_everywhere(handle, headers, client).await;
         reply::empty(StatusCode::NO_CONTENT)
     }
 
@@ -247,6 +223,16 @@ impl McpEndpoint {
     }
 
     fn session(&self, headers: &HeaderMap, client: &Authenticated) -> Option<Session> {
-        session_id(headers).and_then(|id| self.sessions.open(id, client.owner(), || client.share()))
+        let id = session_id(headers)?;
+        let session = self.sessions.open(id, client.owner(), || client.share())?;
+        let has_ended = |hops: &Hops| hops.replicas().has_ended(session.handle());
+        if self.hops().is_some_and(has_ended) {
+            // At another replica, which could not tell.
+            self.sessions.end(id, client.owner(), client.share());
+            self.streams.forget(id);
+            self.server.forget(id);
+            return None;
+        }
+        Some(session)
     }
 }

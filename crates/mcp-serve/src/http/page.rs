@@ -172,6 +172,7 @@ impl Page {
             return reply::before_body(refused, &head.headers, body);
         }
         let mut client = Authenticated {
+            forwarded_body: None,
             credential: signed_in
                 .as_ref()
                 .and_then(|signed_in| signed_in.credential.clone()),

@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::body;
 use super::events::{EventStream, Replay};
+use super::hop_body::HopBody;
 
 /// A response body: complete, or a stream of events.
 pub(super) enum Reply {
@@ -27,6 +28,8 @@ pub(super) enum Reply {
     IdleStream(Box<EventStream>),
     /// A stream that can be resumed.
     Replay(Box<Replay>),
+    /// The response of another replica.
+    Forwarded(Box<HopBody>),
 }
 
 impl Body for Reply {
@@ -45,6 +48,9 @@ impl Body for Reply {
             Self::Replay(replay) => replay
                 .poll_event(cx)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
+            Self::Forwarded(body) => body
+                .poll_part(cx)
+                .map(|part| part.map(|part| Ok(Frame::data(part)))),
         }
     }
 
@@ -53,12 +59,14 @@ impl Body for Reply {
             Self::Whole(body) => body.is_end_stream(),
             Self::Events(events) | Self::IdleStream(events) => events.is_over(),
             Self::Replay(replay) => replay.is_over(),
+            Self::Forwarded(body) => body.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
+            Self::Forwarded(body) => body.size_hint(),
             Self::Events(_) | Self::IdleStream(_) | Self::Replay(_) => SizeHint::default(),
         }
     }
@@ -178,6 +186,17 @@ pub(super) fn busy() -> Response<Reply> {
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
     because("busy", response)
+}
+
+/// The response to a request that a live replica did not answer: 503.
+pub(super) fn replica_failed() -> Response<Reply> {
+    let body =
+        serde_json::json!({"error": "another replica has to answer this, and did not; try again"});
+    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
+    response
+        .headers_mut()
+        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
+    because("replica", response)
 }
 
 /// The response to a client at its limit of streams: 429.

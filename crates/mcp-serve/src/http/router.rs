@@ -1,7 +1,8 @@
 //! The paths of a server: authenticates a request, limits its rate, and routes it.
 
+mod authenticate;
+
 use std::sync::{Arc, OnceLock};
-use std::time::Instant;
 
 use bytes::Bytes;
 use http::header::{HOST, HeaderMap, HeaderValue, VARY};
@@ -17,14 +18,15 @@ use serde_json::{Value, json};
 use super::guard::{ClientConnection, Guard};
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
-use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
+use super::mcp::hop::{HOP, Hops};
+use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, Refusals, ServerMetrics};
 use super::page::{self, Page, PageRequest};
 use super::rate::RateLimit;
 use super::reply::{self, Reply};
 use super::{body, cors};
-use crate::OwnPaths;
 use crate::page_data::PageContent;
+use crate::{OwnPaths, ReplicaSet};
 
 /// The reason of a refusal because of `Host` or `Origin`.
 const FOREIGN_HOST: &str = "foreign_host";
@@ -100,25 +102,6 @@ impl Router {
             .await
     }
 
-    /// Checks the role of a client of the page, and counts the request against its limit. What the page asks by itself
-    /// has a limit of its own, and leaves that of calls alone.
-    fn check_page(&self, client: &Authenticated, is_call: bool) -> Result<(), Error> {
-        self.check_role(client)?;
-        // No name has a line end.
-        self.limit_rate(client, if is_call { "" } else { "page\n" })
-    }
-
-    fn check_role(&self, client: &Authenticated) -> Result<(), Error> {
-        let role = client.principal().and_then(|principal| principal.role());
-        // Without roles it would allow more than the token file says.
-        match role.is_some() && !self.server().has_roles() {
-            true => Err(Error::Forbidden(
-                "the token has a role, and this server has no roles".into(),
-            )),
-            false => Ok(()),
-        }
-    }
-
     pub(super) fn serve_paths(&self, paths: Arc<dyn OwnPaths>) {
         // A second call has no effect.
         let _ = self.paths.set(paths);
@@ -128,6 +111,28 @@ impl Router {
     fn own_paths(&self, method: &Method, path: &str) -> Option<&Arc<dyn OwnPaths>> {
         let paths = self.paths.get().filter(|_| method == Method::POST);
         paths.filter(|paths| path.starts_with(paths.prefix()))
+    }
+
+    pub(super) fn serve_replicas(&self, replicas: Arc<dyn ReplicaSet>) {
+        self.mcp
+            .serve_replicas(Hops::new(replicas, self.signer.clone()));
+    }
+
+    /// Answers a request that another replica has forwarded. It has checked the token of the client, and its rate.
+    async fn answer_hop<B: Body<Data = Bytes> + Unpin>(
+        &self,
+        head: &mut Parts,
+        body: &mut B,
+        ticket: &HeaderValue,
+        hops: &Hops,
+    ) -> Response<Reply> {
+        let client = hops.accept(head, ticket.as_bytes());
+        if client.is_none() {
+            tracing::debug!("refused a request with an invalid ticket of a replica");
+        }
+        let client = client.ok_or(Error::Unauthorized);
+        let client = client.and_then(|client| self.check_forwarded(client));
+        self.route(head, body, client).await
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -158,6 +163,11 @@ impl Router {
         connection: &ClientConnection,
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
+        if let Some(hops) = self.mcp.hops()
+            && let Some(ticket) = head.headers.remove(HOP)
+        {
+            return self.answer_hop(&mut head, &mut body, &ticket, hops).await;
+        }
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
             let (body, peer) = (&mut body, connection.address);
             let response = self.answer_page(page, PageRequest { head, body, peer });
@@ -245,10 +255,10 @@ impl Router {
         }
         let response = match (&head.method, path) {
             (&Method::GET, "/mcp") if has_session_id(headers) && client.headers.accepts.events => {
-                self.mcp.get(headers, &client)
+                self.mcp.get(headers, &client).await
             }
             (&Method::DELETE, "/mcp") if has_session_id(headers) => {
-                self.mcp.delete(headers, &client)
+                self.mcp.delete(headers, &client).await
             }
             (&Method::GET, "/sse") if self.mcp.serves_sse() => self.mcp.open_sse(&client),
             (_, "/mcp") => reply::method_not_allowed(&self.help(headers)),
@@ -275,72 +285,6 @@ impl Router {
             }
         };
         reply::before_body(response, headers, body)
-    }
-
-    /// Authenticates a request by its head. `/mcp` without a message or a session and the health checks
-    /// are public: they reveal nothing about the service.
-    ///
-    /// # Errors
-    /// `Forbidden`, `Unauthorized`, `InsufficientScope`, `HeaderMismatch` or `RateLimited`.
-    async fn authenticate(
-        &self,
-        head: &Parts,
-        fields: &Head<'_>,
-        connection: &ClientConnection,
-    ) -> Result<Authenticated, Error> {
-        let (path, headers) = (head.uri.path(), &head.headers);
-        let is_preflight = cors::is_preflight(&head.method, headers);
-        let view = self.view_name(path);
-        let is_public = match path {
-            _ if is_preflight => true,
-            // Whether there is such a view is not public.
-            _ if view.is_some() => false,
-            "/mcp" => head.method != Method::POST && !has_session_id(headers),
-            path => !matches!(path, "/metrics" | "/sse" | "/messages"),
-        };
-        let is_own = self.own_paths(&head.method, path).is_some();
-        let needs_token = !is_public || is_own && fields.authorization.is_some();
-        let credential = if !needs_token {
-            self.guard.check_host(&head.uri, fields)?;
-            None
-        } else {
-            self.guard
-                .check(&head.uri, fields, view, connection)
-                .await?
-        };
-        let mut client = Authenticated {
-            credential,
-            address: connection.address,
-            headers: fields.facts(),
-            view: None,
-        };
-        self.check_role(&client)?;
-        fields.check_unambiguous()?;
-        if let Some(view) = view {
-            let principal = client.principal().map(|principal| &**principal);
-            let found = self.server().view(principal, view);
-            client.view = found.map(|name| ViewOwner::new(name, principal));
-        }
-        // Health checks are not limited: a busy client must not make its server look dead.
-        let is_limited = is_own || view.is_some() || matches!(path, "/mcp" | "/sse" | "/messages");
-        if is_limited && !is_preflight {
-            self.limit_rate(&client, "")?;
-        }
-        Ok(client)
-    }
-
-    /// Counts a request of some kind against the rate limit of its client.
-    fn limit_rate(&self, client: &Authenticated, kind: &str) -> Result<(), Error> {
-        let Some(rate) = &self.rate else {
-            return Ok(());
-        };
-        let share = format!("{kind}{}", client.share());
-        rate.admit(&share, Instant::now()).map_err(|wait| {
-            let error = Error::RateLimited(wait);
-            let caller = client.principal().map(|principal| &principal.name);
-            self.server().record_refusal(caller, error.kind());
-            error
-        })
     }
 
     /// The name of the view in the path `/mcp/NAME` of a server with views. There may be no such view.

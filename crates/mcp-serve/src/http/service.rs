@@ -20,8 +20,8 @@ use tower_service::Service;
 use super::guard::{ClientConnection, Guard};
 use super::limits::Limits;
 use super::router::Router;
-use crate::OwnPaths;
 use crate::page_data::PageContent;
+use crate::{OwnPaths, ReplicaSet};
 
 /// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
 /// serves it; it is also a tower service, for the router of another program (axum).
@@ -60,6 +60,11 @@ impl HttpService {
     /// Serves paths of the service's own, too. Only the first call has an effect.
     pub fn serve_paths(&self, paths: Arc<dyn OwnPaths>) {
         self.0.serve_paths(paths);
+    }
+
+    /// Forwards what only one of these replicas can answer. Only the first call has an effect.
+    pub(crate) fn serve_replicas(&self, replicas: Arc<dyn ReplicaSet>) {
+        self.0.serve_replicas(replicas);
     }
 
     /// Serves the page for people at `url`, which ends with a slash, and prints where it is. `content` is what it

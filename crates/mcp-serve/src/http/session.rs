@@ -21,7 +21,7 @@ use parking_lot::Mutex;
 
 use super::events::ReplayPolicy;
 use crate::clock::unix_time;
-use crate::key::random;
+use crate::key::{handle, process_id};
 
 /// A client must initialize again after this time.
 const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
@@ -84,8 +84,9 @@ struct VerifiedId {
     negotiated: Negotiated,
     /// A keyed hash of the id, which traces show: the id itself opens the session.
     number: u64,
-    /// Seconds since 1970.
+    /// Seconds since 1970, and random bits that begin with the id of the process that has made it.
     issued: u64,
+    handle: u128,
 }
 
 /// The session of a request.
@@ -146,7 +147,7 @@ impl Sessions {
             .fold(0, |all, flag| all << 1 | u8::from(*flag));
         payload.push(flags);
         payload.extend_from_slice(&now.as_secs().to_le_bytes());
-        payload.extend_from_slice(&random()?.to_ne_bytes());
+        payload.extend_from_slice(&handle()?.to_be_bytes());
         payload.extend_from_slice(client.as_str().as_bytes());
         Some(self.signer.seal(&purpose(principal), &payload))
     }
@@ -214,6 +215,7 @@ impl Sessions {
             },
             number: self.signer.number("session number", id.as_bytes()),
             issued: u64::from_le_bytes(*issued),
+            handle: u128::from_be_bytes(*rest.first_chunk::<RANDOM_BYTES>()?),
         };
         verified.is_valid_at(unix_time()).then_some(verified)
     }
@@ -235,7 +237,9 @@ impl LiveSessions {
     }
 
     fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> OpenSession {
-        let connection = Connection::from_negotiated(verified.negotiated).with_id(verified.number);
+        let connection = Connection::from_negotiated(verified.negotiated)
+            .with_id(verified.number)
+            .at_replica(verified.handle, process_id());
         let id: Arc<str> = id.into();
         self.next_serial += 1;
         let session = Arc::new(LiveSession {
@@ -356,6 +360,10 @@ impl Session {
         &self.id
     }
 
+    pub(super) fn handle(&self) -> u128 {
+        self.live.verified.handle
+    }
+
     /// Returns the policy for streams of this session.
     pub(super) fn replay_policy(&self, keep_alive: Duration) -> ReplayPolicy {
         let negotiated = self.connection.negotiated();
@@ -364,6 +372,7 @@ impl Session {
             polls: negotiated
                 .is_some_and(|negotiated| negotiated.revision >= Revision::V2025_11_25),
             keep_alive,
+            request: None,
         }
     }
 }

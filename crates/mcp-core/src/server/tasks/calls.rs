@@ -184,7 +184,9 @@ impl Server {
 
     /// Runs `work` until it ends or its task expires.
     pub(super) fn spawn_task(&self, task: Arc<Task>, work: Work) {
-        let running = run(Arc::clone(&self.tasks), task, work, Arc::clone(&self.clock));
+        self.save_task(&task);
+        let (tasks, clock) = (Arc::clone(&self.tasks), Arc::clone(&self.clock));
+        let running = run(tasks, task, work, clock, self.features.task_store.clone());
         (self.settings.spawn)(Box::pin(running));
     }
 }

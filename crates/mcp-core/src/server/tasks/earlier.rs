@@ -10,10 +10,10 @@ use super::calls::in_task;
 use super::lifecycle::catch_panic;
 use super::task::Task;
 use crate::error::Error;
-use crate::server::Server;
 use crate::server::context::{Context, end};
 use crate::server::outcome::CallEnd;
 use crate::server::tool_result::{conclude, log_failure};
+use crate::server::{ReplicaId, Server};
 use crate::tool::{EarlierTask, ToolErrorKind};
 
 /// Characters of an id; a tool that starts 20 pieces of work needs 800.
@@ -36,18 +36,32 @@ impl Server {
     /// The caller's task with this id, which may have been begun before a restart.
     ///
     /// # Errors
-    /// The service does not say whether there is one.
+    /// The service does not say whether there is one, or the task is at another replica.
     pub(super) async fn find_task(
         &self,
         id: &str,
         context: &Context<'_>,
     ) -> Result<Option<Arc<Task>>, Error> {
         let known = self.tasks.find(id, context.caller);
+        if known.is_none()
+            && let Some(forwarding) = context.caller.forwarding()
+            && let Some(process) = ReplicaId::from_digits(id)
+        {
+            forwarding.check(forwarding.place(process))?;
+        }
+        let stored = match &known {
+            Some(_) => None,
+            None => self.stored_task(id, context).await?,
+        };
         match (known, parse(id)) {
             (Some(task), _) => Ok(Some(task)),
-            (None, None) => Ok(None),
+            (None, None) => Ok(stored),
+            (None, Some(_)) if stored.as_ref().is_some_and(|task| task.has_result()) => Ok(stored),
             // Boxed: few requests need it.
-            (None, Some((tool, task))) => Box::pin(self.earlier(id, tool, task, context)).await,
+            (None, Some((tool, task))) => {
+                let found = Box::pin(self.earlier(id, tool, task, context)).await?;
+                Ok(found.or(stored))
+            }
         }
     }
 

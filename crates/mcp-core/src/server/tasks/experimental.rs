@@ -18,7 +18,10 @@ use crate::server::{Caller, Connection, Server};
 
 impl Server {
     /// Lists the tasks of a caller, who needs a name.
-    pub(in crate::server) fn list_tasks(&self, context: &Context<'_>) -> Result<Outcome, Error> {
+    pub(in crate::server) async fn list_tasks(
+        &self,
+        context: &Context<'_>,
+    ) -> Result<Outcome, Error> {
         context.params.check_cursor()?;
         let Some(caller) = context.caller.name() else {
             return Err(Error::TaskSupport(
@@ -27,7 +30,9 @@ impl Server {
         };
         let tasks = self.tasks.owned_by(caller).into_iter();
         let tasks = tasks.filter(|task| task.view.as_ref() == context.caller.view());
-        let tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
+        let mut tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
+        let elsewhere = self.tasks_elsewhere(context.caller).await?;
+        tasks.extend(elsewhere.iter().map(Task::legacy));
         Ok(json!({"tasks": tasks}).into())
     }
 

@@ -9,6 +9,7 @@ use futures_util::FutureExt as _;
 
 use super::Tasks;
 use super::outcome::TaskOutcome;
+use super::store::{TaskStore, save};
 use super::task::Task;
 use crate::clock::Clock;
 use crate::error::Error;
@@ -35,9 +36,17 @@ pub(super) fn catch_panic(
 
 /// Runs the work until it ends, is cancelled or expires, and stores the outcome until the task
 /// expires.
-pub(super) async fn run(tasks: Arc<Tasks>, task: Arc<Task>, work: Work, clock: Arc<dyn Clock>) {
+pub(super) async fn run(
+    tasks: Arc<Tasks>,
+    task: Arc<Task>,
+    work: Work,
+    clock: Arc<dyn Clock>,
+    store: Option<Arc<dyn TaskStore>>,
+) {
     let mut expiry = clock.sleep(task.ttl());
-    if ended_in_time(&tasks, &task, work, &mut expiry, &*clock).await {
+    let is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, &*clock).await;
+    save(store.as_ref(), &task);
+    if is_in_time {
         tokio::select! {
             () = expiry => {}
             () = task.removed.cancelled() => return,

@@ -42,8 +42,11 @@ impl Server {
         let others = ids.iter().filter(|id| !is_known(id));
         let searched = MAX_SEARCHED_TASKS.min(MAX_SUBSCRIBED_TASKS - tasks.len());
         for id in others.take(searched) {
-            let found = self.find_task(id, context).await;
-            tasks.extend(found.ok().flatten());
+            match self.find_task(id, context).await {
+                // One replica has to send all notifications.
+                Err(error @ Error::InvalidRequest { .. }) if tasks.is_empty() => return Err(error),
+                found => tasks.extend(found.ok().flatten()),
+            }
         }
         Ok(TaskSubscription {
             ids: tasks.iter().map(|task| task.id.clone()).collect(),

@@ -92,6 +92,26 @@ impl Task {
         }
     }
 
+    /// The same task as it was stored.
+    pub(super) fn restored(
+        self,
+        created: Duration,
+        updated: Duration,
+        message: Option<String>,
+        outcome: Option<TaskOutcome>,
+    ) -> Self {
+        self.detach();
+        self.state.send_modify(|state| {
+            state.message = match &outcome {
+                Some(outcome) => outcome.message(),
+                None => message,
+            };
+            state.updated = updated;
+            state.outcome = outcome;
+        });
+        Self { created, ..self }
+    }
+
     /// The random digits with which its id begins.
     pub(super) fn digits(&self) -> &str {
         self.id.split('.').next().unwrap_or_default()
@@ -158,6 +178,13 @@ impl Task {
 
     pub(super) fn has_ended(&self) -> bool {
         self.state().outcome.is_some()
+    }
+
+    /// True if it has ended with a result, or was cancelled.
+    pub(super) fn has_result(&self) -> bool {
+        let state = self.state();
+        let outcome = state.outcome.as_ref();
+        outcome.is_some_and(|outcome| !matches!(outcome, TaskOutcome::Error(_)))
     }
 
     pub(super) fn state(&self) -> watch::Ref<'_, TaskState> {

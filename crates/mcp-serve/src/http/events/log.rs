@@ -12,7 +12,7 @@ use tokio::time::{Instant, Interval};
 
 use super::super::stream_slots::Revocation;
 use super::stream::{ServerMessage, write_event};
-use crate::key::random;
+use crate::key::handle;
 
 /// Events that are kept of one stream; the oldest are removed.
 const MAX_KEPT_EVENTS: usize = 256;
@@ -50,10 +50,16 @@ struct LogState {
 }
 
 impl EventLog {
-    /// Creates an empty log with an id that cannot be guessed. `None` if there is no randomness.
-    pub(super) fn new(polls: bool) -> Option<Self> {
+    /// Creates an empty log with an id that cannot be guessed, and that names this process and the request. `None`
+    /// if there is no randomness.
+    pub(super) fn new(polls: bool, request: Option<&str>) -> Option<Self> {
+        let handle = handle()?;
+        let id = match request {
+            Some(request) => format!("{handle:032x}.{request}"),
+            None => format!("{handle:032x}"),
+        };
         let log = Self {
-            id: format!("{:032x}", random()?),
+            id,
             polls,
             state: Mutex::default(),
             is_read: watch::Sender::new(true),

@@ -43,6 +43,27 @@ pub(in crate::http) struct ReplayPolicy {
     /// True if the client expects to be disconnected (2025-11-25 and later).
     pub(in crate::http) polls: bool,
     pub(in crate::http) keep_alive: Duration,
+    /// The id of the request, for the ids of its events; see [`lost_request`].
+    pub(in crate::http) request: Option<String>,
+}
+
+/// Largest id of a request, as JSON, that the ids of its events have in them.
+const MAX_REQUEST_BYTES: usize = 40;
+
+/// Returns the id of a request in hexadecimal digits, for the ids of its events; `None` if it is too long.
+pub(in crate::http) fn request_digits(id: &str) -> Option<String> {
+    let digits = |id: &str| id.bytes().map(|byte| format!("{byte:02x}")).collect();
+    (id.len() <= MAX_REQUEST_BYTES).then(|| digits(id))
+}
+
+/// Returns the id of the request, as JSON, to which the stream with the event `last` belongs.
+pub(in crate::http) fn lost_request(last: &str) -> Option<String> {
+    let (stream, _) = last.split_once('-')?;
+    let (_, digits) = stream.split_once('.')?;
+    let pairs = digits.as_bytes().chunks_exact(2);
+    let bytes = pairs.map(|pair| u8::from_str_radix(str::from_utf8(pair).ok()?, 16).ok());
+    let bytes: Vec<u8> = bytes.collect::<Option<_>>()?;
+    String::from_utf8(bytes).ok()
 }
 
 impl ResumableStreams {
@@ -70,7 +91,7 @@ impl ResumableStreams {
         messages: Receiver<ServerMessage>,
         call: InFlightCall,
     ) -> Option<Replay> {
-        let log = Arc::new(EventLog::new(policy.polls)?);
+        let log = Arc::new(EventLog::new(policy.polls, policy.request.as_deref())?);
         if let Some(first) = first {
             log.append(first);
         }
@@ -165,7 +186,23 @@ mod tests {
             session: "s".into(),
             polls,
             keep_alive: KEEP_ALIVE,
+            request: None,
         }
+    }
+
+    #[test]
+    fn event_id_names_its_process_and_its_request() {
+        for request in ["1", "\"a-b.c\"", "\"\u{e4}\""] {
+            let digits = request_digits(request);
+            let log = EventLog::new(true, digits.as_deref()).unwrap();
+            let event = format!("{}-0", log.id());
+            let process = mcp_core::server::ReplicaId::from_digits(&event);
+            assert_eq!(process, Some(crate::process_id()));
+            assert_eq!(lost_request(&event).as_deref(), Some(request));
+        }
+        assert!(request_digits(&"x".repeat(MAX_REQUEST_BYTES + 1)).is_none());
+        let log = EventLog::new(true, None).unwrap();
+        assert!(lost_request(&format!("{}-0", log.id())).is_none());
     }
 
     fn answer() -> FrameReply {

@@ -21,6 +21,7 @@ use super::super::events::{
 use super::super::headers::{Accepts, HeaderFacts, SESSION, params, session_id};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
+use super::forward::{ForwardOutcome, KeptMessage};
 use super::{Authenticated, McpEndpoint};
 
 /// A request whose head was read.
@@ -45,6 +46,8 @@ struct PendingReply<'a> {
     endpoint: &'a McpEndpoint,
     client: Authenticated,
     accepts: Accepts,
+    /// The message, if there are other replicas.
+    kept: Option<Arc<KeptMessage>>,
     /// Set if the stream of this call can be resumed.
     replay: Option<ReplayPolicy>,
     /// True if the client only listens from now on (2026-07-28, "subscriptions/listen").
@@ -83,6 +86,25 @@ impl<'a> Post<'a> {
         reply.send(messages).await
     }
 
+    /// Answers a message whose body was read, with its permit if it has one.
+    pub(super) async fn answer_body(
+        self,
+        body: Bytes,
+        permit: Option<OwnedSemaphorePermit>,
+    ) -> Response<Reply> {
+        let permit = permit.or_else(|| self.endpoint.permit());
+        let opened = self
+            .session()
+            .and_then(|session| Ok((session, permit.ok_or(Refusal::AtLimit)?)));
+        match opened {
+            Ok((session, permit)) => {
+                let (reply, messages) = self.call(session, body, permit);
+                reply.send(messages).await
+            }
+            Err(refusal) => self.refuse(refusal),
+        }
+    }
+
     /// Accepts the message and passes it to `start`, which answers it elsewhere.
     pub(super) async fn accept<B>(
         self,
@@ -119,6 +141,10 @@ impl<'a> Post<'a> {
         if revoked.is_some_and(|revoked| revoked.is_cancelled()) {
             return Err(Refusal::Unauthorized);
         }
+        let forwarded = self.client.forwarded_body.as_deref();
+        if forwarded.is_some_and(|hash| *hash != hmac_sha256::Hash::hash(&body)) {
+            return Err(Refusal::Unauthorized);
+        }
         // After the body: a slow body must not take the permit of another request.
         let permit = self.endpoint.permit().ok_or(Refusal::AtLimit)?;
         Ok((session, body, permit))
@@ -144,11 +170,10 @@ impl<'a> Post<'a> {
         if facts.protocol.is_none() || facts.era == Era::Modern {
             return Ok(None);
         }
-        let Some(id) = session_id(&self.headers) else {
+        if session_id(&self.headers).is_none() {
             return Ok(None);
-        };
-        let sessions = &self.endpoint.sessions;
-        let session = sessions.open(id, self.client.owner(), || self.client.share());
+        }
+        let session = self.endpoint.session(&self.headers, &self.client);
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
@@ -162,8 +187,9 @@ impl<'a> Post<'a> {
         let Self {
             endpoint,
             mut client,
-            headers,
+            mut headers,
         } = self;
+        let kept = endpoint.keep_message(&client, &mut headers, &body);
         let HeaderFacts {
             era,
             accepts,
@@ -187,6 +213,7 @@ impl<'a> Post<'a> {
             .with_principal(client.principal().cloned())
             .with_view(client.view().cloned())
             .with_address(client.address)
+            .with_forwarding(kept.as_ref().map(|kept| Arc::clone(&kept.forwarding)))
             .with_revocation(client.revoked());
         let is_subscription = era == Era::Modern && is_subscription;
         let (permit, accepting) = match is_subscription {
@@ -194,12 +221,14 @@ impl<'a> Post<'a> {
             false => (Some(permit), None),
         };
         let server = Arc::clone(&endpoint.server);
+        let message = kept.clone();
         let answer = async move {
+            let headers = message.as_ref().map_or(&headers, |kept| &kept.headers);
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
             let (hints, params) = match &protocol {
-                Some(protocol) => (protocol.hints(), params(&headers)),
+                Some(protocol) => (protocol.hints(), params(headers)),
                 None => (Hints::default(), Vec::new()),
             };
             let hints = Hints {
@@ -215,13 +244,17 @@ impl<'a> Post<'a> {
                     caller,
                 })
                 .await;
-            drop(permit);
+            match &message {
+                Some(message) => message.keep_permit(permit),
+                None => drop(permit),
+            }
             answer
         };
         let reply = PendingReply {
             endpoint,
             client,
             accepts,
+            kept,
             replay,
             is_subscription,
             _accepting: accepting,
@@ -262,18 +295,11 @@ impl PendingReply<'_> {
     async fn send(mut self, messages: Option<Receiver<ServerMessage>>) -> Response<Reply> {
         let Some(mut messages) = messages else {
             let answer = (&mut self.call).await;
-            return self.json(answer);
+            return self.answered(answer, None).await;
         };
         let may_wait = self.accepts.json || self.is_subscription;
         match FirstEvent::next(&mut self.call, &mut messages, may_wait).await {
-            FirstEvent::Answer(answer) if self.accepts.json || answer.status != 200 => {
-                self.json(answer)
-            }
-            FirstEvent::Answer(answer) => {
-                let session = self.new_session(answer.negotiated);
-                let events = self.events(answer.into_line(), messages);
-                with_session(reply::events(events), session)
-            }
+            FirstEvent::Answer(answer) => self.answered(answer, Some(messages)).await,
             FirstEvent::Message(message) if self.is_subscription => {
                 let slots = &self.endpoint.slots;
                 match slots.acquire(self.client.share()) {
@@ -286,6 +312,33 @@ impl PendingReply<'_> {
             }
             FirstEvent::Message(message) => self.stream(Some(message), messages),
             FirstEvent::Nothing => self.stream(None, messages),
+        }
+    }
+
+    /// Replies to a call that has sent no message before its answer.
+    async fn answered(
+        mut self,
+        answer: FrameReply,
+        messages: Option<Receiver<ServerMessage>>,
+    ) -> Response<Reply> {
+        let kept = self.kept.take();
+        if let Some(kept) = kept.filter(|kept| kept.is_for_others()) {
+            // Boxed: few messages need it.
+            match Box::pin(self.endpoint.forward(&kept, &self.client, &answer)).await {
+                ForwardOutcome::Told => {}
+                ForwardOutcome::Answered(response) => return response,
+                ForwardOutcome::Unreachable => {
+                    return self.endpoint.answer_again(&kept, self.client).await;
+                }
+            }
+        }
+        match messages {
+            Some(messages) if !self.accepts.json && answer.status == 200 => {
+                let session = self.new_session(answer.negotiated);
+                let events = self.events(answer.into_line(), messages);
+                with_session(reply::events(events), session)
+            }
+            _ => self.json(answer),
         }
     }
 
@@ -306,10 +359,13 @@ impl PendingReply<'_> {
     ) -> Response<Reply> {
         let streams = &self.endpoint.streams;
         match self.replay.take().filter(|_| streams.make_room()) {
-            Some(policy) => match streams.start(policy, first, messages, self.call) {
-                Some(replay) => reply::resumable(replay.until(self.client.revocation())),
-                None => reply::busy(),
-            },
+            Some(mut policy) => {
+                policy.request = self.kept.and_then(|kept| kept.request_digits());
+                match streams.start(policy, first, messages, self.call) {
+                    Some(replay) => reply::resumable(replay.until(self.client.revocation())),
+                    None => reply::busy(),
+                }
+            }
             None => {
                 let first = first.and_then(ServerMessage::into_event);
                 reply::events(self.events(first, messages))

@@ -20,6 +20,7 @@ fn client() -> String {
 
 fn verified() -> VerifiedId {
     VerifiedId {
+        handle: 0,
         principal: String::new(),
         negotiated: NEGOTIATED,
         number: 0,

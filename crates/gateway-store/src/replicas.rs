@@ -1,0 +1,264 @@
+//! The replicas of the gateway: processes that share a PostgreSQL database, and serve the same clients.
+//!
+//! * [`peers`]: which replicas are alive, and which of them has what.
+//! * [`ended`]: the sessions that have ended.
+//! * [`locality`]: whether the others can reach this one.
+//! * [`rates`]: the part of the rate limit that each of them may admit.
+//! * [`worker`]: the thread that keeps the table of replicas, with each beat. No request waits for it.
+//! * [`tasks`]: tasks, for the replicas that do not run them.
+//! * [`schema`]: the tables, and how they change from version to version.
+//!
+//! The clocks of replicas are never compared: the time of the database orders beats, and each replica measures how
+//! long a beat has not changed with its own.
+
+mod ended;
+mod locality;
+mod peers;
+mod rates;
+mod schema;
+mod tasks;
+mod worker;
+
+use std::io::{Error, ErrorKind};
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use mcp_core::server::{Place, ReplicaId, Replicas};
+use mcp_serve::{ListeningAddress, ReplicaSet, process_id};
+use parking_lot::{Mutex, RwLock};
+use tokio::sync::{oneshot, watch};
+use tokio::time::timeout;
+
+use self::ended::EndedSessions;
+use self::peers::Peers;
+use self::rates::RateShares;
+use self::tasks::Tasks;
+use self::worker::{BEAT_INTERVAL, Job, Worker};
+use crate::events::StoreLocation;
+
+/// Changes that wait for the database; more are lost.
+const MAX_WAITING_JOBS: usize = 10_000;
+/// The reason why a process does not become a replica.
+const UNREACHABLE: &str = "\
+    the database of the replicas is on another machine, and the address of this gateway is of this machine only: \
+    gateways on others cannot reach it. It serves its clients alone, until it listens on an address of the network or \
+    has one by --replica-address";
+/// Timeout for what a client waits for; the change is made later then.
+const CHANGE_TIMEOUT: Duration = Duration::from_secs(1);
+/// Timeout for a new replica to become known to the others.
+const JOIN_TIMEOUT: Duration = Duration::from_secs(3);
+/// Timeout for the first reading of the table.
+const FIRST_READ_TIMEOUT: Duration = Duration::from_millis(1_500);
+
+/// The replicas that share a database.
+pub struct ReplicaTable {
+    shared: Arc<SharedTable>,
+    jobs: SyncSender<Job>,
+    tasks: Tasks,
+    threads: Mutex<Option<[JoinHandle<()>; 2]>>,
+    /// True if the others can reach an address of this machine only.
+    is_local: bool,
+    /// True if the URL of this process is configured.
+    has_address: bool,
+}
+
+/// The table as it was read last.
+struct SharedTable {
+    peers: RwLock<Peers>,
+    ended_sessions: RwLock<EndedSessions>,
+    rates: RateShares,
+    /// The number of readings until now.
+    readings: watch::Sender<u64>,
+}
+
+impl SharedTable {
+    /// Completes when `is_so`.
+    async fn until(&self, is_so: impl Fn(&Peers) -> bool) {
+        let mut readings = self.readings.subscribe();
+        // Fails at the end of the process only.
+        while !is_so(&self.peers.read()) && readings.changed().await.is_ok() {}
+    }
+}
+
+/// A replica, for people.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct ReplicaStatus {
+    /// Its id.
+    pub id: ReplicaId,
+    /// The URL by which the others reach it.
+    pub address: Option<Arc<str>>,
+    /// Its version.
+    pub version: Arc<str>,
+    /// False if it has stopped without a word.
+    pub is_alive: bool,
+    /// False if it signs with another key, so that it has no use for the others.
+    pub has_same_key: bool,
+}
+
+impl ReplicaTable {
+    /// Starts to follow the replicas in this database; `None` for one that is not shared. `address` is the URL by which
+    /// the others reach this process; without one it is that of its port.
+    ///
+    /// # Errors
+    /// When a thread cannot be started, or replicas on other machines cannot reach `address`.
+    pub fn start(
+        location: &StoreLocation,
+        address: Option<String>,
+    ) -> std::io::Result<Option<Self>> {
+        Self::start_as(process_id(), location, address)
+    }
+
+    fn start_as(
+        own: ReplicaId,
+        location: &StoreLocation,
+        address: Option<String>,
+    ) -> std::io::Result<Option<Self>> {
+        let StoreLocation::Postgres(database) = location else {
+            return Ok(None);
+        };
+        let is_local = locality::is_local_database(database);
+        let has_address = address.is_some();
+        if !is_local && address.as_deref().is_some_and(locality::is_local_address) {
+            return Err(Error::new(ErrorKind::InvalidInput, UNREACHABLE));
+        }
+        let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
+        let shared = Arc::new(SharedTable {
+            peers: RwLock::new(Peers::new(own)),
+            ended_sessions: RwLock::default(),
+            rates: RateShares::default(),
+            readings: watch::Sender::new(0),
+        });
+        let worker = Worker::new(own, location.clone(), address, waiting, Arc::clone(&shared));
+        let (tasks, tasks_thread) = Tasks::start(location.clone())?;
+        let thread = std::thread::Builder::new()
+            .name("replicas".into())
+            .spawn(move || worker.run())?;
+        Ok(Some(Self {
+            shared,
+            jobs,
+            tasks,
+            threads: Mutex::new(Some([tasks_thread, thread])),
+            is_local,
+            has_address,
+        }))
+    }
+
+    /// Waits until the table was read for the first time, but not for long.
+    pub async fn ready(&self) {
+        let mut readings = self.shared.readings.subscribe();
+        let read = readings.wait_for(|number| *number > 0);
+        if timeout(FIRST_READ_TIMEOUT, read).await.is_err() {
+            tracing::warn!("the other replicas are not known yet");
+        }
+    }
+
+    /// Returns the reason why the database cannot be used, if it could not be reached for some seconds.
+    pub fn outage(&self) -> Option<&'static str> {
+        let is_away = self.shared.peers.read().is_without_database();
+        is_away.then_some("the database of the replicas cannot be reached")
+    }
+
+    /// Returns all replicas, in the order of their ids.
+    pub fn list(&self) -> Vec<ReplicaStatus> {
+        self.shared.peers.read().list()
+    }
+
+    /// Leaves the table, and stops the threads. Blocks for a few seconds at most.
+    pub fn close(&self) {
+        let Some([tasks, beats]) = self.threads.lock().take() else {
+            return;
+        };
+        // The others look for its tasks once it has left. A full queue is emptied by its thread.
+        self.tasks.close();
+        let are_tasks_stored = tasks.join().is_ok();
+        let _ = self.jobs.send(Job::Close);
+        if beats.join().is_err() || !are_tasks_stored {
+            tracing::error!("a thread of the replicas has panicked");
+        }
+    }
+
+    fn send(&self, job: Job) {
+        if self.jobs.try_send(job).is_err() {
+            tracing::warn!("too many changes wait for the database of the replicas");
+        }
+    }
+}
+
+impl Replicas for ReplicaTable {
+    fn place(&self, id: ReplicaId) -> Place {
+        self.shared.peers.read().place(id)
+    }
+
+    fn home(&self, session: u128) -> Place {
+        self.shared.peers.read().home(session)
+    }
+}
+
+impl ReplicaSet for ReplicaTable {
+    fn join(&self, listening: ListeningAddress) -> BoxFuture<'_, ()> {
+        if !self.is_local && !self.has_address && listening.address.ip().is_loopback() {
+            tracing::error!(address = %listening.address, "{UNREACHABLE}");
+            return Box::pin(std::future::ready(()));
+        }
+        self.send(Job::Join(listening));
+        Box::pin(async move {
+            let joined = async {
+                self.shared.until(Peers::has_joined).await;
+                if !self.others().is_empty() {
+                    // Until the others have read it: what its clients get may come to them next.
+                    tokio::time::sleep(BEAT_INTERVAL + BEAT_INTERVAL / 5).await;
+                }
+            };
+            if timeout(JOIN_TIMEOUT, joined).await.is_err() {
+                tracing::warn!("the other replicas do not know this one yet");
+            }
+        })
+    }
+
+    fn address(&self, id: ReplicaId) -> Option<Arc<str>> {
+        self.shared.peers.read().address(id)
+    }
+
+    fn others(&self) -> Vec<ReplicaId> {
+        self.shared.peers.read().others()
+    }
+
+    fn suspect(&self, id: ReplicaId) {
+        self.shared.peers.write().suspect(id);
+        self.shared.readings.send_modify(|_| ());
+    }
+
+    fn gone(&self, id: ReplicaId) -> BoxFuture<'static, ()> {
+        let shared = Arc::clone(&self.shared);
+        Box::pin(async move {
+            let is_gone = |peers: &Peers| peers.place(id) == Place::Gone;
+            shared.until(is_gone).await;
+        })
+    }
+
+    fn end_session(&self, session: u128) -> BoxFuture<'_, ()> {
+        self.shared.ended_sessions.write().insert(session);
+        let (stored, is_stored) = oneshot::channel();
+        self.send(Job::EndSession(session, stored));
+        Box::pin(async move {
+            // It is stored later if the database does not answer.
+            let _ = timeout(CHANGE_TIMEOUT, is_stored).await;
+        })
+    }
+
+    fn rate_share(&self, client: &str) -> f64 {
+        let others = self.shared.peers.read().count_others();
+        let equal = 1.0 / f64::from(others + 1);
+        self.shared.rates.count(client, equal)
+    }
+
+    fn has_ended(&self, session: u128) -> bool {
+        self.shared.ended_sessions.read().contains(session)
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,52 @@
+//! The sessions that have ended, at any replica.
+
+use std::collections::{HashSet, VecDeque};
+
+/// Ended sessions in memory. Fewer end in the seven days that a session is valid.
+const MAX_SESSIONS: usize = 1_000_000;
+
+/// The sessions that ended last. The oldest are forgotten first.
+#[derive(Default)]
+pub(super) struct EndedSessions {
+    sessions: HashSet<u128>,
+    /// The same, oldest first.
+    order: VecDeque<u128>,
+}
+
+impl EndedSessions {
+    pub(super) fn insert(&mut self, session: u128) {
+        self.insert_within(session, MAX_SESSIONS);
+    }
+
+    pub(super) fn contains(&self, session: u128) -> bool {
+        self.sessions.contains(&session)
+    }
+
+    fn insert_within(&mut self, session: u128, max: usize) {
+        if !self.sessions.insert(session) {
+            return;
+        }
+        self.order.push_back(session);
+        if self.order.len() > max
+            && let Some(oldest) = self.order.pop_front()
+        {
+            self.sessions.remove(&oldest);
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_the_oldest_sessions_are_forgotten() {
+        let mut ended = EndedSessions::default();
+        for session in [1, 2, 2, 3, 1, 4] {
+            ended.insert_within(session, 3);
+        }
+        let found = (1..=4).filter(|session| ended.contains(*session));
+        assert_eq!(found.collect::<Vec<_>>(), [2, 3, 4]);
+        assert_eq!(ended.order.len(), ended.sessions.len());
+    }
+}

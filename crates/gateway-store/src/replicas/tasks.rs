@@ -1,0 +1,238 @@
+//! Tasks in the database, so that every replica can answer for one whose replica is gone.
+//!
+//! They have a thread and a connection of their own ([`worker`]): clients decide how many there are, and how large, and
+//! the beats of this process may not wait for that.
+
+mod worker;
+
+use std::sync::Arc;
+use std::sync::mpsc::{SyncSender, sync_channel};
+use std::thread::JoinHandle;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use mcp_core::server::{StoredTask, TaskOwner, TaskStore};
+use mcp_core::tool::ToolError;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
+use tokio::time::timeout;
+use tokio_postgres::types::{ToSql, Type};
+
+use self::worker::TaskWorker;
+use super::ReplicaTable;
+use crate::events::{PostgresConnection, StoreError, StoreFault, StoreLocation};
+
+/// Tasks and questions that wait for the database.
+const MAX_WAITING_JOBS: usize = 1_000;
+/// Bytes of tasks that wait for the database.
+const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// Timeout for a request that reads tasks.
+const READ_TIMEOUT: Duration = Duration::from_secs(5);
+/// Bytes of a list of tasks, whose results are read with them; the one that exceeds the limit is the last.
+const MAX_LIST_BYTES: i64 = 8 * 1024 * 1024;
+/// The random digits at the beginning of an id.
+const ID_DIGITS: usize = 32;
+/// A longer id does not fit into the index.
+const MAX_ID_BYTES: usize = 2_000;
+
+const SAVE: &str = "
+    insert into mcp_tasks (owner, id, task, expires)
+        values ($1, $2, $3, now() + $4 * interval '1 millisecond')
+        on conflict (owner, id) do update set task = excluded.task
+";
+const FIND: &str = "select task from mcp_tasks where owner = $1 and id = $2 and expires > now()";
+/// The newest tasks, oldest first.
+const LIST: &str = "
+    select task from (
+        select task, created, id, sum(octet_length(task)) over newest - octet_length(task) as newer
+            from mcp_tasks where owner = $1 and expires > now()
+            window newest as (order by created desc, id rows unbounded preceding)
+            order by created desc, id limit 1000
+    ) as own where newer < $2 order by created, id desc
+";
+
+/// The way to the thread of the tasks.
+pub(super) struct Tasks {
+    jobs: SyncSender<TaskJob>,
+    /// A permit for each byte that may wait.
+    bytes: Arc<Semaphore>,
+}
+
+enum TaskJob {
+    Save(SavedTask),
+    Find(TaskQuery),
+    Close,
+}
+
+/// A task that is to be stored.
+struct SavedTask {
+    owner: TaskOwner,
+    id: String,
+    json: String,
+    lifetime: Duration,
+    _bytes: OwnedSemaphorePermit,
+}
+
+/// The tasks of an owner that are asked for: all, or the one with this id.
+struct TaskQuery {
+    owner: TaskOwner,
+    id: Option<String>,
+    answer: oneshot::Sender<Result<Vec<String>, StoreError>>,
+}
+
+impl Tasks {
+    /// Starts the thread. It connects when there is a task or a question.
+    pub(super) fn start(location: StoreLocation) -> std::io::Result<(Self, JoinHandle<()>)> {
+        let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
+        let worker = TaskWorker::new(location, waiting);
+        let thread = std::thread::Builder::new().name("replica-tasks".into());
+        let thread = thread.spawn(move || worker.run())?;
+        let bytes = Arc::new(Semaphore::new(MAX_WAITING_BYTES));
+        Ok((Self { jobs, bytes }, thread))
+    }
+
+    /// Stores what waits, and ends the thread.
+    pub(super) fn close(&self) {
+        // A full queue is emptied by the thread.
+        let _ = self.jobs.send(TaskJob::Close);
+    }
+
+    fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration) {
+        let Ok(json) = serde_json::to_string(&task) else {
+            return;
+        };
+        let id = task.id;
+        let size = u32::try_from(json.len()).unwrap_or(u32::MAX);
+        let bytes = Arc::clone(&self.bytes).try_acquire_many_owned(size);
+        let sent = bytes.ok().filter(|_| is_id(&id)).is_some_and(|bytes| {
+            let task = SavedTask {
+                owner,
+                id,
+                json,
+                lifetime,
+                _bytes: bytes,
+            };
+            self.jobs.try_send(TaskJob::Save(task)).is_ok()
+        });
+        if !sent {
+            tracing::warn!(
+                "a task is not stored: too many wait for the database, or its id is too long"
+            );
+        }
+    }
+
+    async fn read(
+        &self,
+        owner: TaskOwner,
+        id: Option<String>,
+    ) -> Result<Vec<StoredTask>, ToolError> {
+        let (answer, answered) = oneshot::channel();
+        let job = TaskJob::Find(TaskQuery { owner, id, answer });
+        let sent = self.jobs.try_send(job).is_ok();
+        match timeout(READ_TIMEOUT, answered).await {
+            Ok(Ok(Ok(found))) if sent => {
+                // One of a later version may have another form.
+                let found = found.iter().map(|json| serde_json::from_str(json));
+                Ok(found.filter_map(Result::ok).collect())
+            }
+            _ => Err(ToolError::unavailable(
+                "The task cannot be looked up: the database of the gateway cannot be reached. Try again.",
+            )),
+        }
+    }
+}
+
+impl SavedTask {
+    fn save(&self, connection: &PostgresConnection) -> Result<(), StoreError> {
+        let lifetime = self.lifetime.as_secs_f64() * 1_000.0;
+        let values: [(&(dyn ToSql + Sync), Type); 4] = [
+            (&&self.owner[..], Type::BYTEA),
+            (&self.id, Type::TEXT),
+            (&self.json, Type::TEXT),
+            (&lifetime, Type::FLOAT8),
+        ];
+        let client = &connection.client;
+        connection.within(async {
+            client.execute_typed(SAVE, &values).await?;
+            Ok(())
+        })
+    }
+}
+
+impl TaskQuery {
+    /// Returns true if the request has ended.
+    fn is_cancelled(&self) -> bool {
+        self.answer.is_closed()
+    }
+
+    /// Answers it. Returns the failure of the connection, if that is the reason.
+    fn answer(self, connection: Option<&PostgresConnection>) -> Result<(), StoreError> {
+        let away = || StoreError::unavailable("the database is away");
+        let found = match connection.map(|connection| self.find(connection)) {
+            // No task has such an id; the connection is as before.
+            Some(Err(error)) if error.fault == StoreFault::Rejected => Ok(Vec::new()),
+            Some(found) => found,
+            None => Err(away()),
+        };
+        let failure = found.as_ref().err().map(|error| StoreError {
+            fault: error.fault,
+            reason: error.reason.clone(),
+        });
+        // An error means that the request has ended.
+        let _ = self.answer.send(found);
+        failure.map_or(Ok(()), Err)
+    }
+
+    fn find(&self, connection: &PostgresConnection) -> Result<Vec<String>, StoreError> {
+        let owner = &self.owner[..];
+        let owner: (&(dyn ToSql + Sync), Type) = (&owner, Type::BYTEA);
+        let client = &connection.client;
+        let rows = connection.within(async {
+            Ok(match &self.id {
+                Some(id) => client.query_typed(FIND, &[owner, (id, Type::TEXT)]).await?,
+                None => {
+                    let limit: (&(dyn ToSql + Sync), Type) = (&MAX_LIST_BYTES, Type::INT8);
+                    client.query_typed(LIST, &[owner, limit]).await?
+                }
+            })
+        })?;
+        let rows = rows.iter().map(|row| Ok(row.try_get(0)?));
+        rows.collect()
+    }
+}
+
+/// Returns true for the form of the ids of tasks: random digits, and for a task of a backend its name there after a dot.
+fn is_id(text: &str) -> bool {
+    let (digits, rest) = text.split_at_checked(ID_DIGITS).unwrap_or_default();
+    let are_digits = digits.len() == ID_DIGITS
+        && digits
+            .bytes()
+            .all(|c| matches!(c, b'0'..=b'9' | b'a'..=b'f'));
+    let is_rest = rest.is_empty() || rest.starts_with('.') && !rest.contains('\0');
+    are_digits && is_rest && text.len() <= MAX_ID_BYTES
+}
+
+impl TaskStore for ReplicaTable {
+    fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration) {
+        self.tasks.save(owner, task, lifetime);
+    }
+
+    fn find<'a>(
+        &'a self,
+        owner: TaskOwner,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredTask>, ToolError>> {
+        Box::pin(async move {
+            if !is_id(id) {
+                return Ok(None);
+            }
+            Ok(self.tasks.read(owner, Some(id.to_owned())).await?.pop())
+        })
+    }
+
+    fn list(&self, owner: TaskOwner) -> BoxFuture<'_, Result<Vec<StoredTask>, ToolError>> {
+        Box::pin(self.tasks.read(owner, None))
+    }
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,228 @@
+//! Tasks in a store that replicas share, so that the others know of them when their replica is gone.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use futures_util::future::BoxFuture;
+use hmac_sha256::Hash;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+use serde_json::value::RawValue;
+
+use super::outcome::TaskOutcome;
+use super::task::Task;
+use crate::era::Era;
+use crate::error::{Error, ErrorCodes};
+use crate::jsonrpc::ErrorObject;
+use crate::tool::{ToolError, ToolErrorKind};
+
+/// The largest result that is stored; a larger one ends with its replica.
+const MAX_STORED_RESULT_BYTES: usize = 1024 * 1024;
+
+/// A task in the store.
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub struct StoredTask {
+    /// Its id, which begins with that of its process.
+    pub id: String,
+    /// Milliseconds since 1970.
+    pub(super) created: u64,
+    pub(super) updated: u64,
+    /// Its lifetime, in milliseconds.
+    pub(super) ttl: u64,
+    pub(super) message: Option<String>,
+    /// `None` while it runs.
+    pub(super) outcome: Option<StoredOutcome>,
+}
+
+#[derive(Clone, Debug, Serialize, Deserialize)]
+pub(super) enum StoredOutcome {
+    Result {
+        json: Box<RawValue>,
+        is_error: bool,
+    },
+    Error {
+        code: i32,
+        message: String,
+        data: Option<Value>,
+    },
+    Cancelled,
+}
+
+/// The caller of a task and its view, hashed: the name of a caller may be the id of a session, which is a secret.
+pub type TaskOwner = [u8; 32];
+
+/// A store of tasks.
+pub trait TaskStore: Send + Sync {
+    /// Stores the state of a task for its lifetime, without waiting.
+    fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration);
+
+    /// Finds a task.
+    ///
+    /// # Errors
+    /// The store cannot be used now.
+    fn find<'a>(
+        &'a self,
+        owner: TaskOwner,
+        id: &'a str,
+    ) -> BoxFuture<'a, Result<Option<StoredTask>, ToolError>>;
+
+    /// Finds the tasks of a caller, oldest first; at most a thousand.
+    ///
+    /// # Errors
+    /// The store cannot be used now.
+    fn list(&self, owner: TaskOwner) -> BoxFuture<'_, Result<Vec<StoredTask>, ToolError>>;
+}
+
+/// Stores a task, if there is a store.
+pub(super) fn save(store: Option<&Arc<dyn TaskStore>>, task: &Task) {
+    if let Some(store) = store {
+        let owner = owner(task.owner.as_ref(), task.view.as_ref());
+        store.save(owner, stored(task), task.ttl());
+    }
+}
+
+fn stored(task: &Task) -> StoredTask {
+    let millis = |time: Duration| u64::try_from(time.as_millis()).unwrap_or(u64::MAX);
+    let state = task.state();
+    StoredTask {
+        id: task.id.clone(),
+        created: millis(task.created),
+        updated: millis(state.updated),
+        ttl: millis(task.ttl()),
+        message: state.message.clone(),
+        outcome: state.outcome.as_ref().map(StoredOutcome::new),
+    }
+}
+
+/// The outcome of a task whose replica is gone.
+pub(super) fn lost() -> TaskOutcome {
+    TaskOutcome::Error(Arc::new(Error::ToolFailed(ToolError::new(
+        ToolErrorKind::Interrupted,
+        "The replica that ran this task is gone. Check whether it took effect, and call again.",
+    ))))
+}
+
+pub(super) fn owner(caller: Option<&Arc<str>>, view: Option<&Arc<str>>) -> TaskOwner {
+    let mut hash = Hash::new();
+    // No name has a line end.
+    for part in [caller, view] {
+        match part {
+            Some(part) => {
+                hash.update(b"+");
+                hash.update(part.as_bytes());
+            }
+            None => hash.update(b"-"),
+        }
+        hash.update(b"\n");
+    }
+    hash.finalize()
+}
+
+impl StoredOutcome {
+    fn new(outcome: &TaskOutcome) -> Self {
+        match outcome {
+            TaskOutcome::Result { json, .. } if json.as_str().len() > MAX_STORED_RESULT_BYTES => {
+                let error = ToolError::unavailable(format!(
+                    "The task has completed, but its result was larger than {MAX_STORED_RESULT_BYTES} bytes and is \
+                     gone with its replica."
+                ));
+                Self::from(&Error::ToolFailed(error))
+            }
+            TaskOutcome::Result { json, is_error } => {
+                match RawValue::from_string(json.as_str().to_owned()) {
+                    Ok(json) => Self::Result {
+                        json,
+                        is_error: *is_error,
+                    },
+                    Err(_) => Self::from(&Error::Internal),
+                }
+            }
+            TaskOutcome::Error(error) => Self::from(&**error),
+            TaskOutcome::Cancelled => Self::Cancelled,
+        }
+    }
+
+    pub(super) fn restore(&self) -> TaskOutcome {
+        match self {
+            Self::Result { json, is_error } => TaskOutcome::Result {
+                json: (&**json).into(),
+                is_error: *is_error,
+            },
+            Self::Error {
+                code,
+                message,
+                data,
+            } => TaskOutcome::Error(Arc::new(Error::Relayed(Box::new(ErrorObject {
+                code: *code,
+                message: message.clone(),
+                data: data.clone(),
+            })))),
+            Self::Cancelled => TaskOutcome::Cancelled,
+        }
+    }
+}
+
+impl From<&Error> for StoredOutcome {
+    fn from(error: &Error) -> Self {
+        let ErrorObject {
+            code,
+            message,
+            data,
+        } = error.render(Era::Modern, ErrorCodes::Spec);
+        Self::Error {
+            code,
+            message,
+            data,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn outcome_is_the_same_after_the_store_and_a_large_one_says_so() {
+        let json = |text: String| RawValue::from_string(text).unwrap();
+        let result = |text: String| TaskOutcome::Result {
+            json: (&*json(text)).into(),
+            is_error: false,
+        };
+        let stored = |outcome: &TaskOutcome| {
+            let text = serde_json::to_string(&StoredOutcome::new(outcome)).unwrap();
+            let stored: StoredOutcome = serde_json::from_str(&text).unwrap();
+            stored.restore()
+        };
+        let exact = r#"{"content":[],"n":1.50}"#;
+        match stored(&result(exact.to_owned())) {
+            TaskOutcome::Result { json, is_error } => {
+                assert_eq!((json.as_str(), is_error), (exact, false));
+            }
+            _ => panic!("another outcome"),
+        }
+        assert!(matches!(
+            stored(&TaskOutcome::Cancelled),
+            TaskOutcome::Cancelled
+        ));
+        let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(MAX_STORED_RESULT_BYTES));
+        for (outcome, words) in [(result(large), "larger than"), (lost(), "replica")] {
+            assert!(stored(&outcome).message().unwrap().contains(words));
+        }
+    }
+
+    #[test]
+    fn owners_are_told_apart() {
+        let name = |text: &str| Some(Arc::<str>::from(text));
+        let pairs = [
+            (None, None),
+            (name("a"), None),
+            (None, name("a")),
+            (name("a"), name("b")),
+            (name(""), None),
+        ];
+        let owners = pairs.map(|(caller, view)| owner(caller.as_ref(), view.as_ref()));
+        for (at, one) in owners.iter().enumerate() {
+            assert!(!owners[..at].contains(one), "{at}");
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! Replicas: processes that serve the same clients behind one address. A service that knows them implements
+//! [`ReplicaSet`]; the endpoint then forwards what only one of them can answer.
+
+use std::net::SocketAddr;
+use std::sync::Arc;
+
+use futures_util::future::BoxFuture;
+use mcp_core::server::{ReplicaId, Replicas};
+
+/// The port of a process that becomes a replica.
+#[derive(Clone, Debug)]
+pub struct ListeningAddress {
+    /// `http` or `https`.
+    pub scheme: &'static str,
+    /// The address that it listens on.
+    pub address: SocketAddr,
+    /// A fingerprint of the key that signs what clients keep. Replicas with another key cannot use it.
+    pub key: String,
+}
+
+/// The replicas that serve the same clients.
+pub trait ReplicaSet: Replicas {
+    /// Makes this process a replica: it listens from now on. Completes when the others know it, or after a few seconds.
+    fn join(&self, listening: ListeningAddress) -> BoxFuture<'_, ()>;
+
+    /// Returns the URL of a replica that is alive, without a path.
+    fn address(&self, id: ReplicaId) -> Option<Arc<str>>;
+
+    /// Returns the other replicas that are alive.
+    fn others(&self) -> Vec<ReplicaId>;
+
+    /// Counts a replica that could not be reached as gone, until it is seen again.
+    fn suspect(&self, id: ReplicaId);
+
+    /// Completes when a replica is gone.
+    fn gone(&self, id: ReplicaId) -> BoxFuture<'static, ()>;
+
+    /// Remembers that a session has ended. Completes once the others can see it, or after a second.
+    fn end_session(&self, session: u128) -> BoxFuture<'_, ()>;
+
+    /// Counts a request of this client, and returns the part of its rate limit that this process may admit.
+    fn rate_share(&self, client: &str) -> f64;
+
+    /// Returns true if a session was ended at any replica.
+    fn has_ended(&self, session: u128) -> bool;
+}
