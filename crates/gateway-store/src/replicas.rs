@@ -1,5 +1,6 @@
 //! The replicas of the gateway: processes that share a PostgreSQL database, and serve the same clients.
 //!
+//! * [`members`]: decisions about other replicas, and a model that searches for orders of events that break them.
 //! * [`peers`]: which replicas are alive, and which of them has what.
 //! * [`ended`]: the sessions that have ended.
 //! * [`locality`]: whether the others can reach this one.
@@ -13,6 +14,7 @@
 
 mod ended;
 mod locality;
+mod members;
 mod peers;
 mod rates;
 mod schema;
@@ -33,10 +35,11 @@ use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
 use self::ended::EndedSessions;
+use self::members::BEAT_INTERVAL;
 use self::peers::Peers;
 use self::rates::RateShares;
 use self::tasks::Tasks;
-use self::worker::{BEAT_INTERVAL, Job, Worker};
+use self::worker::{Job, Worker};
 use crate::events::StoreLocation;
 
 /// Changes that wait for the database; more are lost.

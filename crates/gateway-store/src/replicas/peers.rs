@@ -1,4 +1,5 @@
-//! The replicas as this one sees them: pure, so that every order of events can be tested.
+//! The replicas as this one sees them, with what [`Members`] decides about them: pure, so that every order of events can
+//! be tested.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -7,13 +8,7 @@ use std::time::{Duration, Instant};
 use mcp_core::server::{Place, ReplicaId};
 
 use super::ReplicaStatus;
-
-/// Time after which a replica whose beat does not change is gone: four beats. With the intervals until its last beat was
-/// read, and until the next reading, less than five seconds pass.
-pub(super) const GONE_AFTER: Duration = Duration::from_secs(3);
-
-/// A longer time between two readings is an outage of the database, or a pause of this process.
-const MAX_READ_GAP: Duration = Duration::from_millis(1_350);
+use super::members::{Beat, GONE_AFTER, Members, Route};
 
 /// A row of the table.
 #[derive(Clone, Debug)]
@@ -23,15 +18,11 @@ pub(super) struct PeerRow {
     pub(super) version: Arc<str>,
     pub(super) has_same_key: bool,
     /// The time of its last beat; that of the database.
-    pub(super) beat: i64,
+    pub(super) beat: Beat,
 }
 
 struct Peer {
     row: PeerRow,
-    /// The time of the first reading with this beat.
-    seen: Instant,
-    /// True if it could not be reached since its last beat.
-    is_suspect: bool,
     /// True once its beat has changed: it runs, or ran, at the same time as this one.
     has_beaten: bool,
 }
@@ -40,8 +31,9 @@ struct Peer {
 pub(super) struct Peers {
     own: ReplicaId,
     by_id: BTreeMap<ReplicaId, Peer>,
-    /// The time of the last reading. No replica becomes gone by time while the database is away.
-    read: Instant,
+    members: Members,
+    /// The zero of the times of [`Members`].
+    start: Instant,
     is_away: bool,
 }
 
@@ -50,54 +42,41 @@ impl Peers {
         Self {
             own,
             by_id: BTreeMap::new(),
-            read: Instant::now(),
+            members: Members::default(),
+            start: Instant::now(),
             is_away: false,
         }
     }
 
-    /// Takes over the rows of the table, by a query that was sent at `now`. After an outage of the database, or a pause of
-    /// this process, all replicas that were alive before get time for their next beat.
+    /// Takes over the rows of the table, by a query that was sent at `now`.
     pub(super) fn update(&mut self, rows: Vec<PeerRow>, now: Instant) {
-        let is_gap = now.duration_since(self.read) > MAX_READ_GAP;
-        let mut before = std::mem::take(&mut self.by_id);
-        for row in rows {
-            let id = row.id;
-            let peer = match before.remove(&id) {
-                Some(known) if known.row.beat != row.beat => Peer {
-                    row,
-                    seen: now,
-                    is_suspect: false,
-                    has_beaten: true,
-                },
-                Some(known) => {
-                    // Its silence cannot be told from that of the database.
-                    let seen = match is_gap && self.is_recent(&known) {
-                        true => now,
-                        false => known.seen,
-                    };
-                    Peer { row, seen, ..known }
-                }
-                // Alive, whatever its age: after an outage of the database all beats are old.
-                None => Peer {
-                    row,
-                    seen: now,
-                    is_suspect: false,
-                    has_beaten: false,
-                },
-            };
-            self.by_id.insert(id, peer);
-        }
-        self.read = now;
+        let beats = rows.iter().map(|row| (row.id, row.beat));
+        self.members.update(beats, now.duration_since(self.start));
+        let before = std::mem::take(&mut self.by_id);
+        let peer = |row: PeerRow| {
+            let known = before.get(&row.id);
+            let has_beaten =
+                known.is_some_and(|known| known.has_beaten || known.row.beat != row.beat);
+            (row.id, Peer { row, has_beaten })
+        };
+        self.by_id = rows.into_iter().map(peer).collect();
         self.is_away = false;
     }
 
     /// Notes that the table could not be read at `now`.
     pub(super) fn miss(&mut self, now: Instant) {
-        self.is_away = now.duration_since(self.read) >= GONE_AFTER;
+        let now = now.duration_since(self.start);
+        self.is_away = !self.members.is_current(now, GONE_AFTER);
     }
 
     pub(super) fn is_without_database(&self) -> bool {
         self.is_away
+    }
+
+    /// Returns the decisions about the others.
+    #[expect(dead_code, reason = "no task is taken over yet")]
+    pub(super) fn members(&self) -> &Members {
+        &self.members
     }
 
     /// Returns true once the own row is in the table.
@@ -110,22 +89,22 @@ impl Peers {
         let own = self.by_id.get(&self.own)?.row.address.clone()?;
         let mut others = self.by_id.values().filter(|peer| peer.row.id != self.own);
         let rival = others.find(|peer| {
-            peer.has_beaten && self.is_recent(peer) && peer.row.address.as_ref() == Some(&own)
+            peer.has_beaten
+                && self.members.is_beating(peer.row.id)
+                && peer.row.address.as_ref() == Some(&own)
         })?;
         Some((rival.row.id, own))
     }
 
     pub(super) fn suspect(&mut self, id: ReplicaId) {
-        if let Some(peer) = self.by_id.get_mut(&id) {
-            peer.is_suspect = true;
-        }
+        self.members.suspect(id);
     }
 
     pub(super) fn place(&self, id: ReplicaId) -> Place {
-        match id == self.own {
-            true => Place::Here,
-            false if self.is_alive(id) => Place::There(id),
-            false => Place::Gone,
+        match self.members.route(self.own, id, Duration::ZERO) {
+            Route::Here => Place::Here,
+            Route::Forward if self.is_usable(id) => Place::There(id),
+            Route::Forward | Route::Gone | Route::Refresh => Place::Gone,
         }
     }
 
@@ -147,13 +126,13 @@ impl Peers {
 
     pub(super) fn others(&self) -> Vec<ReplicaId> {
         let ids = self.by_id.keys().copied();
-        ids.filter(|id| *id != self.own && self.is_alive(*id))
+        ids.filter(|id| *id != self.own && self.is_usable(*id))
             .collect()
     }
 
     pub(super) fn count_others(&self) -> u32 {
         let others = self.by_id.keys().copied();
-        let others = others.filter(|id| *id != self.own && self.is_alive(*id));
+        let others = others.filter(|id| *id != self.own && self.is_usable(*id));
         u32::try_from(others.count()).unwrap_or(u32::MAX - 1)
     }
 
@@ -162,22 +141,16 @@ impl Peers {
             id: peer.row.id,
             address: peer.row.address.clone(),
             version: Arc::clone(&peer.row.version),
-            is_alive: peer.row.id == self.own || !peer.is_suspect && self.is_recent(peer),
+            is_alive: peer.row.id == self.own || self.members.is_alive(peer.row.id),
             has_same_key: peer.row.has_same_key,
         };
         self.by_id.values().map(status).collect()
     }
 
     /// Returns true if a request can be forwarded to it.
-    fn is_alive(&self, id: ReplicaId) -> bool {
-        self.by_id.get(&id).is_some_and(|peer| {
-            let is_usable = peer.row.has_same_key && peer.row.address.is_some();
-            is_usable && !peer.is_suspect && self.is_recent(peer)
-        })
-    }
-
-    fn is_recent(&self, peer: &Peer) -> bool {
-        self.read.duration_since(peer.seen) < GONE_AFTER
+    fn is_usable(&self, id: ReplicaId) -> bool {
+        let is_usable = |peer: &Peer| peer.row.has_same_key && peer.row.address.is_some();
+        self.by_id.get(&id).is_some_and(is_usable) && self.members.is_alive(id)
     }
 }
 

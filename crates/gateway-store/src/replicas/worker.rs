@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mcp_core::server::ReplicaId;
 use mcp_serve::ListeningAddress;
@@ -11,12 +11,11 @@ use tokio::sync::oneshot;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::members::BEAT_INTERVAL;
 use super::peers::PeerRow;
 use super::{SharedTable, schema};
 use crate::events::{Database, PostgresConnection, StoreError, StoreFault, StoreLocation};
 
-/// Interval of the beats, and of reading those of others.
-pub(super) const BEAT_INTERVAL: Duration = Duration::from_millis(750);
 /// Beats between two removals of old rows.
 const BEATS_BETWEEN_CLEANUPS: u32 = 800;
 /// Ended sessions that wait for the database; the oldest are not stored. One statement stores them.

@@ -7,6 +7,8 @@ use super::{Model, State, duration};
 
 /// The longest time for which an ended session is served after a lost notification.
 const MAX_REVOCATION_DELAY: Duration = Duration::from_secs(1);
+/// The age of the table at which a replica does not count as one that sees the database: more than four steps.
+const MAX_READ_AGE: Duration = Duration::from_millis(1_001);
 /// The time within which a task whose replica has ended has another owner, or has failed.
 const MAX_ORPHAN_TIME: Duration = Duration::from_secs(5);
 
@@ -37,7 +39,10 @@ pub(super) const PROPERTIES: [(&str, Holds); 8] = [
         // A replica that does not see the database says so in `/readyz`, and is excused.
         let may_serve = |at: &usize| {
             let replica = &state.replicas[*at];
-            state.reaches_database(*at) && replica.members.is_current(duration(state.now))
+            state.reaches_database(*at)
+                && replica
+                    .members
+                    .is_current(duration(state.now), MAX_READ_AGE)
         };
         let mut all = (0..state.replicas.len()).filter(may_serve);
         !state.database.revoked.is_some_and(is_late)
@@ -49,7 +54,9 @@ pub(super) const PROPERTIES: [(&str, Holds); 8] = [
     ("a task has one owner", |_, state| {
         let works = |at: &usize| {
             let replica = &state.replicas[*at];
-            let sees = replica.members.is_current(duration(state.now));
+            let sees = replica
+                .members
+                .is_current(duration(state.now), MAX_READ_AGE);
             replica.task.is_some() && state.reaches_database(*at) && sees
         };
         (0..state.replicas.len()).filter(works).count() <= 1

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use super::{Flaw, Model, Replica, ReplicaId, Run, State, Time, duration};
-use crate::replicas::decide::{Adoption, Route};
+use crate::replicas::members::{Adoption, Route};
 
 /// The client's knowledge of its answer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -48,7 +48,12 @@ impl Model {
         let Some(owner) = state.question.as_ref().map(|question| question.owner) else {
             return;
         };
-        let decide = |it: &Replica| it.members.route(it.id, owner, is_forwarded, arrived);
+        let decide = |it: &Replica| match is_forwarded {
+            // For a process that had this address before.
+            true if it.id != owner => Route::Gone,
+            true => Route::Here,
+            false => it.members.route(it.id, owner, arrived),
+        };
         let mut route = decide(&state.replicas[at]);
         if route == Route::Refresh && self.is(Flaw::NoRefresh) {
             route = Route::Gone;
@@ -144,7 +149,7 @@ impl State {
     fn end_hop(&mut self, hop: usize) -> (usize, Option<usize>) {
         let question = self.question.as_mut();
         let (from, owner) =
-            question.map_or((0, ReplicaId(0)), |it| (it.hops.remove(hop), it.owner));
+            question.map_or((0, ReplicaId::new(0)), |it| (it.hops.remove(hop), it.owner));
         (from, self.replica(owner))
     }
 

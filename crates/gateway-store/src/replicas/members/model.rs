@@ -13,7 +13,9 @@ mod tests;
 use std::collections::BTreeMap;
 use std::time::Duration;
 
-use super::{Adoption, BEAT_INTERVAL, Beat, GONE_AFTER, Members, ReplicaId};
+use mcp_core::server::ReplicaId;
+
+use super::{Adoption, BEAT_INTERVAL, Beat, GONE_AFTER, Members};
 use question::Question;
 
 const STEP: Duration = Duration::from_millis(250);
@@ -151,7 +153,7 @@ impl Model {
     }
 
     fn initial(&self) -> State {
-        let ids = (1..).map(ReplicaId).take(self.replicas);
+        let ids = (1..).map(ReplicaId::new).take(self.replicas);
         let mut replicas: Vec<_> = ids.clone().map(|id| Replica::new(id, 0)).collect();
         for replica in &mut replicas {
             replica.is_registered = true;
@@ -167,7 +169,7 @@ impl Model {
                 is_slow: false,
                 replicas: ids.map(|id| (id, 0)).collect(),
                 revoked: None,
-                task_owner: ReplicaId(1),
+                task_owner: ReplicaId::new(1),
                 outcome: None,
                 was_wronged: false,
             },

@@ -186,7 +186,7 @@ impl State {
         let sees_database = self.replicas[at].sees_database;
         self.replicas[at] = Replica {
             sees_database,
-            ..Replica::new(ReplicaId(self.next_id), self.now)
+            ..Replica::new(ReplicaId::new(self.next_id), self.now)
         };
         self.next_id += 1;
     }

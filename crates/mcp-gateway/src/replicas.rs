@@ -1,4 +1,0 @@
-//! Several gateways that serve one endpoint on one PostgreSQL.
-
-#[cfg(test)]
-mod decide;
