@@ -38,9 +38,14 @@ impl Response<'_> {
             Ok(result) => (r#","result":"#, Cow::Borrowed(result.as_str())),
             Err(error) => (r#","error":"#, Cow::Owned(error.to_json())),
         };
-        // More than all punctuation together, so that `out` is allocated once.
-        out.reserve(40 + id.len() + body.len());
-        out.extend_from_slice(br#"{"jsonrpc":"2.0","id":"#);
+        const START: &[u8] = br#"{"jsonrpc":"2.0","id":"#;
+        let size = START.len() + id.len() + member.len() + body.len() + 1;
+        match out.is_empty() {
+            // Then `out` becomes `Bytes` as it is.
+            true => out.reserve_exact(size),
+            false => out.reserve(size),
+        }
+        out.extend_from_slice(START);
         out.extend_from_slice(id.as_bytes());
         out.extend_from_slice(member.as_bytes());
         out.extend_from_slice(body.as_bytes());
@@ -130,7 +135,7 @@ mod tests {
         let result = Json::Owned(format!("[{}]", "1".repeat(500)));
         let mut out = Vec::new();
         response(Id::new(&raw).unwrap(), result).write(&mut out);
-        assert!(out.capacity() - out.len() < 40, "{}", out.capacity());
+        assert_eq!(out.capacity(), out.len());
     }
 
     #[test]

@@ -6,9 +6,11 @@ pub const MAX_NESTING: usize = 64;
 
 /// Returns true if valid JSON is nested deeper than [`MAX_NESTING`].
 pub fn is_too_deep(json: &str) -> bool {
-    let opening = |byte: &&u8| matches!(byte, b'[' | b'{');
-    // Vectorised, and enough for most messages.
-    if json.as_bytes().iter().filter(opening).count() <= MAX_NESTING {
+    // Enough for most messages. Counted in bytes, since wider sums are not vectorised: 9 instructions for each byte.
+    let opening = |byte: &u8| u8::from(matches!(byte, b'[' | b'{'));
+    let count = |part: &[u8]| part.iter().map(opening).sum::<u8>();
+    let parts = json.as_bytes().chunks(usize::from(u8::MAX));
+    if parts.map(|part| usize::from(count(part))).sum::<usize>() <= MAX_NESTING {
         return false;
     }
     let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);

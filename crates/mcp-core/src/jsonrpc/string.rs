@@ -21,10 +21,9 @@ pub fn quoted(text: &str) -> String {
 
 /// Adds the text as a JSON string.
 pub fn push_quoted(json: &mut String, text: &str) {
-    let needs_escape = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
     json.push('"');
     let mut rest = text;
-    while let Some(at) = rest.as_bytes().iter().position(needs_escape) {
+    while let Some(at) = escape(rest.as_bytes()) {
         let (plain, escaped) = rest.split_at(at);
         json.push_str(plain);
         match escaped.as_bytes()[0] {
@@ -42,6 +41,25 @@ pub fn push_quoted(json: &mut String, text: &str) {
     }
     json.push_str(rest);
     json.push('"');
+}
+
+/// The place of the first byte that a JSON string has to escape. Eight bytes at a time, which is a quarter of the work.
+fn escape(text: &[u8]) -> Option<usize> {
+    const ONES: u64 = u64::from_ne_bytes([1; 8]);
+    const HIGH: u64 = ONES << 7;
+    let needs_escape = |byte: &u8| matches!(byte, b'"' | b'\\' | ..b' ');
+    // The high bit of a byte that is zero; those of bytes behind it may be set, too.
+    let zeros = |word: u64| word.wrapping_sub(ONES) & !word;
+    let (words, _) = text.as_chunks();
+    let is_plain = |word: &&[u8; 8]| {
+        let word = u64::from_ne_bytes(**word);
+        let (quotes, slashes) = (word ^ (ONES * 0x22), word ^ (ONES * 0x5c));
+        let controls = word.wrapping_sub(ONES * 0x20) & !word;
+        (zeros(quotes) | zeros(slashes) | controls) & HIGH == 0
+    };
+    let plain = 8 * words.iter().take_while(is_plain).count();
+    let at = text[plain..].iter().position(needs_escape)?;
+    Some(plain + at)
 }
 
 #[cfg(test)]
@@ -62,6 +80,14 @@ mod tests {
             let json = serde_json::to_string(text).unwrap();
             assert_eq!(quoted(text), json);
             assert_eq!(string(&json).as_deref(), Some(text));
+        }
+        // Each byte at each place of a word.
+        for byte in 0..=127_u8 {
+            for at in 0..20 {
+                let mut text = "abcdefgh é 0123456789".to_owned();
+                text.insert(text.ceil_char_boundary(at), byte.into());
+                assert_eq!(quoted(&text), serde_json::to_string(&text).unwrap());
+            }
         }
         for bad in ["", "\"", "1", "null", "{}"] {
             assert_eq!(string(bad), None, "{bad}");
