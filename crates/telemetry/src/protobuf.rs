@@ -1,8 +1,7 @@
 //! Fields of Protocol Buffers, written in order. The messages of OTLP are few and flat, so that their types would be
 //! longer than the lines that write them.
 
-use bytes::BufMut as _;
-use prost::encoding::{WireType, encode_key, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, encode_varint, encoded_len_varint};
 
 /// Writes the fields of one message.
 pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
@@ -11,30 +10,43 @@ impl Writer<'_> {
     /// Writes bytes, a string or a message that is encoded already.
     pub(crate) fn bytes(&mut self, tag: u32, value: &[u8]) {
         self.start(tag, value.len());
-        self.0.put_slice(value);
+        self.0.extend_from_slice(value);
     }
 
     /// Writes the start of such a field, whose value has this length.
     pub(crate) fn start(&mut self, tag: u32, len: usize) {
-        encode_key(tag, WireType::LengthDelimited, self.0);
-        encode_varint(len as u64, self.0);
+        self.tag(tag, WireType::LengthDelimited);
+        self.number(len as u64);
     }
 
     /// Writes a string that consists of these parts.
     pub(crate) fn concat(&mut self, tag: u32, parts: &[&[u8]]) {
         self.start(tag, parts.iter().map(|part| part.len()).sum());
-        parts.iter().for_each(|part| self.0.put_slice(part));
+        parts.iter().for_each(|part| self.0.extend_from_slice(part));
     }
 
     /// Writes an enum or an unsigned number.
     pub(crate) fn varint(&mut self, tag: u32, value: u64) {
-        encode_key(tag, WireType::Varint, self.0);
-        encode_varint(value, self.0);
+        self.tag(tag, WireType::Varint);
+        self.number(value);
+    }
+
+    /// Writes the number of a field, and the type of its value.
+    fn tag(&mut self, tag: u32, value: WireType) {
+        self.number(u64::from(tag) << 3 | value as u64);
+    }
+
+    /// Writes a number without a field. Most are small, and a loop over their bytes is a third of the work of a span.
+    fn number(&mut self, number: u64) {
+        match u8::try_from(number) {
+            Ok(byte @ 0..0x80) => self.0.push(byte),
+            _ => encode_varint(number, self.0),
+        }
     }
 
     pub(crate) fn fixed64(&mut self, tag: u32, value: u64) {
-        encode_key(tag, WireType::SixtyFourBit, self.0);
-        self.0.put_u64_le(value);
+        self.tag(tag, WireType::SixtyFourBit);
+        self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     pub(crate) fn double(&mut self, tag: u32, value: f64) {
@@ -42,8 +54,8 @@ impl Writer<'_> {
     }
 
     pub(crate) fn fixed32(&mut self, tag: u32, value: u32) {
-        encode_key(tag, WireType::ThirtyTwoBit, self.0);
-        self.0.put_u32_le(value);
+        self.tag(tag, WireType::ThirtyTwoBit);
+        self.0.extend_from_slice(&value.to_le_bytes());
     }
 
     /// Writes a message.
