@@ -2,6 +2,7 @@
 
 mod access;
 mod audit;
+mod batch;
 mod caller;
 mod catalog;
 mod change_notifier;
@@ -26,6 +27,8 @@ mod original_request;
 mod outcome;
 mod params;
 mod prompts;
+mod read_request;
+mod received;
 mod relayed;
 mod reply;
 mod request_span;
@@ -42,7 +45,7 @@ mod without_reply;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::json;
@@ -129,6 +132,8 @@ pub struct Server {
     health: Health,
     operations: Operations,
     clock: Arc<dyn Clock>,
+    /// The time at which it started, since 1970, once a span was recorded.
+    started_at: OnceLock<Duration>,
     /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
     /// Notified by each call that fails because of the service.
@@ -173,6 +178,7 @@ impl Server {
             health: Health::default(),
             operations,
             clock,
+            started_at: OnceLock::new(),
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
         }

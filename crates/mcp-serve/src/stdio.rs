@@ -58,7 +58,7 @@ pub(crate) async fn serve(
         connection: Arc::new(Connection::default()),
         lines,
         calls: TaskTracker::new(),
-        cancel: CancellationToken::new(),
+        cancel: Arc::default(),
         caller: Arc::from("stdio"),
         view,
     });
@@ -111,7 +111,7 @@ struct StdioClient {
     connection: Arc<Connection>,
     lines: mpsc::Sender<Line>,
     calls: TaskTracker,
-    cancel: CancellationToken,
+    cancel: Arc<CancellationToken>,
     /// The name of the only client.
     caller: Arc<str>,
     /// The view that it uses.
@@ -156,8 +156,8 @@ impl StdioClient {
                     connection: Some(Arc::clone(&client.connection)),
                     caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
                         .with_view(client.view.clone())
-                        .with_cancellation(client.cancel.child_token())
-                        .with_disconnect(client.cancel.clone()),
+                        .with_cancellation(Some(Arc::new(client.cancel.child_token())))
+                        .with_disconnect(Some(Arc::clone(&client.cancel))),
                 })
                 .await
         });

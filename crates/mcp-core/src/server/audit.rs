@@ -8,10 +8,10 @@ use std::time::Duration;
 use serde::Deserialize;
 
 use super::mcp_method::McpMethod;
-use super::params::Params;
+use super::received::ReceivedRequest;
 use super::reply::{MessageReply, RequestEnd};
-use super::{Caller, Sender, Server};
-use crate::jsonrpc::{Request, string};
+use super::{Sender, Server};
+use crate::jsonrpc::string;
 use crate::trace::TraceContext;
 
 /// Records who used what.
@@ -97,13 +97,12 @@ impl AuditNotes {
 pub(super) struct AuditRecord<'a> {
     audit: &'a dyn Audit,
     server: &'a Server,
-    request: &'a Request<'a>,
-    params: &'a Params<'a>,
-    caller: &'a Caller,
+    received: ReceivedRequest<'a>,
     sender: Sender,
     trace: Option<TraceContext>,
     method: McpMethod,
-    started: Duration,
+    /// From its start to its answer.
+    took: Option<Duration>,
     notes: Arc<AuditNotes>,
     end: RequestEnd,
     response_bytes: usize,
@@ -113,34 +112,31 @@ impl<'a> AuditRecord<'a> {
     /// Begins a record; `None` if requests of this method are not recorded.
     pub(super) fn new(
         server: &'a Server,
-        request: &'a Request<'a>,
-        params: &'a Params<'a>,
-        caller: &'a Caller,
+        received: ReceivedRequest<'a>,
         sender: Sender,
         trace: Option<&TraceContext>,
         notes: &Arc<AuditNotes>,
     ) -> Option<Self> {
         let audit = server.features.audit.as_deref()?;
-        let method = McpMethod::audited(&request.method)?;
+        let method = McpMethod::audited(&received.request.method)?;
         Some(Self {
             audit,
             server,
-            request,
-            params,
-            caller,
+            received,
             sender,
             trace: trace.cloned(),
             method,
-            started: server.uptime(),
+            took: None,
             notes: Arc::clone(notes),
             end: RequestEnd::default(),
             response_bytes: 0,
         })
     }
 
-    /// Notes the answer to the request.
-    pub(super) fn answered(&mut self, reply: &MessageReply<'_>) {
+    /// Notes the answer to the request, and its duration.
+    pub(super) fn answered(&mut self, reply: &MessageReply<'_>, took: Duration) {
         self.end = reply.end();
+        self.took = Some(took);
         self.response_bytes = match &reply.response.outcome {
             Ok(result) => result.as_str().len(),
             Err(error) => error.message.len(),
@@ -151,15 +147,15 @@ impl<'a> AuditRecord<'a> {
     fn item(&self) -> Option<Cow<'_, str>> {
         let field = match self.method {
             McpMethod::ReadResource | McpMethod::Subscribe | McpMethod::Unsubscribe => {
-                self.params.uri
+                self.received.params.uri
             }
-            McpMethod::UpdateTask | McpMethod::CancelTask => self.params.task_id,
+            McpMethod::UpdateTask | McpMethod::CancelTask => self.received.params.task_id,
             McpMethod::Complete => {
-                let params = self.request.params?.get();
+                let params = self.received.params.raw()?.get();
                 let Completed { reference } = serde_json::from_str(params).ok()?;
                 return reference.name.or(reference.uri).map(Cow::Owned);
             }
-            _ => self.params.name,
+            _ => self.received.params.name,
         };
         string(field?.get())
     }
@@ -170,9 +166,10 @@ impl Drop for AuditRecord<'_> {
         if self.notes.is_recorded.load(Ordering::Relaxed) {
             return;
         }
+        let caller = &**self.received.source.caller;
         let mut item = self.item();
         if let Some(name) = &mut item {
-            let catalog = self.server.catalog_of(self.caller);
+            let catalog = self.server.catalog_of(caller);
             if let RequestEnd::Failed(Some(_)) = self.end
                 && let Some(denial) = catalog.denial(self.method, name)
             {
@@ -183,18 +180,23 @@ impl Drop for AuditRecord<'_> {
                 *name = Cow::Owned(published.to_owned());
             }
         }
+        let took = || self.server.uptime().saturating_sub(self.received.started);
         self.audit.ended(&AuditedRequest {
-            method: &self.request.method,
+            method: &self.received.request.method,
             item,
-            caller: self.caller.principal().map(|principal| &principal.name),
-            view: self.caller.view(),
+            caller: caller.principal().map(|principal| &principal.name),
+            view: caller.view(),
             sender: self.sender,
             trace: self.trace.as_ref(),
             target: self.notes.target.get(),
             denial: self.notes.denial.get().map(String::as_str),
             permission: self.notes.permission(),
-            took: self.server.uptime().saturating_sub(self.started),
-            request_bytes: self.request.params.map_or(0, |params| params.get().len()),
+            took: self.took.unwrap_or_else(took),
+            request_bytes: self
+                .received
+                .params
+                .raw()
+                .map_or(0, |params| params.get().len()),
             response_bytes: self.response_bytes,
             end: self.end,
         });

@@ -26,9 +26,9 @@ pub trait Peer: Send + Sync {
 pub struct Caller {
     info: ClientInfo,
     peer: Option<Arc<dyn Peer>>,
-    cancelled: Option<CancellationToken>,
-    disconnected: Option<CancellationToken>,
-    revoked: Option<CancellationToken>,
+    cancelled: Option<Arc<CancellationToken>>,
+    disconnected: Option<Arc<CancellationToken>>,
+    revoked: Option<Arc<CancellationToken>>,
     address: Option<IpAddr>,
     view: Option<Arc<str>>,
     forwarding: Option<Arc<Forwarding>>,
@@ -50,23 +50,23 @@ impl Caller {
 
     /// Returns the caller, whose calls the token `cancelled` cancels.
     #[must_use]
-    pub fn with_cancellation(mut self, cancelled: impl Into<Option<CancellationToken>>) -> Self {
-        self.cancelled = cancelled.into();
+    pub fn with_cancellation(mut self, cancelled: Option<Arc<CancellationToken>>) -> Self {
+        self.cancelled = cancelled;
         self
     }
 
     /// Returns the caller, which has disconnected when the token is cancelled. Before the modern era
     /// that does not cancel its calls.
     #[must_use]
-    pub fn with_disconnect(mut self, token: impl Into<Option<CancellationToken>>) -> Self {
-        self.disconnected = token.into();
+    pub fn with_disconnect(mut self, token: Option<Arc<CancellationToken>>) -> Self {
+        self.disconnected = token;
         self
     }
 
     /// Returns the caller, whose bearer token is revoked when `token` is cancelled.
     #[must_use]
-    pub fn with_revocation(mut self, token: impl Into<Option<CancellationToken>>) -> Self {
-        self.revoked = token.into();
+    pub fn with_revocation(mut self, token: Option<Arc<CancellationToken>>) -> Self {
+        self.revoked = token;
         self
     }
 
@@ -119,13 +119,13 @@ impl Caller {
     }
 
     /// Cancelled when its bearer token is revoked; `None` if it has none.
-    pub(super) fn revocation(&self) -> Option<&CancellationToken> {
+    pub(super) fn revocation(&self) -> Option<&Arc<CancellationToken>> {
         self.revoked.as_ref()
     }
 
     /// The token that cancels its calls.
     pub(super) fn cancellation(&self) -> Option<&CancellationToken> {
-        self.cancelled.as_ref()
+        self.cancelled.as_deref()
     }
 
     /// Its name, if it is known.

@@ -66,7 +66,7 @@ impl Server {
                 &*found.ok_or(Error::ResourceNotFound(uri))?.1
             }
         };
-        if let Some(answer) = item.completion(or_empty(context.raw)?, &context.call) {
+        if let Some(answer) = item.completion(or_empty(context.raw())?, &context.call) {
             let end = self.within_limits("completion/complete", context, answer);
             return end.await.into_outcome(|result| match template {
                 None => result.into(),

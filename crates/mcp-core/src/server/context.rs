@@ -18,8 +18,6 @@ use crate::tool::{Call, ToolError};
 pub(super) struct Context<'a> {
     pub(super) era: Era,
     pub(super) id: Id<'a>,
-    /// The parameters as JSON.
-    pub(super) raw: Option<&'a RawValue>,
     pub(super) params: &'a Params<'a>,
     /// The connection or session of the request, if it has one.
     pub(super) connection: Option<&'a Arc<Connection>>,
@@ -33,9 +31,14 @@ pub(super) struct Context<'a> {
 }
 
 impl<'a> Context<'a> {
+    /// The parameters as JSON.
+    pub(super) fn raw(&self) -> Option<&'a RawValue> {
+        self.params.raw()
+    }
+
     /// Parses the parameters as `T`; an error names `field`.
     pub(super) fn parse<T: Deserialize<'a>>(&self, field: &str) -> Result<T, Error> {
-        serde_json::from_str(self.raw.map_or("{}", RawValue::get))
+        serde_json::from_str(self.raw().map_or("{}", RawValue::get))
             .map_err(|error| wrong(field, &error.to_string()))
     }
 

@@ -16,7 +16,7 @@ impl Server {
         let mut methods = self.features.methods.iter();
         let found = methods.find(|(name, _)| *name == method);
         let (name, bound) = found.ok_or_else(|| Error::MethodNotFound(method.to_owned()))?;
-        let answer = bound.start(or_empty(context.raw)?, &context.call)?;
+        let answer = bound.start(or_empty(context.raw())?, &context.call)?;
         let end = self.within_limits(name, context, answer);
         end.await.into_outcome(Outcome::from)
     }

@@ -3,14 +3,15 @@
 use std::panic::AssertUnwindSafe;
 use std::pin::pin;
 use std::sync::Arc;
+use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::join_all;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditNotes, AuditRecord};
+use super::batch::check_batched;
 use super::catalog::CatalogView;
 use super::context::Context;
 use super::legacy_client::LegacyClient;
@@ -19,6 +20,8 @@ use super::modern_client::ModernClient;
 use super::operation::Operation;
 use super::outcome::{MethodResult, Outcome};
 use super::params::{Params, wrong};
+use super::read_request::read_request;
+use super::received::ReceivedRequest;
 use super::reply::MessageReply;
 use super::request_span::RequestSpan;
 use super::source::Source;
@@ -44,69 +47,73 @@ impl Server {
             connection,
             caller: &Arc::new(incoming.caller),
         };
-        let message = match Frame::decode(incoming.frame) {
-            Ok(Frame::Batch(messages)) => return self.batch(messages, &source).await,
-            Ok(Frame::Single(message)) => Ok(message),
-            Err(error) => Err(error),
+        // A server that relays needs the parameters as they came.
+        let mut params = Params::default();
+        let read = match self.features.relays {
+            true => None,
+            false => read_request(incoming.frame, &mut params),
         };
-        self.message(message, &source, false)
+        let (message, params) = match read {
+            Some(request) => (Ok(Message::Request(request)), Some(&params)),
+            None => match Frame::decode(incoming.frame) {
+                // Boxed: few frames are batches.
+                Ok(Frame::Batch(messages)) => {
+                    return Box::pin(self.batch(messages, &source)).await;
+                }
+                Ok(Frame::Single(message)) => (Ok(message), None),
+                Err(error) => (Err(error), None),
+            },
+        };
+        self.message(message, params, &source, false)
             .await
             .map_or_else(FrameReply::accepted, FrameReply::single)
     }
 
-    async fn batch<'a>(
-        &self,
-        messages: Vec<Result<Message<'a>, DecodeError<'a>>>,
-        source: &Source<'_>,
-    ) -> FrameReply {
-        let era = Era::from_headers(source.hints);
-        if !era.allows_batch() {
-            return FrameReply::single(self.refuse(None, era, &no_batches(era)));
-        }
-        if let Some(forwarding) = source.caller.forwarding() {
-            forwarding.set_batch();
-        }
-        let messages = messages.into_iter();
-        let replies = join_all(messages.map(|message| self.message(message, source, true)));
-        FrameReply::batch(replies.await.into_iter().flatten())
-    }
-
-    /// Answers one message; `None` if it is not a request.
-    async fn message<'a>(
+    /// Answers one message; `None` if it is not a request. `params` are those of the request, if they were read with
+    /// it.
+    pub(super) async fn message<'a>(
         &self,
         message: Result<Message<'a>, DecodeError<'a>>,
+        params: Option<&Params<'a>>,
         source: &Source<'_>,
         in_batch: bool,
     ) -> Option<MessageReply<'a>> {
-        let started = self.clock.uptime();
-        let reply = match message {
-            Ok(Message::Request(request)) => self.request(request, source, in_batch).await?,
+        match message {
+            Ok(Message::Request(request)) => {
+                let read;
+                let params = match params {
+                    Some(params) => params,
+                    None => {
+                        read = Params::read(request.params);
+                        &read
+                    }
+                };
+                self.request(request, params, source, in_batch).await
+            }
             Ok(Message::Notification(notification)) => {
                 notified(&notification, source, in_batch);
-                return None;
+                None
             }
             Ok(Message::Response(response)) => {
                 answered(&response, source, in_batch);
-                return None;
+                None
             }
             Err(error) => {
                 let era = Era::from_headers(source.hints);
-                self.refuse(error.id, era, &error.fault.into())
+                Some(self.refuse_at_once(error.id, era, &error.fault.into()))
             }
-        };
-        let took = self.clock.uptime().saturating_sub(started);
-        self.health.record(reply.succeeded, took);
-        Some(reply)
+        }
     }
 
     /// Answers one request; `None` if the client has cancelled it.
     async fn request<'a>(
         &self,
         request: Request<'a>,
+        params: &Params<'a>,
         source: &Source<'_>,
         in_batch: bool,
     ) -> Option<MessageReply<'a>> {
-        let params = Params::read(request.params);
+        let started = self.clock.uptime();
         let era = Era::decide_by_meta(source.hints, &request.method, params.meta);
         // Cancelling by request id needs a connection.
         let cancelled = source.caller.cancellation();
@@ -118,7 +125,7 @@ impl Server {
         let entered = entered.map(|(connection, token)| connection.enter(request.id, token));
         let _in_flight = match entered.transpose() {
             Ok(guard) => guard,
-            Err(error) => return Some(self.refuse(Some(request.id), era, &error)),
+            Err(error) => return Some(self.refuse_at_once(Some(request.id), era, &error)),
         };
         let request_token = request_token.as_ref();
         let parent = params.meta().trace();
@@ -126,35 +133,32 @@ impl Server {
         // Without a tracer only servers that relay need a trace that the client has not started.
         let is_traced = parent.is_some() || self.features.relays || trace::tracer().is_some();
         let mut context = is_traced.then(|| TraceContext::for_request(parent.as_ref()));
-        let mut span = RequestSpan::new(
-            self,
-            &request,
-            &params,
+        let received = ReceivedRequest {
+            request: &request,
+            params,
             era,
             source,
-            context.as_ref(),
-            parent.as_ref(),
-        );
+            started,
+        };
+        let mut span = RequestSpan::new(self, received, context.as_ref(), parent.as_ref());
+        let is_recorded = self.features.relays || self.features.audit.is_some();
         let control = Control {
-            operation: Operation::new(self, self.method(&request.method, era)),
-            cancelled: request_token.or(cancelled).cloned(),
-            trace: context.clone(),
-            notes: Arc::default(),
-            sender: match self.features.relays || self.features.audit.is_some() {
+            operation: Operation::new(self, self.method(&request.method, era), started),
+            cancelled: request_token.or(cancelled),
+            trace: context.clone().filter(|_| self.features.relays),
+            notes: is_recorded.then(Arc::default),
+            sender: match is_recorded {
                 true => Sender::new(&params.meta(), source.connection, source.caller.address()),
                 false => Sender::default(),
             },
         };
-        let mut record = AuditRecord::new(
-            self,
-            &request,
-            &params,
-            source.caller,
-            control.sender,
-            context.as_ref(),
-            &control.notes,
-        );
-        let outcome = self.outcome(&request, &params, era, source, &control, in_batch);
+        let notes = control.notes.as_ref();
+        let mut record = notes.and_then(|notes| {
+            let trace = context.as_ref();
+            let sender = control.sender;
+            AuditRecord::new(self, received, sender, trace, notes)
+        });
+        let outcome = self.outcome(&request, params, era, source, &control, in_batch);
         let outcome = pin!(AssertUnwindSafe(outcome).catch_unwind());
         let outcome = trace::within(&mut context, outcome).await;
         let outcome = outcome.unwrap_or_else(|_| {
@@ -164,7 +168,7 @@ impl Server {
         if request_token.is_some_and(CancellationToken::is_cancelled) {
             return None;
         }
-        control.operation.end(&outcome);
+        let took = control.operation.end(&outcome);
         let reply = match outcome {
             Ok(result) => {
                 if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
@@ -182,11 +186,12 @@ impl Server {
             }
             Err(error) => self.refuse(Some(request.id), era, &error),
         };
+        self.health.record(reply.succeeded, took);
         if let Some(record) = &mut record {
-            record.answered(&reply);
+            record.answered(&reply, took);
         }
         if let Some(span) = &mut span {
-            span.answered(&reply);
+            span.answered(&reply, took, &control.operation);
         }
         Some(reply)
     }
@@ -209,7 +214,7 @@ impl Server {
         let outcome = self.answer(method, &request.method, &context).await?;
         if matches!(outcome, Outcome::NeedsInput(_)) {
             // The last round is recorded.
-            control.notes.take_over();
+            control.notes.iter().for_each(|notes| notes.take_over());
         }
         match (outcome, era) {
             (outcome, Era::Modern) => Ok(self.decorate(method, &request.method, &context, outcome)),
@@ -242,13 +247,13 @@ impl Server {
             }
             _ => (Arc::<Caller>::clone(source.caller), params.meta()),
         };
-        let mut call = Call::new(client, control.cancelled.clone());
+        let mut call = Call::new(client, control.cancelled.cloned());
         let token = meta.progress_token().filter(|_| method.calls_tool());
         if let Some(token) = token {
             call = call.with_progress(token.to_owned());
         }
         if self.features.relays {
-            let params = request.params.map(RawValue::get);
+            let params = params.raw().map(RawValue::get);
             if params.is_some_and(is_too_deep) {
                 let reason = format!("is nested deeper than {MAX_NESTING} levels");
                 return Err(wrong("params", &reason));
@@ -267,7 +272,7 @@ impl Server {
                 view: source.caller.view().cloned(),
                 sender: control.sender,
                 revoked: source.caller.revocation().cloned(),
-                notes: Arc::clone(&control.notes),
+                notes: control.notes.clone().unwrap_or_default(),
                 forwarding: source.caller.forwarding().cloned(),
             }));
         }
@@ -278,7 +283,6 @@ impl Server {
         Ok(Context {
             era,
             id: request.id,
-            raw: request.params,
             params,
             connection: source.connection,
             caller: source.caller,
@@ -337,7 +341,19 @@ impl Server {
         Ok(list(&self.catalog_of(context.caller)).clone().into())
     }
 
-    fn refuse<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {
+    /// Refuses a message without any work, and counts it.
+    fn refuse_at_once<'a>(&self, id: Option<Id<'a>>, era: Era, error: &Error) -> MessageReply<'a> {
+        let reply = self.refuse(id, era, error);
+        self.health.record(reply.succeeded, Duration::ZERO);
+        reply
+    }
+
+    pub(super) fn refuse<'a>(
+        &self,
+        id: Option<Id<'a>>,
+        era: Era,
+        error: &Error,
+    ) -> MessageReply<'a> {
         let status = match era {
             // Seed 000: only the body tells errors.
             Era::Unversioned => 200,
@@ -360,27 +376,9 @@ impl Server {
 /// The ties of a request to the outside: its cancellation, its audit, its metrics, its sender and its span.
 struct Control<'a> {
     operation: Operation<'a>,
-    cancelled: Option<CancellationToken>,
-    notes: Arc<AuditNotes>,
+    cancelled: Option<&'a CancellationToken>,
+    /// `None` where nothing records or relays the request.
+    notes: Option<Arc<AuditNotes>>,
     sender: Sender,
     trace: Option<TraceContext>,
-}
-
-/// Returns an error for a request that must not be part of a batch.
-fn check_batched(method: McpMethod, era: Era) -> Result<(), Error> {
-    match (era, method) {
-        (Era::Modern, _) => Err(no_batches(era)),
-        (_, McpMethod::Initialize) => Err(Error::InvalidRequest {
-            detail: "initialize must not be part of a batch".to_owned(),
-            field: Some("method"),
-        }),
-        _ => Ok(()),
-    }
-}
-
-fn no_batches(era: Era) -> Error {
-    Error::InvalidRequest {
-        detail: format!("{} does not support batches", era.revision()),
-        field: None,
-    }
 }

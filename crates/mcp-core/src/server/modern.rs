@@ -50,11 +50,7 @@ impl Server {
             headers::check_arguments(declared.unwrap_or_default(), params, source.hints)?;
         }
         let round = match method.has_rounds() {
-            true => Some(Arc::new(self.open_round(
-                &request.method,
-                params,
-                source.caller,
-            )?)),
+            true => Some(self.open_round(&request.method, params, source.caller)?),
             false => {
                 info.capabilities = ClientCapabilities::default();
                 None

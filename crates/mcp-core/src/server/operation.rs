@@ -44,9 +44,12 @@ impl Default for Operations {
 }
 
 impl Operations {
-    /// The durations of the calls of the tool `name`.
-    pub(super) fn of_tool(&self, name: &str) -> Arc<Durations> {
-        self.tools.get(self.labels.label(name))
+    /// The tool `name`.
+    pub(super) fn of_tool(&self, name: &str) -> Arc<MeasuredTool> {
+        Arc::new(MeasuredTool {
+            name: name.into(),
+            durations: self.tools.get(self.labels.label(name)),
+        })
     }
 
     /// All durations.
@@ -67,24 +70,31 @@ impl Operations {
     }
 }
 
+/// A tool as metrics and traces name it.
+pub(super) struct MeasuredTool {
+    pub(super) name: Arc<str>,
+    pub(super) durations: Arc<Durations>,
+}
+
 /// One request, which is counted when this is dropped: so is a request whose client has disconnected.
 pub(super) struct Operation<'a> {
     server: &'a Server,
     pub(super) method: McpMethod,
     started: Duration,
-    tool: OnceLock<Arc<Durations>>,
+    tool: OnceLock<Arc<MeasuredTool>>,
     /// The kind of the tool's error, which is not in every result.
     failed: OnceLock<&'static str>,
-    /// The kind of its error, if it has one.
-    end: OnceLock<Option<&'static str>>,
+    /// The kind of its error, if it has one, and its duration.
+    end: OnceLock<(Option<&'static str>, Duration)>,
 }
 
 impl<'a> Operation<'a> {
-    pub(super) fn new(server: &'a Server, method: McpMethod) -> Self {
+    /// A request that has started at this uptime of the server.
+    pub(super) fn new(server: &'a Server, method: McpMethod, started: Duration) -> Self {
         Self {
             server,
             method,
-            started: server.uptime(),
+            started,
             tool: OnceLock::new(),
             failed: OnceLock::new(),
             end: OnceLock::new(),
@@ -92,9 +102,14 @@ impl<'a> Operation<'a> {
     }
 
     /// Notes the tool that is called.
-    pub(super) fn calls(&self, tool: &Arc<Durations>) {
+    pub(super) fn calls(&self, tool: &Arc<MeasuredTool>) {
         // A request calls one tool.
         let _ = self.tool.set(Arc::clone(tool));
+    }
+
+    /// The tool that is called, as the server names it.
+    pub(super) fn tool(&self) -> Option<&Arc<MeasuredTool>> {
+        self.tool.get()
     }
 
     /// Notes the error of the tool.
@@ -103,14 +118,20 @@ impl<'a> Operation<'a> {
         let _ = self.failed.set(kind);
     }
 
-    /// Notes its end.
-    pub(super) fn end(&self, outcome: &Result<MethodResult, Error>) {
+    /// Notes its end, and returns its duration.
+    pub(super) fn end(&self, outcome: &Result<MethodResult, Error>) -> Duration {
+        let took = self.took();
         let error = match outcome {
             Ok(result) => result.is_error.then_some(TOOL_ERROR),
             Err(error) => Some(error.kind()),
         };
         // It ends once.
-        let _ = self.end.set(error);
+        let _ = self.end.set((error, took));
+        took
+    }
+
+    fn took(&self) -> Duration {
+        self.server.uptime().saturating_sub(self.started)
     }
 }
 
@@ -120,14 +141,13 @@ impl Drop for Operation<'_> {
             // It lasts as long as its client listens.
             return;
         }
-        let error = match self.end.get() {
-            Some(None) => None,
-            Some(error) => self.failed.get().copied().or(*error),
-            None if std::thread::panicking() => Some("internal"),
-            None => Some("cancelled"),
+        let (error, took) = match self.end.get() {
+            Some((None, took)) => (None, *took),
+            Some((error, took)) => (self.failed.get().copied().or(*error), *took),
+            None if std::thread::panicking() => (Some("internal"), self.took()),
+            None => (Some("cancelled"), self.took()),
         };
-        let took = self.server.uptime().saturating_sub(self.started);
-        let durations = self.tool.get();
+        let durations = self.tool.get().map(|tool| &tool.durations);
         let durations = durations.unwrap_or(&self.server.operations.methods[self.method as usize]);
         durations.record(error, took);
     }

@@ -32,7 +32,7 @@ pub struct OriginalRequest {
     /// The client and its address.
     pub sender: Sender,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
-    pub revoked: Option<CancellationToken>,
+    pub revoked: Option<Arc<CancellationToken>>,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
     /// Forwards it to another replica; `None` without others, or one of them has forwarded it.

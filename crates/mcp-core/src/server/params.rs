@@ -1,8 +1,9 @@
 //! The parameters of a request, parsed once for all methods.
 
 use std::borrow::Cow;
+use std::{fmt, mem};
 
-use serde::de::Error as _;
+use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
@@ -12,32 +13,36 @@ use crate::meta::Meta;
 use crate::tool::ArgumentError;
 
 /// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
-#[derive(Default, Deserialize)]
+#[derive(Default)]
 pub(super) struct Params<'a> {
-    #[serde(borrow)]
     pub(super) name: Option<&'a RawValue>,
-    #[serde(borrow)]
     pub(super) uri: Option<&'a RawValue>,
-    #[serde(borrow, rename = "taskId")]
     pub(super) task_id: Option<&'a RawValue>,
-    #[serde(borrow)]
     arguments: Option<&'a RawValue>,
     /// The client asks for a task (2025-11-25).
-    #[serde(borrow)]
     pub(super) task: Option<&'a RawValue>,
-    #[serde(borrow)]
     cursor: Option<&'a RawValue>,
-    #[serde(borrow, rename = "_meta")]
     pub(super) meta: Option<Meta<'a>>,
-    #[serde(borrow, rename = "inputResponses")]
     pub(super) responses: Option<&'a RawValue>,
-    #[serde(borrow, rename = "requestState")]
     pub(super) state: Option<&'a RawValue>,
+    source: Source<'a>,
     /// The reason why they cannot be parsed.
-    #[serde(skip)]
     fault: Option<String>,
-    #[serde(skip)]
     is_object: bool,
+}
+
+/// The text that parameters were read from.
+enum Source<'a> {
+    /// Their own JSON, if there are any.
+    Params(Option<&'a RawValue>),
+    /// The request that they belong to.
+    Request(&'a str),
+}
+
+impl Default for Source<'_> {
+    fn default() -> Self {
+        Self::Params(None)
+    }
 }
 
 impl<'a> Params<'a> {
@@ -51,13 +56,33 @@ impl<'a> Params<'a> {
             true => serde_json::from_str(params.get()).map_err(|error| error.to_string()),
             false => Err("params must be an object".to_owned()),
         };
-        read.unwrap_or_else(|fault| Self {
+        let mut read: Self = read.unwrap_or_else(|fault| Self {
             fault: Some(fault),
             is_object,
             // Still needed to decide the era.
             meta: Meta::of_params(params),
             ..Self::default()
-        })
+        });
+        read.source = Source::Params(Some(params));
+        read
+    }
+
+    /// Notes that they were read as a part of this request.
+    pub(super) fn is_of_request(&mut self, request: &'a str) {
+        self.source = Source::Request(request);
+    }
+
+    /// All of them as JSON. Few methods need that.
+    pub(super) fn raw(&self) -> Option<&'a RawValue> {
+        #[derive(Deserialize)]
+        struct Request<'a> {
+            #[serde(borrow)]
+            params: Option<&'a RawValue>,
+        }
+        match self.source {
+            Source::Params(params) => params,
+            Source::Request(request) => serde_json::from_str::<Request<'_>>(request).ok()?.params,
+        }
     }
 
     /// Returns an error if they could not be parsed.
@@ -122,6 +147,92 @@ impl<'a> Params<'a> {
             }) => Err(malformed("_meta", fault)),
             meta => Ok(meta),
         }
+    }
+}
+
+#[derive(Deserialize)]
+#[serde(field_identifier)]
+enum Key {
+    #[serde(rename = "name")]
+    Name,
+    #[serde(rename = "uri")]
+    Uri,
+    #[serde(rename = "taskId")]
+    TaskId,
+    #[serde(rename = "arguments")]
+    Arguments,
+    #[serde(rename = "task")]
+    Task,
+    #[serde(rename = "cursor")]
+    Cursor,
+    #[serde(rename = "_meta")]
+    Meta,
+    #[serde(rename = "inputResponses")]
+    Responses,
+    #[serde(rename = "requestState")]
+    State,
+    #[serde(other)]
+    Other,
+}
+
+/// Only from an object. By hand, since what serde derives moves the whole struct twice.
+impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        let mut params = Self::default();
+        ParamsReader(&mut params).deserialize(deserializer)?;
+        Ok(params)
+    }
+}
+
+/// Reads the members into parameters that have none yet.
+pub(super) struct ParamsReader<'r, 'a>(pub(super) &'r mut Params<'a>);
+
+impl<'de: 'a, 'a> DeserializeSeed<'de> for ParamsReader<'_, 'a> {
+    type Value = ();
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
+        deserializer.deserialize_map(self)
+    }
+}
+
+impl<'de: 'a, 'a> Visitor<'de> for ParamsReader<'_, 'a> {
+    type Value = ();
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("an object")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
+        let Self(params) = self;
+        let mut seen = [false; 9];
+        while let Some(key) = map.next_key::<Key>()? {
+            let (at, name, member) = match key {
+                Key::Name => (0, "name", &mut params.name),
+                Key::Uri => (1, "uri", &mut params.uri),
+                Key::TaskId => (2, "taskId", &mut params.task_id),
+                Key::Arguments => (3, "arguments", &mut params.arguments),
+                Key::Task => (4, "task", &mut params.task),
+                Key::Cursor => (5, "cursor", &mut params.cursor),
+                Key::Responses => (6, "inputResponses", &mut params.responses),
+                Key::State => (7, "requestState", &mut params.state),
+                Key::Meta => {
+                    if mem::replace(&mut seen[8], true) {
+                        return Err(A::Error::duplicate_field("_meta"));
+                    }
+                    params.meta = map.next_value()?;
+                    continue;
+                }
+                Key::Other => {
+                    map.next_value::<IgnoredAny>()?;
+                    continue;
+                }
+            };
+            if mem::replace(&mut seen[at], true) {
+                return Err(A::Error::duplicate_field(name));
+            }
+            *member = map.next_value()?;
+        }
+        Ok(())
     }
 }
 

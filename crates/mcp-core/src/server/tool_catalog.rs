@@ -4,10 +4,10 @@ use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
 use super::Operations;
+use super::operation::MeasuredTool;
 use crate::era::Era;
 use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
-use crate::metrics::Durations;
 use crate::registry::BoundItems;
 use crate::revision::Revision;
 use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
@@ -15,13 +15,13 @@ use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 /// The tools, by name and alias.
 pub(super) struct ToolCatalog {
     pub(super) tools: BoundItems<ToolKind>,
-    /// The durations of the calls of each, in the same order.
-    durations: Box<[Arc<Durations>]>,
+    /// Each as metrics and traces name it, in the same order.
+    measured: Box<[Arc<MeasuredTool>]>,
     /// The size of the definitions of all listed tools.
     listed_bytes: OnceLock<usize>,
     by_name: HashMap<String, usize>,
-    /// The arguments that clients repeat in headers, of the tools that have such arguments.
-    header_params: HashMap<String, Vec<HeaderParam>>,
+    /// The arguments of each that clients repeat in headers, in the same order.
+    header_params: Box<[Vec<HeaderParam>]>,
     /// True if some tool may run as a task.
     pub(super) has_tasks: bool,
 }
@@ -35,14 +35,14 @@ impl ToolCatalog {
         let by_name = aliases.chain(names).map(|(name, at)| (name.clone(), at));
         // A relayed tool may declare invalid headers: then it has none.
         let params = |tool: &ToolDefinition| header_params(&tool.input_schema).unwrap_or_default();
-        let header_params = numbered().map(|(_, tool)| (tool.name.clone(), params(tool)));
-        let durations = tools.iter();
-        let durations = durations.map(|(tool, _)| operations.of_tool(&tool.name));
+        let header_params = numbered().map(|(_, tool)| params(tool));
+        let measured = tools.iter();
+        let measured = measured.map(|(tool, _)| operations.of_tool(&tool.name));
         Self {
-            durations: durations.collect(),
+            measured: measured.collect(),
             listed_bytes: OnceLock::new(),
             by_name: by_name.collect(),
-            header_params: header_params.filter(|(_, all)| !all.is_empty()).collect(),
+            header_params: header_params.collect(),
             has_tasks: numbered().any(|(_, tool)| tool.task != TaskSupport::Never),
             tools,
         }
@@ -57,9 +57,9 @@ impl ToolCatalog {
         self.tools.get(at)
     }
 
-    /// The durations of the calls of the tool at this place.
-    pub(super) fn durations(&self, at: usize) -> Option<&Arc<Durations>> {
-        self.durations.get(at)
+    /// The tool at this place as metrics and traces name it.
+    pub(super) fn measured(&self, at: usize) -> Option<&Arc<MeasuredTool>> {
+        self.measured.get(at)
     }
 
     /// The size of the definitions of all listed tools, as JSON.
@@ -71,9 +71,9 @@ impl ToolCatalog {
         })
     }
 
-    /// The arguments of the tool `name` that clients repeat in headers.
-    pub(super) fn header_params(&self, name: &str) -> &[HeaderParam] {
-        self.header_params.get(name).map_or(&[], Vec::as_slice)
+    /// The arguments of the tool at this place that clients repeat in headers.
+    pub(super) fn header_params(&self, at: usize) -> &[HeaderParam] {
+        self.header_params.get(at).map_or(&[], Vec::as_slice)
     }
 }
 

@@ -15,7 +15,7 @@ pub(crate) struct Caller {
     pub(crate) id: CallerId,
     connection: Option<Arc<Connection>>,
     /// Cancelled when its token is revoked; `None` if it has none.
-    revoked: Option<CancellationToken>,
+    revoked: Option<Arc<CancellationToken>>,
 }
 
 impl Caller {
@@ -51,7 +51,7 @@ impl Caller {
         let session = self.connection.as_deref().map(Connection::ended);
         tokio::select! {
             () = cancelled(session) => {}
-            () = cancelled(self.revoked.as_ref()) => {}
+            () = cancelled(self.revoked.as_deref()) => {}
         }
     }
 }
@@ -83,7 +83,7 @@ mod tests {
             principal: principal.map(|name| Arc::new(mcp_core::server::Principal::new(name))),
             view: None,
             sender: mcp_core::server::Sender::default(),
-            revoked: principal.map(|_| CancellationToken::new()),
+            revoked: principal.map(|_| Arc::default()),
             forwarding: None,
             notes: Arc::default(),
         }))

@@ -27,11 +27,11 @@ pub(super) struct Head<'a> {
     /// A header of the protocol that is repeated with another value.
     ambiguous: Option<&'a HeaderName>,
     protocol: ProtocolHeaders<&'a HeaderValue>,
-    session: Option<&'a HeaderValue>,
     content_type: Option<&'a HeaderValue>,
     accepts: Option<Accepts>,
     is_unencoded: bool,
     sends_mcp_headers: bool,
+    repeats_arguments: bool,
 }
 
 /// The headers that decide the era, and those that repeat the body.
@@ -39,6 +39,7 @@ pub(super) struct ProtocolHeaders<T = HeaderValue> {
     version: Option<T>,
     method: Option<T>,
     name: Option<T>,
+    session: Option<T>,
     traceparent: Option<T>,
     tracestate: Option<T>,
     baggage: Option<T>,
@@ -56,6 +57,8 @@ pub(super) struct HeaderFacts {
     pub(super) protocol: Option<Box<ProtocolHeaders>>,
     /// The request only waits (2026-07-28, "subscriptions/listen").
     pub(super) is_subscription: bool,
+    /// Some headers repeat arguments of a call.
+    pub(super) repeats_arguments: bool,
 }
 
 impl<'a> Head<'a> {
@@ -71,15 +74,16 @@ impl<'a> Head<'a> {
                 version: None,
                 method: None,
                 name: None,
+                session: None,
                 traceparent: None,
                 tracestate: None,
                 baggage: None,
             },
-            session: None,
             content_type: None,
             accepts: None,
             is_unencoded: true,
             sends_mcp_headers: false,
+            repeats_arguments: false,
         };
         let mut is_chunked = false;
         for (name, value) in headers {
@@ -114,14 +118,17 @@ impl<'a> Head<'a> {
             "mcp-protocol-version" => &mut self.protocol.version,
             "mcp-method" => &mut self.protocol.method,
             "mcp-name" => &mut self.protocol.name,
-            "mcp-session-id" => &mut self.session,
+            "mcp-session-id" => &mut self.protocol.session,
             // Repeated ones of a trace are no reason to refuse a request.
             name => {
                 let field = match name {
                     "traceparent" => &mut self.protocol.traceparent,
                     "tracestate" => &mut self.protocol.tracestate,
                     "baggage" => &mut self.protocol.baggage,
-                    _ => return,
+                    name => {
+                        self.repeats_arguments |= name.starts_with(PARAM_PREFIX);
+                        return;
+                    }
                 };
                 field.get_or_insert(value);
                 return;
@@ -166,6 +173,7 @@ impl<'a> Head<'a> {
             // preflight request, so these are refused.
             is_json: self.content_type.is_none_or(is_json),
             is_unencoded: self.is_unencoded,
+            repeats_arguments: self.repeats_arguments,
             protocol: self
                 .sends_mcp_headers
                 .then(|| self.protocol.to_owned().into()),
@@ -183,6 +191,7 @@ impl ProtocolHeaders<&HeaderValue> {
             version: self.version.cloned(),
             method: self.method.cloned(),
             name: self.name.cloned(),
+            session: self.session.cloned(),
             traceparent: self.traceparent.cloned(),
             tracestate: self.tracestate.cloned(),
             baggage: self.baggage.cloned(),
@@ -191,6 +200,11 @@ impl ProtocolHeaders<&HeaderValue> {
 }
 
 impl ProtocolHeaders {
+    /// The id of the session that the request names: to look for the header again takes 400 instructions.
+    pub(super) fn session(&self) -> Option<&str> {
+        self.session.as_ref().map(text)
+    }
+
     pub(super) fn hints(&self) -> Hints<'_> {
         Hints {
             protocol_version: self.version.as_ref().map(text),
@@ -247,7 +261,11 @@ pub(super) fn params(headers: &HeaderMap) -> Vec<(&str, &[u8])> {
 
 /// Returns a value as text; one that is not ASCII becomes empty and equals no valid value.
 fn text(value: &HeaderValue) -> &str {
-    value.to_str().unwrap_or_default()
+    let bytes = value.as_bytes();
+    match bytes.is_ascii() {
+        true => str::from_utf8(bytes).unwrap_or_default(),
+        false => "",
+    }
 }
 
 /// A media type without its parameters.

@@ -117,12 +117,14 @@ impl McpEndpoint {
         body: &mut B,
         client: Authenticated,
     ) -> Response<Reply> {
-        Post::new(self, client, headers).answer(body).await
+        let mut post = Post::new(self, client, headers);
+        post.answer(body).await
     }
 
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
     pub(super) async fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
-        let Some(session) = self.session(headers, client) else {
+        let id = session_id(headers);
+        let Some(session) = id.and_then(|id| self.session(id, client)) else {
             return self.refuse(headers, &Error::SessionNotFound, None);
         };
         let last = last_event_id(headers);
@@ -164,7 +166,7 @@ impl McpEndpoint {
             }
             FrameReply::nothing()
         };
-        let call = InFlightCall::new(watch, client_gone);
+        let call = InFlightCall::new(watch, Some(Arc::new(client_gone)));
         let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
         let events = EventStream::new(None, messages, call, keep_alive, revocation);
         reply::idle_stream(events.in_slot(slot))
@@ -190,11 +192,11 @@ impl McpEndpoint {
         headers: &HeaderMap,
         client: &Authenticated,
     ) -> Response<Reply> {
-        let handle = self
-            .session(headers, client)
-            .map(|session| session.handle());
+        let id = session_id(headers);
+        let session = id.and_then(|id| self.session(id, client));
+        let handle = session.map(|session| session.handle());
         let end = |id: &&str| self.sessions.end(id, client.owner(), client.share());
-        let ended = session_id(headers).filter(end);
+        let ended = id.filter(end);
         let (Some(id), Some(handle)) = (ended, handle) else {
             return self.refuse(headers, &Error::SessionNotFound, None);
         };
@@ -222,8 +224,7 @@ impl McpEndpoint {
         response
     }
 
-    fn session(&self, headers: &HeaderMap, client: &Authenticated) -> Option<Session> {
-        let id = session_id(headers)?;
+    fn session(&self, id: &str, client: &Authenticated) -> Option<Session> {
         let session = self.sessions.open(id, client.owner(), || client.share())?;
         let has_ended = |hops: &Hops| hops.replicas().has_ended(session.handle());
         if self.hops().is_some_and(has_ended) {

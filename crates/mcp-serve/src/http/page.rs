@@ -336,7 +336,7 @@ impl Page {
             }
             FrameReply::nothing()
         };
-        let call = InFlightCall::new(watch, gone);
+        let call = InFlightCall::new(watch, Some(Arc::new(gone)));
         let (interval, revocation) = (mcp.limits().keep_alive_interval, client.revocation());
         let events = EventStream::new(None, messages, call, interval, revocation);
         reply::idle_stream(events.in_slot(slot))

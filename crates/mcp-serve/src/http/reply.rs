@@ -18,6 +18,7 @@ use serde_json::Value;
 
 use super::body;
 use super::events::{EventStream, Replay};
+use super::headers::SESSION;
 use super::hop_body::HopBody;
 
 /// A response body: complete, or a stream of events.
@@ -75,9 +76,32 @@ impl Body for Reply {
 const JSON: HeaderValue = HeaderValue::from_static("application/json");
 
 pub(super) fn json(status: StatusCode, body: impl Into<Bytes>) -> Response<Reply> {
+    json_in(HeaderMap::new(), status, body)
+}
+
+/// The same, with the memory of other headers, which hyper keeps for the next request on the connection: so the headers
+/// of most requests and responses allocate nothing.
+pub(super) fn json_in(
+    mut headers: HeaderMap,
+    status: StatusCode,
+    body: impl Into<Bytes>,
+) -> Response<Reply> {
+    headers.clear();
+    headers.insert(CONTENT_TYPE, JSON);
     let mut response = Response::new(Reply::Whole(Full::new(body.into())));
     *response.status_mut() = status;
-    response.headers_mut().insert(CONTENT_TYPE, JSON);
+    *response.headers_mut() = headers;
+    response
+}
+
+/// The response with the id of a new session, if there is one.
+pub(super) fn with_session(
+    mut response: Response<Reply>,
+    session: Option<HeaderValue>,
+) -> Response<Reply> {
+    if let Some(id) = session {
+        response.headers_mut().insert(SESSION, id);
+    }
     response
 }
 

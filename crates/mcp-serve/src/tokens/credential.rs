@@ -14,7 +14,7 @@ pub(crate) struct Credential {
     /// The time at which it ends, in seconds since 1970.
     expires: Option<u64>,
     /// Cancelled when it is not valid any more.
-    pub(crate) revoked: CancellationToken,
+    pub(crate) revoked: Arc<CancellationToken>,
 }
 
 impl Credential {
@@ -22,7 +22,7 @@ impl Credential {
         Self {
             principal,
             expires,
-            revoked: CancellationToken::new(),
+            revoked: Arc::default(),
         }
     }
 

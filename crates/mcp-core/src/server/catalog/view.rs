@@ -8,12 +8,12 @@ use super::{Catalog, ViewCatalog};
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
 use crate::jsonrpc::Json;
-use crate::metrics::Durations;
 use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::server::access::AccessItem;
 use crate::server::mcp_method::McpMethod;
+use crate::server::operation::MeasuredTool;
 use crate::server::tool_catalog::ToolLists;
 use crate::server::view_items::Inclusion;
 use crate::tool::{BoundTool, Call, Principal, ToolDefinition, ToolError};
@@ -39,9 +39,11 @@ pub(in crate::server) struct CatalogView {
     view: Option<usize>,
 }
 
-/// A tool, and the durations of its calls.
-pub(in crate::server) type MeasuredTool<'a> =
-    (&'a (ToolDefinition, Arc<dyn BoundTool>), &'a Arc<Durations>);
+/// A tool, and the same as metrics name it.
+pub(in crate::server) type FoundTool<'a> = (
+    &'a (ToolDefinition, Arc<dyn BoundTool>),
+    &'a Arc<MeasuredTool>,
+);
 
 impl CatalogView {
     pub(in crate::server) fn new(
@@ -115,6 +117,11 @@ impl CatalogView {
         (!shown.has_other_name(tool, name)).then_some(at)
     }
 
+    /// The place of the tool with this name or alias, if the caller may use it.
+    fn place(&self, name: &str) -> Option<usize> {
+        self.position(name).filter(|at| self.allows_tool(*at))
+    }
+
     /// The tool with this name or alias.
     pub(in crate::server) fn tool(
         &self,
@@ -123,14 +130,14 @@ impl CatalogView {
         self.measured_tool(name).map(|(tool, _)| tool)
     }
 
-    /// The same, with the durations of its calls.
-    pub(in crate::server) fn measured_tool(&self, name: &str) -> Option<MeasuredTool<'_>> {
-        let at = self.position(name).filter(|at| self.allows_tool(*at))?;
+    /// The same, also as metrics name it.
+    pub(in crate::server) fn measured_tool(&self, name: &str) -> Option<FoundTool<'_>> {
+        let at = self.place(name)?;
         let tools = &self.catalog.tools;
-        let (tool, durations) = (tools.get(at)?, tools.durations(at)?);
+        let (tool, measured) = (tools.get(at)?, tools.measured(at)?);
         let view = self.view();
         let shown = view.map_or(tool, |view| view.items.tools.shown(tool));
-        Some((shown, durations))
+        Some((shown, measured))
     }
 
     /// Judges a call of one of its tools, with its arguments.
@@ -149,8 +156,8 @@ impl CatalogView {
 
     /// The arguments of the tool `name` that clients repeat in headers.
     pub(in crate::server) fn header_params(&self, name: &str) -> &[HeaderParam] {
-        match self.tool(name) {
-            Some((tool, _)) => self.catalog.tools.header_params(tool.original_name()),
+        match self.place(name) {
+            Some(at) => self.catalog.tools.header_params(at),
             None => &[],
         }
     }

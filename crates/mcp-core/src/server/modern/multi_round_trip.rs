@@ -5,6 +5,7 @@
 //! `requestState`, which is signed and bound to the request: a client can neither forge the answers
 //! nor use them for another call.
 
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
@@ -51,8 +52,12 @@ impl Server {
         method: &str,
         params: &Params<'_>,
         caller: &Caller,
-    ) -> Result<PreviousRounds, Error> {
+    ) -> Result<Arc<PreviousRounds>, Error> {
+        static FIRST: LazyLock<Arc<PreviousRounds>> = LazyLock::new(Arc::default);
         params.check()?;
+        if params.state.is_none() && params.responses.is_none() {
+            return Ok(Arc::clone(&FIRST));
+        }
         let state = params.state.map(|state| {
             let sealed: String = serde_json::from_str(state.get())
                 .map_err(|_| wrong("requestState", "must be a string"))?;
@@ -69,7 +74,7 @@ impl Server {
             }
             round.answers.extend(responses);
         }
-        Ok(round)
+        Ok(Arc::new(round))
     }
 
     /// The `input_required` result with `questions`.

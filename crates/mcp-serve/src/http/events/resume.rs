@@ -234,7 +234,7 @@ mod tests {
             sender.notify("{\"n\":2}".into());
             answer()
         };
-        let call = InFlightCall::new(call, CancellationToken::new());
+        let call = InFlightCall::new(call, Some(Arc::default()));
         let started = streams.start(policy(true), None, messages, call);
         let mut replay = started.unwrap();
         let mut chunks = String::new();
@@ -337,7 +337,7 @@ mod tests {
         let (sender, messages) = MessageSender::new();
         sender.disconnect();
         sender.notify("{\"n\":1}".into());
-        let call = InFlightCall::new(async { answer() }, CancellationToken::new());
+        let call = InFlightCall::new(async { answer() }, Some(Arc::default()));
         let started = streams.start(policy(false), None, messages, call);
         let mut replay = started.unwrap();
         let first = next_chunk(&mut replay).await.unwrap();
@@ -365,7 +365,7 @@ mod tests {
             policy(true),
             None,
             messages,
-            InFlightCall::new(call, gone.clone()),
+            InFlightCall::new(call, Some(Arc::new(gone.clone()))),
         );
         let mut replay = started.unwrap();
         let last = last_id(&next_chunk(&mut replay).await.unwrap());

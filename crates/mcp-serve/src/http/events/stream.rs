@@ -3,6 +3,7 @@
 
 use std::future::Future;
 use std::pin::Pin;
+use std::sync::Arc;
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -24,18 +25,18 @@ const MAX_QUEUED_MESSAGES: usize = 64;
 pub(in crate::http) struct InFlightCall {
     /// `None` once it was answered.
     answer: Option<Pin<Box<dyn Future<Output = FrameReply> + Send>>>,
-    client_gone: Option<CancellationToken>,
+    client_gone: Option<Arc<CancellationToken>>,
 }
 
 impl InFlightCall {
     /// `client_gone`, if any, is cancelled when the client disconnects.
     pub(in crate::http) fn new(
         answer: impl Future<Output = FrameReply> + Send + 'static,
-        client_gone: impl Into<Option<CancellationToken>>,
+        client_gone: Option<Arc<CancellationToken>>,
     ) -> Self {
         Self {
             answer: Some(Box::pin(answer)),
-            client_gone: client_gone.into(),
+            client_gone,
         }
     }
 
@@ -260,7 +261,6 @@ pub(in crate::http) fn write_event(chunk: &mut Vec<u8>, message: &[u8]) {
 #[cfg(test)]
 mod tests {
     use std::future::poll_fn;
-    use std::sync::Arc;
 
     use super::*;
 
@@ -280,7 +280,7 @@ mod tests {
                 sender.notify("{}".into());
                 answer("{}")
             },
-            CancellationToken::new(),
+            Some(Arc::default()),
         );
         let first = FirstEvent::next(&mut call, &mut messages, true).await;
         assert!(matches!(
@@ -301,7 +301,7 @@ mod tests {
                 sender.notify("{\"n\":2}".into());
                 answer("{\"result\":\n1}")
             },
-            CancellationToken::new(),
+            Some(Arc::default()),
         );
         let keep_alive = Duration::from_secs(15);
         let mut stream = EventStream::new(None, messages, call, keep_alive, Revocation::new(None));

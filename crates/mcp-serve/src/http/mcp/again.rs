@@ -14,13 +14,16 @@ impl McpEndpoint {
     pub(super) fn answer_again<'a>(
         &'a self,
         kept: &KeptMessage,
-        client: Authenticated,
+        client: &Authenticated,
     ) -> BoxFuture<'a, Response<Reply>> {
         let headers = kept.headers.clone();
         let facts = Head::read(&headers).facts();
         let client = Authenticated {
+            credential: client.credential.clone(),
+            address: client.address,
             headers: facts,
-            ..client
+            view: client.view.clone(),
+            forwarded_body: client.forwarded_body.clone(),
         };
         let (body, permit) = (kept.body.clone(), kept.take_permit());
         let post = Post::new(self, client, headers);

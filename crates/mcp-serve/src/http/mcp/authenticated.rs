@@ -23,6 +23,7 @@ pub(in crate::http) struct Authenticated {
 }
 
 /// A view, and the owner of the sessions of one client there.
+#[derive(Clone)]
 pub(in crate::http) struct ViewOwner {
     pub(in crate::http) name: Arc<str>,
     owner: String,
@@ -76,13 +77,13 @@ impl Authenticated {
     }
 
     /// Cancelled when its token is not valid any more; `None` where no token is required.
-    pub(super) fn revoked(&self) -> Option<CancellationToken> {
+    pub(super) fn revoked(&self) -> Option<&Arc<CancellationToken>> {
         let credential = self.credential.as_ref();
-        credential.map(|credential| credential.revoked.clone())
+        credential.map(|credential| &credential.revoked)
     }
 
     /// Returns the revocation of its token, which ends its streams.
     pub(in crate::http) fn revocation(&self) -> Revocation {
-        Revocation::new(self.revoked())
+        Revocation::new(self.revoked().map(|revoked| (**revoked).clone()))
     }
 }

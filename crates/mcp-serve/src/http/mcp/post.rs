@@ -18,7 +18,7 @@ use super::super::body::{self, BodyError};
 use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
 };
-use super::super::headers::{Accepts, HeaderFacts, SESSION, params, session_id};
+use super::super::headers::{Accepts, HeaderFacts, params};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
 use super::forward::{ForwardOutcome, KeptMessage};
@@ -44,7 +44,9 @@ enum Refusal {
 /// A call that has started and is not answered yet.
 struct PendingReply<'a> {
     endpoint: &'a McpEndpoint,
-    client: Authenticated,
+    client: &'a Authenticated,
+    /// The headers of the request, whose memory those of the response take.
+    headers: &'a mut HeaderMap,
     accepts: Accepts,
     /// The message, if there are other replicas.
     kept: Option<Arc<KeptMessage>>,
@@ -71,7 +73,7 @@ impl<'a> Post<'a> {
         }
     }
 
-    pub(super) async fn answer<B>(self, body: &mut B) -> Response<Reply>
+    pub(super) async fn answer<B>(&mut self, body: &mut B) -> Response<Reply>
     where
         B: Body<Data = Bytes> + Unpin,
     {
@@ -88,7 +90,7 @@ impl<'a> Post<'a> {
 
     /// Answers a message whose body was read, with its permit if it has one.
     pub(super) async fn answer_body(
-        self,
+        mut self,
         body: Bytes,
         permit: Option<OwnedSemaphorePermit>,
     ) -> Response<Reply> {
@@ -167,35 +169,40 @@ impl<'a> Post<'a> {
     /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
     fn session(&self) -> Result<Option<Session>, Refusal> {
         let facts = &self.client.headers;
-        if facts.protocol.is_none() || facts.era == Era::Modern {
+        if facts.era == Era::Modern {
             return Ok(None);
         }
-        if session_id(&self.headers).is_none() {
+        let Some(id) = facts.protocol.as_ref().and_then(|fields| fields.session()) else {
             return Ok(None);
-        }
-        let session = self.endpoint.session(&self.headers, &self.client);
+        };
+        let session = self.endpoint.session(id, &self.client);
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
     /// Calls the server. A client that accepts events gets a stream for the messages of the call.
     fn call(
-        self,
+        &mut self,
         session: Option<Session>,
         body: Bytes,
         permit: OwnedSemaphorePermit,
-    ) -> (PendingReply<'a>, Option<Receiver<ServerMessage>>) {
+    ) -> (PendingReply<'_>, Option<Receiver<ServerMessage>>) {
         let Self {
             endpoint,
-            mut client,
-            mut headers,
+            client,
+            headers,
         } = self;
-        let kept = endpoint.keep_message(&client, &mut headers, &body);
+        let endpoint = *endpoint;
+        let kept = endpoint.keep_message(client, headers, &body);
         let HeaderFacts {
             era,
             accepts,
             is_subscription,
+            repeats_arguments,
             ..
         } = client.headers;
+        // Boxed: few requests have some.
+        let arguments = repeats_arguments && kept.is_none();
+        let arguments = arguments.then(|| Box::new(std::mem::take(headers)));
         let protocol = client.headers.protocol.take();
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
         let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
@@ -204,7 +211,7 @@ impl<'a> Post<'a> {
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
         let session_id = session.as_ref().map(|session| Arc::clone(session.id()));
         // A disconnect has no effect on an unversioned call.
-        let client_gone = (era != Era::Unversioned).then(CancellationToken::new);
+        let client_gone = (era != Era::Unversioned).then(Arc::<CancellationToken>::default);
         // Before the modern era a client that disconnects does not cancel its call.
         let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
         let caller = Caller::new(session_id, peer)
@@ -214,7 +221,7 @@ impl<'a> Post<'a> {
             .with_view(client.view().cloned())
             .with_address(client.address)
             .with_forwarding(kept.as_ref().map(|kept| Arc::clone(&kept.forwarding)))
-            .with_revocation(client.revoked());
+            .with_revocation(client.revoked().cloned());
         let is_subscription = era == Era::Modern && is_subscription;
         let (permit, accepting) = match is_subscription {
             true => (None, Some(permit)),
@@ -223,18 +230,17 @@ impl<'a> Post<'a> {
         let server = Arc::clone(&endpoint.server);
         let message = kept.clone();
         let answer = async move {
-            let headers = message.as_ref().map_or(&headers, |kept| &kept.headers);
+            let kept = message.as_ref().map(|kept| &kept.headers);
+            let headers = arguments.as_deref().or(kept.filter(|_| repeats_arguments));
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
-            let (hints, params) = match &protocol {
-                Some(protocol) => (protocol.hints(), params(headers)),
-                None => (Hints::default(), Vec::new()),
-            };
+            let params = headers.map(params).unwrap_or_default();
+            let hints = protocol.as_ref().map(|protocol| protocol.hints());
             let hints = Hints {
                 params: &params,
                 has_headers: true,
-                ..hints
+                ..hints.unwrap_or_default()
             };
             let answer = server
                 .handle(IncomingFrame {
@@ -255,6 +261,7 @@ impl<'a> Post<'a> {
             client,
             accepts,
             kept,
+            headers,
             replay,
             is_subscription,
             _accepting: accepting,
@@ -324,7 +331,7 @@ impl PendingReply<'_> {
         let kept = self.kept.take();
         if let Some(kept) = kept.filter(|kept| kept.is_for_others()) {
             // Boxed: few messages need it.
-            match Box::pin(self.endpoint.forward(&kept, &self.client, &answer)).await {
+            match Box::pin(self.endpoint.forward(&kept, self.client, &answer)).await {
                 ForwardOutcome::Told => {}
                 ForwardOutcome::Answered(response) => return response,
                 ForwardOutcome::Unreachable => {
@@ -336,19 +343,19 @@ impl PendingReply<'_> {
             Some(messages) if !self.accepts.json && answer.status == 200 => {
                 let session = self.new_session(answer.negotiated);
                 let events = self.events(answer.into_line(), messages);
-                with_session(reply::events(events), session)
+                reply::with_session(reply::events(events), session)
             }
             _ => self.json(answer),
         }
     }
 
-    fn json(&self, answer: FrameReply) -> Response<Reply> {
+    fn json(&mut self, answer: FrameReply) -> Response<Reply> {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
         let response = match answer.body {
-            Some(body) => reply::json(status, body),
+            Some(body) => reply::json_in(std::mem::take(self.headers), status, body),
             None => reply::empty(status),
         };
-        with_session(response, self.new_session(answer.negotiated))
+        reply::with_session(response, self.new_session(answer.negotiated))
     }
 
     /// Replies with a stream that can be resumed, if there is a session and another stream can be kept.
@@ -390,11 +397,4 @@ impl PendingReply<'_> {
             .create_id(negotiated?, self.client.owner())?;
         HeaderValue::try_from(id).ok()
     }
-}
-
-fn with_session(mut response: Response<Reply>, session: Option<HeaderValue>) -> Response<Reply> {
-    if let Some(id) = session {
-        response.headers_mut().insert(SESSION, id);
-    }
-    response
 }

@@ -91,7 +91,7 @@ impl McpEndpoint {
             server.forget(&id);
             FrameReply::nothing()
         };
-        let call = InFlightCall::new(watch, client_gone);
+        let call = InFlightCall::new(watch, Some(Arc::new(client_gone)));
         let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
         let events = EventStream::new(None, messages, call, keep_alive, revocation);
         reply::idle_stream(events.starting_with(first).in_slot(slot))
@@ -130,9 +130,9 @@ impl SseSession {
         Caller::new(Some(Arc::clone(&self.id)), Some(peer))
             .with_principal(client.principal().cloned())
             .with_address(client.address)
-            .with_cancellation(self.client_gone.child_token())
-            .with_disconnect(self.client_gone.clone())
-            .with_revocation(client.revoked())
+            .with_cancellation(Some(Arc::new(self.client_gone.child_token())))
+            .with_disconnect(Some(Arc::new(self.client_gone.clone())))
+            .with_revocation(client.revoked().cloned())
     }
 
     /// Answers a message on the stream.
