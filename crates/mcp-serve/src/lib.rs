@@ -5,6 +5,7 @@
 mod clock;
 mod commands;
 mod config;
+mod drain;
 mod followed_files;
 mod function;
 mod http;

@@ -22,12 +22,14 @@ use crate::options::ConfiguredTokens;
 use crate::page_data::PageContent;
 use crate::tools::ProductTools;
 use crate::{
-    Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, log, print,
-    probe, stdio, stop,
+    Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, drain, log,
+    print, probe, stdio, stop,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// The same for a replica, whose clients others serve meanwhile.
+const REPLICA_READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Characters of a session key by which processes trust each other; with hexadecimal digits these are 128 bits.
 const MIN_SHARED_KEY_CHARS: usize = 32;
@@ -243,15 +245,12 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 options.stdio || running.service.view().is_none(),
                 "--view is for --stdio; over HTTP the path /mcp/NAME names a view"
             );
-            let (server, stopped) = (Arc::clone(&running.server), stop.clone());
-            tokio::spawn(async move {
-                stopped.cancelled().await;
-                server.close();
-            });
+            let server = Arc::clone(&running.server);
             let served = match tokens {
                 None => {
                     let view = running.service.view();
-                    stdio::serve(Arc::clone(&running.server), options.body_limit, view, stop).await
+                    let stop = drain::close_after(stop, Arc::clone(&server), None);
+                    stdio::serve(server, options.body_limit, view, stop).await
                 }
                 Some((tokens, tls)) => {
                     let service = running.http(&options, tokens, &key);
@@ -260,6 +259,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                     let content = PageContent { data, options: set };
                     let page = (!options.no_page).then_some(content);
                     let replicas = running.service().replicas();
+                    let replicated = replicas.clone().map(|replicas| (service.clone(), replicas));
+                    let stop = drain::close_after(stop, server, replicated);
                     let replica = replicas.map(|replicas| (replicas, key.fingerprint()));
                     let port = Port {
                         address,
@@ -288,7 +289,11 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let tasks = &mut running.background;
         tasks.spawn(probe::watch(Arc::clone(server), Arc::clone(service)));
         tasks.spawn(Arc::clone(service).run(Arc::clone(server)));
-        let _ = tokio::time::timeout(READY_TIMEOUT, service.ready()).await;
+        let timeout = match service.replicas() {
+            Some(_) => REPLICA_READY_TIMEOUT,
+            None => READY_TIMEOUT,
+        };
+        let _ = tokio::time::timeout(timeout, service.ready()).await;
         Ok(running)
     }
 }

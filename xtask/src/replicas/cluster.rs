@@ -186,13 +186,19 @@ fn start_nginx(
     ports: &[u16],
 ) -> anyhow::Result<(Process, u16)> {
     let port = free_port(0)?;
-    let servers = ports
-        .iter()
-        .map(|port| format!("server 127.0.0.1:{port} max_fails=1 fail_timeout=2s;"));
-    let servers = servers.collect::<Vec<_>>().join("\n        ");
-    let config = include_str!("nginx.conf").replace("SERVERS", &servers);
+    // The file that users get, with the addresses of this machine.
+    let mut config = include_str!("../../../docker-compose.nginx.conf").replace("/tmp/", "");
+    let names = (1..).map(|number| format!("mcp-gateway-{number}:3455"));
+    let servers = names.zip(ports.iter().map(|port| format!("127.0.0.1:{port}")));
+    for (from, to) in servers.chain([("listen 3455".into(), format!("listen 127.0.0.1:{port}"))]) {
+        ensure!(
+            config.contains(&from),
+            "docker-compose.nginx.conf has no {from}"
+        );
+        config = config.replace(&from, &to);
+    }
     let file = dir.join("nginx.conf");
-    fs::write(&file, config.replace("PORT", &port.to_string()))?;
+    fs::write(&file, format!("daemon off;\n{config}"))?;
     let log = layout.fresh_log("replicas-nginx")?;
     let (program, libraries) = nginx::install(layout)?;
     let mut nginx = nginx::program(Program::new(program)?, dir, &file, libraries)

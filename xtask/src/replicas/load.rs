@@ -117,10 +117,11 @@ fn run(client: &Client, number: usize, is_over: &AtomicBool) -> Measured {
                 measured.limited += 1;
                 continue;
             }
-            Ok(result) => result["error"]["message"]
-                .as_str()
-                .unwrap_or("another result")
-                .to_owned(),
+            Ok(result) => {
+                let refused = result["error"]["message"].as_str();
+                let text = refused.or_else(|| result["result"]["content"][0]["text"].as_str());
+                format!("{:.80}", text.unwrap_or("another result"))
+            }
             Err(error) => format!("{error:.60}"),
         };
         measured.slowest_failure = measured.slowest_failure.max(time);

@@ -24,6 +24,8 @@ use crate::tools;
 
 /// Longest time that the first list waits for backends that are being started.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_millis(1500);
+/// The same for a replica: it takes no request before, which others answer meanwhile.
+const REPLICA_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that `check --online` waits for the first start of the backends.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(25);
 /// Changes of lists are collected for this time and then published together …
@@ -172,8 +174,11 @@ impl Gateway {
         let mut pins = self.signals.pins.subscribe();
         // Without the result, which is a lock.
         let read = async { drop(pins.wait_for(|entries| entries.are_read).await) };
-        let _ =
-            tokio::time::timeout(FIRST_LIST_TIMEOUT, async { tokio::join!(started, read) }).await;
+        let timeout = match self.replicas() {
+            Some(_) => REPLICA_FIRST_LIST_TIMEOUT,
+            None => FIRST_LIST_TIMEOUT,
+        };
+        let _ = tokio::time::timeout(timeout, async { tokio::join!(started, read) }).await;
         self.follow_pins();
         loop {
             let mut catalog = Catalog::new(&self.relay, &self.backends());

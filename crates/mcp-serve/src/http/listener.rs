@@ -10,6 +10,7 @@ use std::task::Poll;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use futures_util::FutureExt as _;
 use hyper::server::conn::http1;
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
@@ -32,6 +33,9 @@ const MAX_HEAD_BYTES: usize = 32 * 1024;
 
 /// Interval after which accepting is retried.
 const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Time for the first request on a connection that was accepted just before the port was closed.
+const LAST_REQUEST_TIME: Duration = Duration::from_millis(300);
 
 /// Timeout for the head of a request on a reserved connection, so that it is free again soon.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -88,6 +92,28 @@ impl Listener {
         let connections = TaskTracker::new();
         let permits = Permits::new(&self.limits);
         let following = self.tls.clone().map(|tls| tokio::spawn(tls.follow()));
+        let closing = CancellationToken::new();
+        let serve = |(stream, peer, permit): Accepted| {
+            let slot = workers.map(Workers::take_slot);
+            let runtime = slot
+                .as_ref()
+                .map_or_else(Handle::current, WorkerSlot::runtime);
+            let client = (peer, permit.is_reserved);
+            let connection = connection(
+                &self.router,
+                self.tls.as_ref(),
+                stream,
+                client,
+                closing.clone(),
+            );
+            let connection = async move {
+                if let Err(error) = connection.await {
+                    tracing::debug!(%error, "a connection broke");
+                }
+                drop((permit, slot));
+            };
+            connections.spawn_on(connection, &runtime);
+        };
         loop {
             let accepted = tokio::select! {
                 biased;
@@ -95,21 +121,7 @@ impl Listener {
                 accepted = accept(&self.socket, &permits) => accepted,
             };
             match accepted {
-                Ok((stream, peer, permit)) => {
-                    let slot = workers.map(Workers::take_slot);
-                    let runtime = slot
-                        .as_ref()
-                        .map_or_else(Handle::current, WorkerSlot::runtime);
-                    let connection =
-                        self.connection(stream, peer, permit.is_reserved, stop.clone());
-                    let connection = async move {
-                        if let Err(error) = connection.await {
-                            tracing::debug!(%error, "a connection broke");
-                        }
-                        drop((permit, slot));
-                    };
-                    connections.spawn_on(connection, &runtime);
-                }
+                Ok(accepted) => serve(accepted),
                 Err(error) => {
                     // Most likely out of file descriptors: wait until some are closed.
                     tracing::warn!(%error, "cannot accept a connection");
@@ -117,7 +129,22 @@ impl Listener {
                 }
             }
         }
-        drop(self.socket);
+        let socket = self.socket.into_std();
+        if self.router.is_draining() {
+            // Those that wait to be accepted would be reset when the port is closed.
+            let next = || {
+                let (stream, peer) = socket.as_ref().ok()?.accept().ok()?;
+                stream.set_nonblocking(true).ok()?;
+                let permit = permits.acquire().now_or_never()?.ok()?;
+                Some((stream, peer, permit))
+            };
+            std::iter::from_fn(next).for_each(serve);
+            drop(socket);
+            tokio::time::sleep(LAST_REQUEST_TIME).await;
+        } else {
+            drop(socket);
+        }
+        closing.cancel();
         following.inspect(JoinHandle::abort);
         connections.close();
         if tokio::time::timeout(self.limits.shutdown_grace, connections.wait())
@@ -130,93 +157,93 @@ impl Listener {
             );
         }
     }
+}
 
-    fn connection(
-        &self,
-        stream: std::net::TcpStream,
-        peer: SocketAddr,
-        is_reserved: bool,
-        stop: CancellationToken,
-    ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
-        let router = Arc::clone(&self.router);
-        let limits = self.limits;
-        let tls = self.tls.clone();
-        async move {
-            let stream = TcpStream::from_std(stream)?;
-            // Answers are small; Nagle's algorithm would delay each by 40 ms.
-            let _ = stream.set_nodelay(true);
-            let head_timeout = match is_reserved {
-                true => limits.head_timeout.min(RESERVED_HEAD_TIMEOUT),
-                false => limits.head_timeout,
-            };
-            let socket = match tls {
-                None => Socket::Plain(stream),
-                // Boxed: it is large, and connections without TLS have none.
-                Some(tls) => {
-                    let handshake = Box::pin(tls.acceptor().accept(stream));
-                    tokio::select! {
-                        done = tokio::time::timeout(head_timeout, handshake) => {
-                            Socket::Tls(Box::new(done??))
-                        }
-                        () = stop.cancelled() => return Ok(()),
+/// Serves a connection until `stop`, or until its client closes it.
+fn connection(
+    router: &Arc<Router>,
+    tls: Option<&Arc<Tls>>,
+    stream: std::net::TcpStream,
+    (peer, is_reserved): (SocketAddr, bool),
+    stop: CancellationToken,
+) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
+    let (router, tls) = (Arc::clone(router), tls.cloned());
+    let limits = *router.limits();
+    async move {
+        let stream = TcpStream::from_std(stream)?;
+        // Answers are small; Nagle's algorithm would delay each by 40 ms.
+        let _ = stream.set_nodelay(true);
+        let head_timeout = match is_reserved {
+            true => limits.head_timeout.min(RESERVED_HEAD_TIMEOUT),
+            false => limits.head_timeout,
+        };
+        let socket = match tls {
+            None => Socket::Plain(stream),
+            // Boxed: it is large, and connections without TLS have none.
+            Some(tls) => {
+                let handshake = Box::pin(tls.acceptor().accept(stream));
+                tokio::select! {
+                    done = tokio::time::timeout(head_timeout, handshake) => {
+                        Socket::Tls(Box::new(done??))
                     }
+                    () = stop.cancelled() => return Ok(()),
                 }
-            };
-            let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout, head_timeout);
-            let client = Arc::new((router, ClientConnection::new(peer.ip())));
-            let service = service_fn(move |request| {
-                let client = Arc::clone(&client);
-                let version = request.version();
-                async move {
-                    let (router, connection) = &*client;
-                    let response = match is_reserved {
-                        true => router.answer_at_limit(request, connection).await,
-                        false => router.answer(request, connection).await,
-                    };
-                    Takeover::check(response, version)
-                }
-            });
-            let mut connection = http1::Builder::new()
-                .timer(HeadTimer::default())
-                .header_read_timeout(head_timeout)
-                .keep_alive(!is_reserved)
-                // No `max_headers`: hyper's default of 100 fields is on the stack, any other limit is
-                // allocated for each request.
-                .max_buf_size(MAX_HEAD_BYTES)
-                // No `pipeline_flush`: it delays a response until the next request is there, and never
-                // sends the response to an invalid head.
-                .serve_connection(TokioIo::new(stream), service);
-            let mut stopping = std::pin::pin!(stop.cancelled());
-            let (mut is_waiting, mut is_stopping) = (false, false);
-            let ended = poll_fn(|cx| {
-                let mut ended = Pin::new(&mut connection).poll(cx);
-                let mut is_stopped = || {
-                    // Only this task polls, so its waker is registered once.
-                    match std::mem::replace(&mut is_waiting, true) {
-                        true => stop.is_cancelled(),
-                        false => stopping.as_mut().poll(cx).is_ready(),
-                    }
-                };
-                if ended.is_pending() && !is_stopping && is_stopped() {
-                    is_stopping = true;
-                    Pin::new(&mut connection).graceful_shutdown();
-                    ended = Pin::new(&mut connection).poll(cx);
-                }
-                // hyper has nothing left to do: flush all buffered responses.
-                match writer.poll_send(cx) {
-                    Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
-                    _ => ended.map_err(Box::<dyn Error + Send + Sync>::from),
-                }
-            });
-            let ended = ended.await;
-            let error = ended.as_ref().err();
-            match error.and_then(|error| Takeover::from_error(&**error)) {
-                Some(events) => {
-                    let stream = connection.into_parts().io.into_inner();
-                    Ok(events.send(stream, writer).await?)
-                }
-                None => ended,
             }
+        };
+        let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout, head_timeout);
+        let client = Arc::new((router, ClientConnection::new(peer.ip())));
+        let service = service_fn(move |request| {
+            let client = Arc::clone(&client);
+            let version = request.version();
+            async move {
+                let (router, connection) = &*client;
+                let response = match is_reserved {
+                    true => router.answer_at_limit(request, connection).await,
+                    false => router.answer(request, connection).await,
+                };
+                Takeover::check(response, version)
+            }
+        });
+        let mut connection = http1::Builder::new()
+            .timer(HeadTimer::default())
+            .header_read_timeout(head_timeout)
+            .keep_alive(!is_reserved)
+            // No `max_headers`: hyper's default of 100 fields is on the stack, any other limit is
+            // allocated for each request.
+            .max_buf_size(MAX_HEAD_BYTES)
+            // No `pipeline_flush`: it delays a response until the next request is there, and never
+            // sends the response to an invalid head.
+            .serve_connection(TokioIo::new(stream), service);
+        let mut stopping = std::pin::pin!(stop.cancelled());
+        let (mut is_waiting, mut is_stopping) = (false, false);
+        let ended = poll_fn(|cx| {
+            let mut ended = Pin::new(&mut connection).poll(cx);
+            let mut is_stopped = || {
+                // Only this task polls, so its waker is registered once.
+                match std::mem::replace(&mut is_waiting, true) {
+                    true => stop.is_cancelled(),
+                    false => stopping.as_mut().poll(cx).is_ready(),
+                }
+            };
+            if ended.is_pending() && !is_stopping && is_stopped() {
+                is_stopping = true;
+                Pin::new(&mut connection).graceful_shutdown();
+                ended = Pin::new(&mut connection).poll(cx);
+            }
+            // hyper has nothing left to do: flush all buffered responses.
+            match writer.poll_send(cx) {
+                Poll::Ready(Err(error)) => Poll::Ready(Err(error.into())),
+                _ => ended.map_err(Box::<dyn Error + Send + Sync>::from),
+            }
+        });
+        let ended = ended.await;
+        let error = ended.as_ref().err();
+        match error.and_then(|error| Takeover::from_error(&**error)) {
+            Some(events) => {
+                let stream = connection.into_parts().io.into_inner();
+                Ok(events.send(stream, writer).await?)
+            }
+            None => ended,
         }
     }
 }
@@ -255,11 +282,11 @@ impl Permits {
     }
 }
 
-/// Accepts a connection once there is a permit for it; it belongs to no runtime yet.
-async fn accept(
-    socket: &TcpListener,
-    permits: &Permits,
-) -> io::Result<(std::net::TcpStream, SocketAddr, ConnectionPermit)> {
+/// A connection, which belongs to no runtime yet.
+type Accepted = (std::net::TcpStream, SocketAddr, ConnectionPermit);
+
+/// Accepts a connection once there is a permit for it.
+async fn accept(socket: &TcpListener, permits: &Permits) -> io::Result<Accepted> {
     // The kind of permit is chosen when a connection is there: a usual one may be free again by then.
     drop(permits.acquire().await?);
     let (stream, peer) = socket.accept().await?;

@@ -2,10 +2,11 @@
 
 mod authenticate;
 
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
-use http::header::{HOST, HeaderMap, HeaderValue, VARY};
+use http::header::{CONNECTION, HOST, HeaderMap, HeaderValue, VARY};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use hyper::body::Body;
@@ -40,6 +41,8 @@ pub(super) struct Router {
     paths: OnceLock<Arc<dyn OwnPaths>>,
     page: OnceLock<Page>,
     signer: Signer,
+    /// True once each response ends its connection.
+    is_draining: AtomicBool,
 }
 
 impl Router {
@@ -69,7 +72,16 @@ impl Router {
             paths: OnceLock::new(),
             page: OnceLock::new(),
             signer,
+            is_draining: AtomicBool::default(),
         }
+    }
+
+    pub(super) fn drain(&self) {
+        self.is_draining.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_draining(&self) -> bool {
+        self.is_draining.load(Ordering::Relaxed)
     }
 
     /// Serves the page at `url`, or at the origin that is known to OAuth clients, and prints where it is. A second call
@@ -152,8 +164,12 @@ impl Router {
         request: Request<B>,
         connection: &ClientConnection,
     ) -> Response<Reply> {
-        let response = self.answer_uncounted(request, connection).await;
+        let mut response = self.answer_uncounted(request, connection).await;
         self.refusals.count(&response);
+        if self.is_draining() {
+            let close = HeaderValue::from_static("close");
+            response.headers_mut().insert(CONNECTION, close);
+        }
         response
     }
 
@@ -301,6 +317,10 @@ impl Router {
     }
 
     fn ready(&self) -> Response<Reply> {
+        if self.is_draining() {
+            let body = r#"{"status":"stopping"}"#;
+            return reply::json(StatusCode::SERVICE_UNAVAILABLE, body);
+        }
         match self.server().degraded() {
             None => reply::json(StatusCode::OK, r#"{"status":"online"}"#),
             Some(reason) => {

@@ -73,6 +73,11 @@ impl HttpService {
         self.0.serve_page(url, content);
     }
 
+    /// Says in `/readyz` that this process ends, and in each response that its connection ends with it.
+    pub(crate) fn drain(&self) {
+        self.0.drain();
+    }
+
     /// Ends the streams that wait for changes, so that their connections can be closed.
     pub fn close(&self) {
         self.0.server().close();
