@@ -6,12 +6,14 @@
 //! * [`locality`]: whether the others can reach this one.
 //! * [`rates`]: the part of the rate limit that each of them may admit.
 //! * [`worker`]: the thread that keeps the table of replicas, with each beat. No request waits for it.
+//! * [`adoption`]: the tasks of replicas that have ended.
 //! * [`tasks`]: tasks, for the replicas that do not run them.
 //! * [`schema`]: the tables, and how they change from version to version.
 //!
 //! The clocks of replicas are never compared: the time of the database orders beats, and each replica measures how
 //! long a beat has not changed with its own.
 
+mod adoption;
 mod ended;
 mod locality;
 mod members;
@@ -21,6 +23,7 @@ mod schema;
 mod tasks;
 mod worker;
 
+use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
@@ -70,6 +73,9 @@ pub struct ReplicaTable {
 
 /// The table as it was read last.
 struct SharedTable {
+    own: ReplicaId,
+    /// The tasks that another replica has taken, by the random digits of their ids.
+    moved: RwLock<HashMap<String, ReplicaId>>,
     peers: RwLock<Peers>,
     ended_sessions: RwLock<EndedSessions>,
     rates: RateShares,
@@ -78,6 +84,23 @@ struct SharedTable {
 }
 
 impl SharedTable {
+    fn set_moved(&self, moved: impl IntoIterator<Item = (String, ReplicaId)>) {
+        let moved = moved.into_iter();
+        let moved = moved.map(|(id, replica)| (tasks::digits(&id).to_owned(), replica));
+        *self.moved.write() = moved.collect();
+    }
+
+    /// Returns the replica that has taken this task.
+    fn moved(&self, task: &str) -> Option<ReplicaId> {
+        self.moved.read().get(tasks::digits(task)).copied()
+    }
+
+    /// Completes when another replica has taken this task.
+    async fn taken(&self, task: &str) {
+        let is_taken = |_: &Peers| self.moved(task).is_some_and(|replica| replica != self.own);
+        self.until(is_taken).await;
+    }
+
     /// Completes when `is_so`.
     async fn until(&self, is_so: impl Fn(&Peers) -> bool) {
         let mut readings = self.readings.subscribe();
@@ -129,13 +152,15 @@ impl ReplicaTable {
         }
         let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
         let shared = Arc::new(SharedTable {
+            own,
+            moved: RwLock::default(),
             peers: RwLock::new(Peers::new(own)),
             ended_sessions: RwLock::default(),
             rates: RateShares::default(),
             readings: watch::Sender::new(0),
         });
         let worker = Worker::new(own, location.clone(), address, waiting, Arc::clone(&shared));
-        let (tasks, tasks_thread) = Tasks::start(location.clone())?;
+        let (tasks, tasks_thread) = Tasks::start(own, location.clone(), Arc::clone(&shared))?;
         let thread = std::thread::Builder::new()
             .name("replicas".into())
             .spawn(move || worker.run())?;
@@ -193,6 +218,11 @@ impl ReplicaTable {
 impl Replicas for ReplicaTable {
     fn place(&self, id: ReplicaId) -> Place {
         self.shared.peers.read().place(id)
+    }
+
+    fn task_place(&self, id: &str) -> Option<Place> {
+        let maker = ReplicaId::from_digits(id)?;
+        Some(self.place(self.shared.moved(id).unwrap_or(maker)))
     }
 
     fn home(&self, session: u128) -> Place {

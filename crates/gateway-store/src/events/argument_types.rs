@@ -18,7 +18,7 @@ const MAX_FIELD_NAME: usize = 40;
 const MAX_ARGUMENT_BYTES: usize = 256 * 1024;
 
 /// The arguments that the schema of a tool knows.
-#[derive(Debug, Default)]
+#[derive(Clone, Debug, Default)]
 pub struct KnownArguments {
     names: BTreeSet<String>,
     /// Its description of other arguments, if it has one.

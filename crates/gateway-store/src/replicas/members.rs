@@ -108,7 +108,6 @@ impl Members {
 
     /// Decides whether this replica may take the tasks of another. One that only this replica cannot reach keeps them,
     /// and so does one with a row that this copy does not have yet.
-    #[cfg_attr(not(test), expect(dead_code, reason = "no task is taken over yet"))]
     pub(super) fn adoption(&self, owner: ReplicaId) -> Adoption {
         match self.by_id.get(&owner) {
             Some(member) if member.is_silent(self.read_at) => Adoption::IfBeat(member.beat),

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use mcp_core::server::{Place, ReplicaId};
 
 use super::ReplicaStatus;
-use super::members::{Beat, GONE_AFTER, Members, Route};
+use super::members::{Adoption, Beat, GONE_AFTER, Members, Route};
 
 /// A row of the table.
 #[derive(Clone, Debug)]
@@ -65,18 +65,22 @@ impl Peers {
 
     /// Notes that the table could not be read at `now`.
     pub(super) fn miss(&mut self, now: Instant) {
-        let now = now.duration_since(self.start);
-        self.is_away = !self.members.is_current(now, GONE_AFTER);
+        self.is_away = !self.is_current(now);
     }
 
     pub(super) fn is_without_database(&self) -> bool {
         self.is_away
     }
 
-    /// Returns the decisions about the others.
-    #[expect(dead_code, reason = "no task is taken over yet")]
-    pub(super) fn members(&self) -> &Members {
-        &self.members
+    /// Decides whether this replica may take the tasks of another.
+    pub(super) fn adoption(&self, owner: ReplicaId) -> Adoption {
+        self.members.adoption(owner)
+    }
+
+    /// Returns true if the others cannot have counted this replica as gone.
+    pub(super) fn is_current(&self, now: Instant) -> bool {
+        let now = now.duration_since(self.start);
+        self.members.is_current(now, GONE_AFTER)
     }
 
     /// Returns true once the own row is in the table.

@@ -7,7 +7,8 @@ use crate::events::StoreError;
 
 /// The steps from each version to the next. Replicas of the version before must go on with the tables of the next one:
 /// while replicas are replaced one by one, both run.
-const STEPS: [&str; 1] = ["
+const STEPS: [&str; 2] = [
+    "
     create table mcp_replicas (
         id bigint primary key,
         address text,
@@ -37,7 +38,17 @@ const STEPS: [&str; 1] = ["
         ended timestamptz not null default now()
     );
     create index mcp_ended_sessions_by_time on mcp_ended_sessions (ended);
-"];
+",
+    "
+    alter table mcp_tasks add column replica bigint;
+    alter table mcp_tasks add column has_ended boolean not null default false;
+    alter table mcp_tasks add column can_move boolean not null default false;
+    alter table mcp_tasks add column moved timestamptz;
+    alter table mcp_tasks add column is_lost boolean not null default false;
+    create index mcp_tasks_that_run on mcp_tasks (replica) where not has_ended and not is_lost;
+    create index mcp_tasks_that_moved on mcp_tasks (moved) where moved is not null;
+",
+];
 
 /// The table with the version, under a lock that replicas which start together wait for.
 const VERSION: &str = "

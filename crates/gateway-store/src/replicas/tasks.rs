@@ -1,5 +1,8 @@
 //! Tasks in the database, so that every replica can answer for one whose replica is gone.
 //!
+//! A row names the replica that runs its task ([`super::adoption`] says when that changes). The store ignores what another
+//! one writes.
+//!
 //! They have a thread and a connection of their own ([`worker`]): clients decide how many there are, and how large, and
 //! the beats of this process may not wait for that.
 
@@ -8,17 +11,20 @@ mod worker;
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use mcp_core::server::{StoredTask, TaskOwner, TaskStore};
+use mcp_core::server::{Place, ReplicaId, StoredTask, TaskOwner, TaskStore};
 use mcp_core::tool::ToolError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, oneshot};
 use tokio::time::timeout;
+use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
 use self::worker::TaskWorker;
-use super::ReplicaTable;
+use super::adoption::{self, AdoptedTask};
+use super::peers::Peers;
+use super::{ReplicaTable, SharedTable};
 use crate::events::{PostgresConnection, StoreError, StoreFault, StoreLocation};
 
 /// Tasks and questions that wait for the database.
@@ -35,15 +41,19 @@ const ID_DIGITS: usize = 32;
 const MAX_ID_BYTES: usize = 2_000;
 
 const SAVE: &str = "
-    insert into mcp_tasks (owner, id, task, expires)
-        values ($1, $2, $3, now() + $4 * interval '1 millisecond')
-        on conflict (owner, id) do update set task = excluded.task
+    insert into mcp_tasks (owner, id, task, expires, replica, has_ended, can_move)
+        values ($1, $2, $3, now() + $4 * interval '1 millisecond', $5, $6, $7)
+        on conflict (owner, id) do update
+            set task = excluded.task, has_ended = excluded.has_ended, can_move = excluded.can_move
+            where mcp_tasks.replica = excluded.replica and not mcp_tasks.is_lost
 ";
-const FIND: &str = "select task from mcp_tasks where owner = $1 and id = $2 and expires > now()";
+const FIND: &str = "
+    select task, replica, is_lost from mcp_tasks where owner = $1 and id = $2 and expires > now()
+";
 /// The newest tasks, oldest first.
 const LIST: &str = "
-    select task from (
-        select task, created, id, sum(octet_length(task)) over newest - octet_length(task) as newer
+    select task, replica, is_lost from (
+        select task, created, id, replica, is_lost, sum(octet_length(task)) over newest - octet_length(task) as newer
             from mcp_tasks where owner = $1 and expires > now()
             window newest as (order by created desc, id rows unbounded preceding)
             order by created desc, id limit 1000
@@ -55,11 +65,13 @@ pub(super) struct Tasks {
     jobs: SyncSender<TaskJob>,
     /// A permit for each byte that may wait.
     bytes: Arc<Semaphore>,
+    shared: Arc<SharedTable>,
 }
 
 enum TaskJob {
     Save(SavedTask),
     Find(TaskQuery),
+    Adopt(AdoptedTask),
     Close,
 }
 
@@ -69,6 +81,8 @@ struct SavedTask {
     id: String,
     json: String,
     lifetime: Duration,
+    has_ended: bool,
+    can_move: bool,
     _bytes: OwnedSemaphorePermit,
 }
 
@@ -76,18 +90,34 @@ struct SavedTask {
 struct TaskQuery {
     owner: TaskOwner,
     id: Option<String>,
-    answer: oneshot::Sender<Result<Vec<String>, StoreError>>,
+    answer: oneshot::Sender<Result<Vec<TaskRow>, StoreError>>,
+}
+
+/// A row of the table.
+struct TaskRow {
+    json: String,
+    replica: Option<ReplicaId>,
+    is_lost: bool,
 }
 
 impl Tasks {
     /// Starts the thread. It connects when there is a task or a question.
-    pub(super) fn start(location: StoreLocation) -> std::io::Result<(Self, JoinHandle<()>)> {
+    pub(super) fn start(
+        own: ReplicaId,
+        location: StoreLocation,
+        shared: Arc<SharedTable>,
+    ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
-        let worker = TaskWorker::new(location, waiting);
+        let worker = TaskWorker::new(own, location, waiting);
         let thread = std::thread::Builder::new().name("replica-tasks".into());
         let thread = thread.spawn(move || worker.run())?;
         let bytes = Arc::new(Semaphore::new(MAX_WAITING_BYTES));
-        Ok((Self { jobs, bytes }, thread))
+        let tasks = Self {
+            jobs,
+            bytes,
+            shared,
+        };
+        Ok((tasks, thread))
     }
 
     /// Stores what waits, and ends the thread.
@@ -100,6 +130,7 @@ impl Tasks {
         let Ok(json) = serde_json::to_string(&task) else {
             return;
         };
+        let (has_ended, can_move) = (task.has_ended(), task.can_move());
         let id = task.id;
         let size = u32::try_from(json.len()).unwrap_or(u32::MAX);
         let bytes = Arc::clone(&self.bytes).try_acquire_many_owned(size);
@@ -109,6 +140,8 @@ impl Tasks {
                 id,
                 json,
                 lifetime,
+                has_ended,
+                can_move,
                 _bytes: bytes,
             };
             self.jobs.try_send(TaskJob::Save(task)).is_ok()
@@ -130,25 +163,80 @@ impl Tasks {
         let sent = self.jobs.try_send(job).is_ok();
         match timeout(READ_TIMEOUT, answered).await {
             Ok(Ok(Ok(found))) if sent => {
-                // One of a later version may have another form.
-                let found = found.iter().map(|json| serde_json::from_str(json));
-                Ok(found.filter_map(Result::ok).collect())
+                let peers = self.shared.peers.read();
+                let found = found.iter().map(|row| row.task(&peers));
+                Ok(found.flatten().collect())
             }
-            _ => Err(ToolError::unavailable(
-                "The task cannot be looked up: the database of the gateway cannot be reached. Try again.",
-            )),
+            _ => Err(unavailable()),
+        }
+    }
+
+    /// Takes a task if its replica has ended.
+    async fn adopt(&self, owner: TaskOwner, task: &StoredTask) -> Result<(), ToolError> {
+        let Some(from) = task.replica else {
+            return Ok(());
+        };
+        let adoption = self.shared.peers.read().adoption(from);
+        let Some(beat) = adoption::condition(adoption) else {
+            return Ok(());
+        };
+        let (answer, answered) = oneshot::channel();
+        let id = task.id.clone();
+        let job = TaskJob::Adopt(AdoptedTask {
+            owner,
+            id,
+            from,
+            beat,
+            answer,
+        });
+        let sent = self.jobs.try_send(job).is_ok();
+        match timeout(READ_TIMEOUT, answered).await {
+            Ok(Ok(Ok(()))) if sent => Ok(()),
+            _ => Err(unavailable()),
         }
     }
 }
 
+/// The error of a request that needs the database.
+fn unavailable() -> ToolError {
+    ToolError::unavailable(
+        "The task cannot be looked up: the database of the gateway cannot be reached. Try again.",
+    )
+}
+
+impl TaskRow {
+    fn read(row: &Row) -> Result<Self, StoreError> {
+        let replica: Option<i64> = row.try_get(1)?;
+        let replica = replica.and_then(|bits| u32::try_from(bits).ok());
+        Ok(Self {
+            json: row.try_get(0)?,
+            replica: replica.map(ReplicaId::new),
+            is_lost: row.try_get(2)?,
+        })
+    }
+
+    /// Returns the task; `None` if it is of a later version, in another form.
+    fn task(&self, peers: &Peers) -> Option<StoredTask> {
+        let task: StoredTask = serde_json::from_str(&self.json).ok()?;
+        // One of an earlier version is with the process that has made it.
+        let replica = self.replica.or_else(|| ReplicaId::from_digits(&task.id));
+        let place = replica.map_or(Place::Gone, |replica| peers.place(replica));
+        Some(task.found(replica, place, self.is_lost))
+    }
+}
+
 impl SavedTask {
-    fn save(&self, connection: &PostgresConnection) -> Result<(), StoreError> {
+    fn save(&self, own: ReplicaId, connection: &PostgresConnection) -> Result<(), StoreError> {
         let lifetime = self.lifetime.as_secs_f64() * 1_000.0;
-        let values: [(&(dyn ToSql + Sync), Type); 4] = [
+        let own = i64::from(own.bits());
+        let values: [(&(dyn ToSql + Sync), Type); 7] = [
             (&&self.owner[..], Type::BYTEA),
             (&self.id, Type::TEXT),
             (&self.json, Type::TEXT),
             (&lifetime, Type::FLOAT8),
+            (&own, Type::INT8),
+            (&self.has_ended, Type::BOOL),
+            (&self.can_move, Type::BOOL),
         ];
         let client = &connection.client;
         connection.within(async {
@@ -173,16 +261,13 @@ impl TaskQuery {
             Some(found) => found,
             None => Err(away()),
         };
-        let failure = found.as_ref().err().map(|error| StoreError {
-            fault: error.fault,
-            reason: error.reason.clone(),
-        });
+        let failure = found.as_ref().err().cloned();
         // An error means that the request has ended.
         let _ = self.answer.send(found);
         failure.map_or(Ok(()), Err)
     }
 
-    fn find(&self, connection: &PostgresConnection) -> Result<Vec<String>, StoreError> {
+    fn find(&self, connection: &PostgresConnection) -> Result<Vec<TaskRow>, StoreError> {
         let owner = &self.owner[..];
         let owner: (&(dyn ToSql + Sync), Type) = (&owner, Type::BYTEA);
         let client = &connection.client;
@@ -195,9 +280,13 @@ impl TaskQuery {
                 }
             })
         })?;
-        let rows = rows.iter().map(|row| Ok(row.try_get(0)?));
-        rows.collect()
+        rows.iter().map(TaskRow::read).collect()
     }
+}
+
+/// Returns the random digits with which the id of a task begins.
+pub(super) fn digits(id: &str) -> &str {
+    id.get(..ID_DIGITS).unwrap_or(id)
 }
 
 /// Returns true for the form of the ids of tasks: random digits, and for a task of a backend its name there after a dot.
@@ -231,6 +320,23 @@ impl TaskStore for ReplicaTable {
 
     fn list(&self, owner: TaskOwner) -> BoxFuture<'_, Result<Vec<StoredTask>, ToolError>> {
         Box::pin(self.tasks.read(owner, None))
+    }
+
+    fn adopt<'a>(
+        &'a self,
+        owner: TaskOwner,
+        task: &'a StoredTask,
+    ) -> BoxFuture<'a, Result<(), ToolError>> {
+        Box::pin(self.tasks.adopt(owner, task))
+    }
+
+    fn taken<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()> {
+        Box::pin(self.shared.taken(id))
+    }
+
+    fn certain(&self) -> BoxFuture<'_, ()> {
+        let is_certain = |peers: &Peers| peers.is_current(Instant::now());
+        Box::pin(self.shared.until(is_certain))
     }
 }
 

@@ -144,7 +144,7 @@ async fn tables_of_a_newer_gateway_are_refused() {
     });
     let reason = reason.await.unwrap();
     assert!(
-        reason.contains("version 2, of a newer gateway; this one knows 1"),
+        reason.contains("version 3, of a newer gateway; this one knows 2"),
         "{reason}"
     );
 }

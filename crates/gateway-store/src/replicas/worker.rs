@@ -11,6 +11,7 @@ use tokio::sync::oneshot;
 use tokio_postgres::Row;
 use tokio_postgres::types::{ToSql, Type};
 
+use super::adoption;
 use super::members::BEAT_INTERVAL;
 use super::peers::PeerRow;
 use super::{SharedTable, schema};
@@ -182,7 +183,7 @@ impl Worker {
         let key = own.as_ref().map(|(_, key, ..)| key.clone());
         let id = i64::from(self.own.bits());
         let sent = Instant::now();
-        let (rows, ended) = connection.within(async {
+        let (rows, ended, tasks) = connection.within(async {
             if let Some((address, key, scheme, port)) = &own {
                 let values: [(&(dyn ToSql + Sync), Type); 6] = [
                     (&id, Type::INT8),
@@ -201,22 +202,26 @@ impl Worker {
                 true => ALL_ENDED,
                 false => NEWLY_ENDED,
             };
-            let (rows, ended) = tokio::try_join!(
+            let (rows, ended, tasks) = tokio::try_join!(
                 client.query_typed(READ, &[]),
-                client.query_typed(ended, &[])
+                client.query_typed(ended, &[]),
+                adoption::read(client, id)
             )?;
             if self.beats.is_multiple_of(BEATS_BETWEEN_CLEANUPS) {
                 client.batch_execute(CLEAN).await?;
             }
-            Ok((rows, ended))
+            Ok((rows, ended, tasks))
         })?;
         self.has_replaced = own.is_some();
         self.beats = self.beats.wrapping_add(1);
         let peers = rows.iter().map(|row| peer(row, key.as_deref()));
         let peers = peers.collect::<Result<_, _>>()?;
         self.add_ended(&ended)?;
+        // Before this replica counts as one that has been seen by the others.
+        tasks.set_moved(&self.shared)?;
         self.shared.peers.write().update(peers, sent);
         self.shared.readings.send_modify(|number| *number += 1);
+        tasks.mark_lost(&self.shared, connection)?;
         match self.exchange_demands(connection) {
             // A name of a client may not cost the beats; the parts stay as they are.
             Err(error) if error.fault == StoreFault::Rejected => {

@@ -71,6 +71,11 @@ pub trait Replicas: Send + Sync {
     /// Returns the place of what the process with this id has made.
     fn place(&self, id: ReplicaId) -> Place;
 
+    /// Returns the place of the task with this id: the process that has made it, or the one that has taken it.
+    fn task_place(&self, id: &str) -> Option<Place> {
+        ReplicaId::from_digits(id).map(|process| self.place(process))
+    }
+
     /// Returns the place of the subscriptions and of the stream of a session with this handle: the replica that has
     /// made it, or another one that all agree on. Never [`Place::Gone`].
     fn home(&self, session: u128) -> Place;
@@ -125,6 +130,11 @@ impl Forwarding {
     /// Returns the place of what the process with this id has made.
     pub fn place(&self, id: ReplicaId) -> Place {
         self.replicas.place(id)
+    }
+
+    /// Returns the place of the task with this id.
+    pub(super) fn task_place(&self, id: &str) -> Option<Place> {
+        self.replicas.task_place(id)
     }
 
     /// Says that the frame is a batch.

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use futures_util::future::BoxFuture;
 use gateway_approvals::approvals::GuardedCall;
 use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
@@ -9,8 +10,8 @@ use gateway_store::events::{ArgumentTypes, KnownArguments};
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::metrics::Durations;
 use mcp_core::tool::{
-    ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
-    without_tool_call_id,
+    ArgumentError, BoundTool, Call, EarlierTask, Effect, FoundCall, ToolError, ToolErrorKind,
+    ToolFuture, ToolResult, without_tool_call_id,
 };
 use serde_json::value::RawValue;
 
@@ -21,6 +22,7 @@ use super::request::RelayedRequest;
 use crate::backend::Backend;
 
 /// One tool of one backend.
+#[derive(Clone)]
 pub(crate) struct RelayedTool {
     pub(crate) relay: Relay,
     pub(crate) backend: Arc<Backend>,
@@ -39,6 +41,7 @@ pub(crate) struct RelayedTool {
 }
 
 /// Why a tool of a backend cannot be called.
+#[derive(Clone)]
 pub(crate) enum Withheld {
     /// The configuration denies it.
     Denied,
@@ -71,6 +74,21 @@ impl BoundTool for RelayedTool {
             RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
         record.not_sent();
         Ok(Box::pin(self.run(client, arguments.to_owned(), record)))
+    }
+
+    /// Finds the task of a call that another process has relayed.
+    fn find_task<'a>(
+        &'a self,
+        task: EarlierTask<'a>,
+        call: &'a Call,
+    ) -> BoxFuture<'a, Result<FoundCall, ToolError>> {
+        Box::pin(async move {
+            let state = self.request(ClientRequest::new(call), None);
+            let state = state.state_of(task.reference).await?;
+            let tool = self.clone();
+            let found: FoundCall = Box::new(move |call| Box::pin(tool.go_on(call, state)));
+            Ok(found)
+        })
     }
 }
 
@@ -116,7 +134,15 @@ impl RelayedTool {
         client: ClientRequest<'_>,
         agreed: Option<String>,
     ) -> Result<Members, ToolError> {
-        let request = RelayedRequest {
+        self.request(client, agreed).run().await
+    }
+
+    fn request<'a>(
+        &'a self,
+        client: ClientRequest<'a>,
+        agreed: Option<String>,
+    ) -> RelayedRequest<'a> {
+        RelayedRequest {
             relay: &self.relay,
             backend: &self.backend,
             method: "tools/call",
@@ -124,8 +150,22 @@ impl RelayedTool {
             may_repeat: matches!(self.effect, Effect::ReadOnly | Effect::Idempotent),
             client,
             agreed,
+        }
+    }
+
+    /// Goes on with the task of the backend in this state. Its call has the event of its end here.
+    async fn go_on(self, call: Call, state: Box<RawValue>) -> Result<ToolResult, ToolError> {
+        let client = ClientRequest::new(&call);
+        let event = FinishedRequest {
+            item: Arc::clone(&self.published),
+            ..FinishedRequest::default()
         };
-        request.run().await
+        let durations = Arc::clone(&self.durations);
+        let mut record =
+            RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
+        let result = self.request(client, None).go_on(&state).await;
+        record.finish(&result);
+        result.map(ToolResult::Relayed)
     }
 
     fn refusal(&self, reason: &Withheld) -> ToolError {

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
-use crate::gateway::env::{Folder, Gateway, legacy_fixture};
+use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
 use crate::harness::{Server, http_client, wait_until};
 
 const TOKEN: &str = "token-of-ada";
@@ -51,9 +51,10 @@ impl ReplicaGroup {
         };
         let backend = Server::start("mcp-conformance", &[]).await;
         let config = format!(
-            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n",
+            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n[backends.child]\n{}\n",
             backend.url,
-            legacy_fixture()
+            legacy_fixture(),
+            stdio_fixture()
         );
         // Other tests use the same database: those with another key are no replicas of these.
         let key = uuid::Uuid::new_v4().to_string();
@@ -79,7 +80,7 @@ impl ReplicaGroup {
             wait_until("the tools of both backends", async || {
                 let listed = group.post(at, "", &request("tools/list", json!({}))).await;
                 let listed = listed.text().await.unwrap();
-                ["b__slow", "old__slow"]
+                ["b__slow", "old__slow", "child__slow"]
                     .iter()
                     .all(|name| listed.contains(name))
             })

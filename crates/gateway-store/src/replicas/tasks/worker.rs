@@ -4,8 +4,11 @@ use std::collections::VecDeque;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
+use mcp_core::server::ReplicaId;
+
 use super::{SavedTask, TaskJob};
 use crate::events::{PostgresConnection, StoreError, StoreFault, StoreLocation};
+use crate::replicas::adoption::AdoptedTask;
 use crate::replicas::worker::connect;
 
 /// Time between two attempts to connect, and to store what could not be stored.
@@ -14,6 +17,7 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_UNSAVED_TASKS: usize = 1_000;
 
 pub(super) struct TaskWorker {
+    own: ReplicaId,
     location: StoreLocation,
     jobs: Receiver<TaskJob>,
     connection: Option<PostgresConnection>,
@@ -24,8 +28,9 @@ pub(super) struct TaskWorker {
 }
 
 impl TaskWorker {
-    pub(super) fn new(location: StoreLocation, jobs: Receiver<TaskJob>) -> Self {
+    pub(super) fn new(own: ReplicaId, location: StoreLocation, jobs: Receiver<TaskJob>) -> Self {
         Self {
+            own,
             location,
             jobs,
             connection: None,
@@ -57,10 +62,26 @@ impl TaskWorker {
                         self.on_error(&error);
                     }
                 }
+                Ok(TaskJob::Adopt(task)) => {
+                    self.save();
+                    if let Err(error) = self.adopt(task) {
+                        self.on_error(&error);
+                    }
+                }
                 Err(RecvTimeoutError::Timeout) => self.save(),
                 Ok(TaskJob::Close) | Err(RecvTimeoutError::Disconnected) => return self.save(),
             }
         }
+    }
+
+    fn adopt(&self, task: AdoptedTask) -> Result<(), StoreError> {
+        let away = || StoreError::unavailable("the database is away");
+        let taken = self.connection.as_ref().ok_or_else(away);
+        let taken = taken.and_then(|connection| task.take(self.own, connection));
+        let failure = taken.as_ref().err().cloned();
+        // An error means that the request has ended.
+        let _ = task.answer.send(taken);
+        failure.map_or(Ok(()), Err)
     }
 
     /// Connects if needed, and stores what waits.
@@ -77,7 +98,7 @@ impl TaskWorker {
             None => self.connection.insert(connect(&self.location)?),
         };
         while let Some(task) = self.unsaved.front() {
-            match task.save(connection) {
+            match task.save(self.own, connection) {
                 // It would be refused again, and hold up all others.
                 Err(error) if error.fault == StoreFault::Rejected => {
                     tracing::warn!(reason = error.reason, "a task is not stored");

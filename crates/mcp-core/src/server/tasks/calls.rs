@@ -85,7 +85,7 @@ impl Server {
         let era = context.era;
         let task = self.new_task(tool, arguments, ttl, context)?;
         // In the modern era only the task reaches the client.
-        let call = in_task(&context.call, &task, era != Era::Modern);
+        let call = in_task(&context.call, &task, &tool.0.name, era != Era::Modern);
         let mut work = work(tool, arguments, call, context);
         if era == Era::Modern
             && let Some(outcome) = (&mut work).now_or_never()
@@ -114,7 +114,8 @@ impl Server {
             task.stop.cancel();
             self.tasks.remove(&task);
         });
-        let mut work = work(tool, arguments, in_task(call, &task, true), context);
+        let in_task = in_task(call, &task, &tool.0.name, true);
+        let mut work = work(tool, arguments, in_task, context);
         let outcome = tokio::select! {
             biased;
             outcome = &mut work => Some(outcome),
@@ -191,10 +192,10 @@ impl Server {
     }
 }
 
-/// Returns the call with the cancellation and the client of `task` instead of the request's.
-pub(super) fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
+/// Returns the call of `tool` with the cancellation and the client of `task` instead of the request's.
+pub(super) fn in_task(call: &Call, task: &Arc<Task>, tool: &str, keeps_peer: bool) -> Call {
     call.with_client(task.stop.clone(), |client| {
-        Arc::new(TaskClient::new(task, client, keeps_peer))
+        Arc::new(TaskClient::new(task, tool, client, keeps_peer))
     })
 }
 

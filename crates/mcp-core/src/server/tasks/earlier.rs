@@ -8,12 +8,13 @@ use serde_json::Map;
 use super::TTL;
 use super::calls::in_task;
 use super::lifecycle::catch_panic;
+use super::store::Resumption;
 use super::task::Task;
 use crate::error::Error;
+use crate::server::Server;
 use crate::server::context::{Context, end};
 use crate::server::outcome::CallEnd;
 use crate::server::tool_result::{conclude, log_failure};
-use crate::server::{ReplicaId, Server};
 use crate::tool::{EarlierTask, ToolErrorKind};
 
 /// Characters of an id; a tool that starts 20 pieces of work needs 800.
@@ -45,9 +46,9 @@ impl Server {
         let known = self.tasks.find(id, context.caller);
         if known.is_none()
             && let Some(forwarding) = context.caller.forwarding()
-            && let Some(process) = ReplicaId::from_digits(id)
+            && let Some(place) = forwarding.task_place(id)
         {
-            forwarding.check(forwarding.place(process))?;
+            forwarding.check(place)?;
         }
         let stored = match &known {
             Some(_) => None,
@@ -66,7 +67,7 @@ impl Server {
     }
 
     /// Asks the tool for the task, and stores it. The task counts from now on as begun now.
-    async fn earlier(
+    pub(super) async fn earlier(
         &self,
         id: &str,
         tool: &str,
@@ -77,6 +78,7 @@ impl Server {
         let Some((definition, tool)) = catalog.tool(tool) else {
             return Ok(None);
         };
+        let reference = task.reference;
         let searching = tool.find_task(task, &context.call);
         let found = match self
             .within_limits("the search for the task", context, searching)
@@ -101,8 +103,12 @@ impl Server {
             return Ok(Some(stored));
         }
         task.detach();
+        task.keep_resumption(Resumption {
+            tool: definition.name.clone(),
+            reference: reference.to_owned(),
+        });
         // The request that asks for it is not that of the call.
-        let call = in_task(&context.call, &task, false);
+        let call = in_task(&context.call, &task, &definition.name, false);
         let (name, era, client) = (definition.name.clone(), context.era, context.client.clone());
         let capabilities = context.call.capabilities();
         let work = catch_panic(async move {

@@ -1,13 +1,21 @@
-//! Tasks that other replicas have, as the store knows them.
+//! Tasks that other replicas have, or had, as the store knows them.
 
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::store::{self, StoredTask};
+use super::store::{self, Resumption, StoredTask};
 use super::task::Task;
 use crate::error::Error;
 use crate::server::context::Context;
-use crate::server::{Caller, Place, ReplicaId, Server};
+use crate::server::{Caller, Place, Server};
+use crate::tool::{EarlierTask, ToolError};
+
+/// Interval of looking whether the replica of a task is gone …
+const LOOK_INTERVAL: Duration = Duration::from_millis(250);
+/// … and the number of times: longer than it takes to know that.
+const MAX_LOOKS: u32 = 24;
+/// The random digits with which an id begins.
+const DIGITS: usize = 32;
 
 impl Server {
     /// Stores a task for the other replicas.
@@ -15,7 +23,10 @@ impl Server {
         store::save(self.features.task_store.as_ref(), task);
     }
 
-    /// Returns a task of the store: with its outcome, or failed if its replica is gone.
+    /// Returns a task of the store: with its outcome, failed if its replica has ended, or running here from now on.
+    ///
+    /// # Errors
+    /// It is at another replica, or the store or its backend cannot be used now.
     pub(super) async fn stored_task(
         &self,
         id: &str,
@@ -25,8 +36,58 @@ impl Server {
             return Ok(None);
         };
         let owner = store::owner(context.caller.name(), context.caller.view());
-        let found = tasks.find(owner, id).await.map_err(Error::ToolFailed)?;
-        Ok(found.map(|found| Arc::new(self.restored(&found, context.caller))))
+        for _ in 0..MAX_LOOKS {
+            let found = tasks.find(owner, id).await.map_err(Error::ToolFailed)?;
+            let Some(found) = found else {
+                return Ok(None);
+            };
+            if found.has_ended() || found.is_lost {
+                return Ok(Some(Arc::new(self.restored(&found, context.caller))));
+            }
+            match (found.place, context.caller.forwarding()) {
+                (Place::Here, _) => return self.go_on(&found, context).await.map(Some),
+                (place @ Place::There(_), Some(forwarding)) => forwarding.check(place)?,
+                _ => {}
+            }
+            if found.place == Place::Gone {
+                tasks
+                    .adopt(owner, &found)
+                    .await
+                    .map_err(Error::ToolFailed)?;
+                let found = tasks.find(owner, id).await.map_err(Error::ToolFailed)?;
+                if found.is_some_and(|found| found.place != Place::Gone || found.is_lost) {
+                    continue;
+                }
+            }
+            // Its replica cannot be reached, but writes its beats, or has not been silent for long enough.
+            self.clock.sleep(LOOK_INTERVAL).await;
+        }
+        Err(Error::ToolFailed(ToolError::unavailable(
+            "The replica that runs this task does not answer; try again.",
+        )))
+    }
+
+    /// Goes on with a task of the store that is of this process but does not run in it.
+    async fn go_on(&self, stored: &StoredTask, context: &Context<'_>) -> Result<Arc<Task>, Error> {
+        if let Some(Resumption { tool, reference }) = &stored.resumption {
+            if self.catalog_of(context.caller).tool(tool).is_none() {
+                let text = "The tool of this task is not there at the moment; try again.";
+                return Err(Error::ToolFailed(ToolError::unavailable(text)));
+            }
+            let digits = stored.id.get(..DIGITS).unwrap_or_default();
+            let task = EarlierTask { digits, reference };
+            // Boxed: few requests need it.
+            if let Some(task) = Box::pin(self.earlier(&stored.id, tool, task, context)).await? {
+                return Ok(task);
+            }
+        }
+        let lost = StoredTask {
+            is_lost: true,
+            ..stored.clone()
+        };
+        let task = Arc::new(self.restored(&lost, context.caller));
+        self.save_task(&task);
+        Ok(task)
     }
 
     /// Returns the tasks of a caller that other replicas have.
@@ -43,14 +104,9 @@ impl Server {
     }
 
     fn restored(&self, stored: &StoredTask, caller: &Caller) -> Task {
-        let place = caller
-            .forwarding()
-            .zip(ReplicaId::from_digits(&stored.id))
-            .map_or(Place::Gone, |(forwarding, id)| forwarding.place(id));
         let outcome = match &stored.outcome {
             Some(outcome) => Some(outcome.restore()),
-            None if matches!(place, Place::There(_)) => None,
-            None => Some(store::lost()),
+            None => stored.is_lost.then(store::lost),
         };
         let [created, updated, ttl] =
             [stored.created, stored.updated, stored.ttl].map(Duration::from_millis);

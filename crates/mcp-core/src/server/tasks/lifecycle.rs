@@ -35,7 +35,7 @@ pub(super) fn catch_panic(
 }
 
 /// Runs the work until it ends, is cancelled or expires, and stores the outcome until the task
-/// expires.
+/// expires. Where another process can take the task, it is left to that one when this one stops.
 pub(super) async fn run(
     tasks: Arc<Tasks>,
     task: Arc<Task>,
@@ -44,8 +44,16 @@ pub(super) async fn run(
     store: Option<Arc<dyn TaskStore>>,
 ) {
     let mut expiry = clock.sleep(task.ttl());
-    let is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, &*clock).await;
-    save(store.as_ref(), &task);
+    let store = store.as_ref();
+    let is_in_time = tokio::select! {
+        biased;
+        () = moved(&task, store) => {
+            task.give_up();
+            return tasks.remove(&task);
+        }
+        is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, (&*clock, store)) => is_in_time,
+    };
+    save(store, &task);
     if is_in_time {
         tokio::select! {
             () = expiry => {}
@@ -55,22 +63,53 @@ pub(super) async fn run(
     tasks.remove(&task);
 }
 
+/// Completes when the task is that of another process: it was taken, or is left behind. Meanwhile stores how to go on
+/// with it.
+async fn moved(task: &Task, store: Option<&Arc<dyn TaskStore>>) {
+    let Some(store) = store else {
+        return std::future::pending().await;
+    };
+    let stored = async {
+        task.resumption_known().await;
+        save(Some(store), task);
+        std::future::pending().await
+    };
+    let left = async {
+        task.closing.cancelled().await;
+        // One that was cancelled before has its outcome.
+        if task.has_ended() {
+            std::future::pending::<()>().await;
+        }
+    };
+    tokio::select! {
+        () = store.taken(&task.id) => {}
+        () = left => {}
+        () = stored => {}
+    }
+}
+
 /// Returns false if the task expired before its end.
 async fn ended_in_time(
     tasks: &Tasks,
     task: &Task,
     mut work: Work,
     expiry: &mut Sleep,
-    clock: &dyn Clock,
+    (clock, store): (&dyn Clock, Option<&Arc<dyn TaskStore>>),
 ) -> bool {
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
+            if let Some(store) = store {
+                // After a pause of this process another one may have told the client of another end.
+                store.certain().await;
+            }
             task.end(TaskOutcome::from_outcome(outcome));
             tasks.make_room(0);
             return true;
         }
         () = task.stop.cancelled() => true,
+        // Not of a call whose request still waits for its result.
+        () = task.closing.cancelled() => true,
         () = expiry => {
             task.end(TaskOutcome::expired());
             tasks.remove(task);

@@ -56,6 +56,13 @@ impl TaskOutcome {
         Self::Error(Arc::new(Error::ToolFailed(error)))
     }
 
+    /// The outcome at a process whose task another one has taken.
+    pub(super) fn taken() -> Self {
+        let message = "Another replica has taken this task over; ask for it again.";
+        let error = ToolError::new(ToolErrorKind::Interrupted, message);
+        Self::Error(Arc::new(Error::ToolFailed(error)))
+    }
+
     pub(super) fn message(&self) -> Option<String> {
         match self {
             Self::Result { json, is_error } => is_error.then(|| first_text(json)).flatten(),

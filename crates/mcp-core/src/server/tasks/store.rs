@@ -14,6 +14,7 @@ use super::task::Task;
 use crate::era::Era;
 use crate::error::{Error, ErrorCodes};
 use crate::jsonrpc::ErrorObject;
+use crate::server::{Place, ReplicaId};
 use crate::tool::{ToolError, ToolErrorKind};
 
 /// The largest result that is stored; a larger one ends with its replica.
@@ -32,6 +33,52 @@ pub struct StoredTask {
     pub(super) message: Option<String>,
     /// `None` while it runs.
     pub(super) outcome: Option<StoredOutcome>,
+    /// The way to go on with it in another process, if there is one.
+    #[serde(default)]
+    pub(super) resumption: Option<Resumption>,
+    /// The place of the process that runs it; said by the store, not stored.
+    #[serde(skip, default = "gone")]
+    pub place: Place,
+    /// The process that runs it; said by the store, not stored.
+    #[serde(skip)]
+    pub replica: Option<ReplicaId>,
+    /// True if its process has ended, and it has no resumption; said by the store, not stored.
+    #[serde(skip)]
+    pub is_lost: bool,
+}
+
+fn gone() -> Place {
+    Place::Gone
+}
+
+/// The way to go on with a task: its tool, and what that needs to find the work.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub(super) struct Resumption {
+    pub(super) tool: String,
+    pub(super) reference: String,
+}
+
+impl StoredTask {
+    /// The task as the store found it: where it runs, or whether it has ended with its process.
+    #[must_use]
+    pub fn found(self, replica: Option<ReplicaId>, place: Place, is_lost: bool) -> Self {
+        Self {
+            place,
+            replica,
+            is_lost,
+            ..self
+        }
+    }
+
+    /// Returns true if it has ended.
+    pub fn has_ended(&self) -> bool {
+        self.outcome.is_some()
+    }
+
+    /// Returns true if another process can go on with it.
+    pub fn can_move(&self) -> bool {
+        self.resumption.is_some()
+    }
 }
 
 #[derive(Clone, Debug, Serialize, Deserialize)]
@@ -54,6 +101,7 @@ pub type TaskOwner = [u8; 32];
 /// A store of tasks.
 pub trait TaskStore: Send + Sync {
     /// Stores the state of a task for its lifetime, without waiting.
+    /// It does nothing if another process has taken the task.
     fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration);
 
     /// Finds a task.
@@ -71,6 +119,23 @@ pub trait TaskStore: Send + Sync {
     /// # Errors
     /// The store cannot be used now.
     fn list(&self, owner: TaskOwner) -> BoxFuture<'_, Result<Vec<StoredTask>, ToolError>>;
+
+    /// Takes a task whose process is gone: it is of this process then, or lost. Does nothing while that process may
+    /// still run it.
+    ///
+    /// # Errors
+    /// The store cannot be used now.
+    fn adopt<'a>(
+        &'a self,
+        owner: TaskOwner,
+        task: &'a StoredTask,
+    ) -> BoxFuture<'a, Result<(), ToolError>>;
+
+    /// Completes when another process has taken this task.
+    fn taken<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()>;
+
+    /// Completes when no other process can have taken a task without [`TaskStore::taken`] saying so.
+    fn certain(&self) -> BoxFuture<'_, ()>;
 }
 
 /// Stores a task, if there is a store.
@@ -91,6 +156,10 @@ fn stored(task: &Task) -> StoredTask {
         ttl: millis(task.ttl()),
         message: state.message.clone(),
         outcome: state.outcome.as_ref().map(StoredOutcome::new),
+        resumption: task.resumption.get().cloned(),
+        place: Place::Here,
+        replica: None,
+        is_lost: false,
     }
 }
 
@@ -98,7 +167,7 @@ fn stored(task: &Task) -> StoredTask {
 pub(super) fn lost() -> TaskOutcome {
     TaskOutcome::Error(Arc::new(Error::ToolFailed(ToolError::new(
         ToolErrorKind::Interrupted,
-        "The replica that ran this task is gone. Check whether it took effect, and call again.",
+        "The replica that ran this task has ended, and the task with it. Check whether it took effect, and call again.",
     ))))
 }
 

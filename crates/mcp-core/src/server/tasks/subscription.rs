@@ -75,6 +75,10 @@ fn changes(task: Arc<Task>) -> BoxStream<'static, Arc<Task>> {
             return None;
         }
         changes.changed().await.ok()?;
+        if task.taken.is_cancelled() {
+            // Its client hears from the other process.
+            return None;
+        }
         Some((Arc::clone(&task), (task, changes)))
     };
     stream::unfold((task, changes), next).boxed()

@@ -1,8 +1,8 @@
 //! The state of a task, which its work, polls and subscribers share.
 
 use std::collections::HashMap;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,6 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::TaskOutcome;
+use super::store::Resumption;
 use crate::clock::Clock;
 use crate::error::truncated;
 use crate::server::Caller;
@@ -22,6 +23,9 @@ pub(in crate::server) struct Task {
     pub(super) owner: Option<Arc<str>>,
     /// The only view in which it is there; `None` for the server itself.
     pub(super) view: Option<Arc<str>>,
+    /// The tool, and what it needs to find the work again.
+    pub(super) resumption: OnceLock<Resumption>,
+    resumption_known: Notify,
     /// Creation time, since 1970.
     pub(super) created: Duration,
     /// Lifetime in milliseconds, from its creation.
@@ -32,6 +36,8 @@ pub(in crate::server) struct Task {
     pub(super) closing: CancellationToken,
     /// Cancelled when the task is no longer stored.
     pub(super) removed: CancellationToken,
+    /// Cancelled when another process has taken the task.
+    pub(super) taken: CancellationToken,
     /// The work asks to answer its request with the task.
     detach_request: Notify,
     /// Cancelled when the request was answered with the task.
@@ -80,11 +86,14 @@ impl Task {
             id,
             owner: caller.name().cloned(),
             view: caller.view().cloned(),
+            resumption: OnceLock::new(),
+            resumption_known: Notify::new(),
             created,
             ttl: AtomicU64::new(as_millis(ttl)),
-            stop: closing.child_token(),
+            stop: CancellationToken::new(),
             closing: closing.clone(),
             removed: CancellationToken::new(),
+            taken: CancellationToken::new(),
             detach_request: Notify::new(),
             detached: CancellationToken::new(),
             clock,
@@ -115,6 +124,26 @@ impl Task {
     /// The random digits with which its id begins.
     pub(super) fn digits(&self) -> &str {
         self.id.split('.').next().unwrap_or_default()
+    }
+
+    /// Keeps what its tool needs to find the work again. Only the first call has an effect.
+    pub(super) fn keep_resumption(&self, resumption: Resumption) {
+        if self.resumption.set(resumption).is_ok() {
+            self.resumption_known.notify_one();
+        }
+    }
+
+    /// Completes once it is known how to find the work again.
+    pub(super) async fn resumption_known(&self) {
+        self.resumption_known.notified().await;
+    }
+
+    /// Ends it here, since another process has it.
+    pub(super) fn give_up(&self) {
+        self.taken.cancel();
+        self.end(TaskOutcome::taken());
+        self.stop.cancel();
+        self.removed.cancel();
     }
 
     /// Lifetime, from its creation.

@@ -1,0 +1,112 @@
+//! Tasks of replicas that have ended or are paused.
+
+use std::time::{Duration, Instant};
+
+use serde_json::Value;
+
+use super::env::ReplicaGroup;
+use super::start_task;
+use crate::harness::{assert_contains, wait_until};
+
+/// The fate of a task is known after so long.
+const FATE_TIMEOUT: Duration = Duration::from_secs(5);
+
+async fn state(group: &ReplicaGroup, at: usize, id: &Value) -> Value {
+    group.modern(at, "tasks/get", id.clone()).await["result"].clone()
+}
+
+fn signal(group: &ReplicaGroup, at: usize, name: &str) {
+    let pid = group.gateways[at].as_ref().unwrap().server.pid();
+    let mut sending = std::process::Command::new("kill");
+    let sent = sending.args([name, &pid.to_string()]).status();
+    assert!(sent.unwrap().success());
+}
+
+#[tokio::test]
+async fn task_of_a_killed_replica_goes_on_if_its_backend_has_it_and_fails_otherwise() {
+    let Some(mut group) = ReplicaGroup::start().await else {
+        return;
+    };
+    let goes_on = start_task(&group, "b__slow_compute", 8).await;
+    let cancelled = start_task(&group, "b__slow_compute", 60).await;
+    let lost = start_task(&group, "child__slow_compute", 60).await;
+    group.kill(0).await;
+    let killed = Instant::now();
+    let found = state(&group, 2, &lost).await;
+    assert!(killed.elapsed() < FATE_TIMEOUT, "{:?}", killed.elapsed());
+    assert_eq!(found["status"], "failed", "{found}");
+    assert_contains(&found, "The replica that ran this task has ended");
+    // Two ask at the same time: one takes it, the other forwards.
+    let found = tokio::join!(state(&group, 1, &cancelled), state(&group, 2, &cancelled));
+    for found in [found.0, found.1] {
+        assert_eq!(found["status"], "working", "{found}");
+    }
+    group.modern(2, "tasks/cancel", cancelled.clone()).await;
+    for at in [1, 2] {
+        assert_eq!(state(&group, at, &cancelled).await["status"], "cancelled");
+        assert_eq!(state(&group, at, &lost).await["status"], "failed");
+    }
+    wait_until("the result", async || {
+        let found = state(&group, 1, &goes_on).await;
+        found["status"] == "completed" && found.to_string().contains("8 s")
+    })
+    .await;
+    assert_eq!(state(&group, 2, &goes_on).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn paused_replica_notices_that_its_tasks_were_taken() {
+    let Some(group) = ReplicaGroup::start().await else {
+        return;
+    };
+    let taken = start_task(&group, "b__slow_compute", 60).await;
+    // It ends while its replica is paused, and would have a result there.
+    let lost = start_task(&group, "child__slow_compute", 2).await;
+    signal(&group, 0, "-STOP");
+    let paused = Instant::now();
+    wait_until("another owner", async || {
+        state(&group, 1, &taken).await["status"] == "working"
+    })
+    .await;
+    assert_eq!(state(&group, 2, &lost).await["status"], "failed");
+    group.modern(2, "tasks/cancel", taken.clone()).await;
+    tokio::time::sleep(Duration::from_secs(10).saturating_sub(paused.elapsed())).await;
+    signal(&group, 0, "-CONT");
+    for _ in 0..20 {
+        for at in [0, 1, 2] {
+            let found = state(&group, at, &lost).await;
+            let is_known = found["status"] == "failed" || at == 0 && found["status"] == "working";
+            assert!(is_known, "{at}: {found}");
+        }
+        tokio::time::sleep(Duration::from_millis(100)).await;
+    }
+    for at in [0, 1, 2] {
+        assert_eq!(state(&group, at, &lost).await["status"], "failed", "{at}");
+        assert_eq!(
+            state(&group, at, &taken).await["status"],
+            "cancelled",
+            "{at}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn task_of_a_stopped_replica_goes_on() {
+    let Some(mut group) = ReplicaGroup::start().await else {
+        return;
+    };
+    let goes_on = start_task(&group, "b__slow_compute", 20).await;
+    let lost = start_task(&group, "child__slow_compute", 60).await;
+    signal(&group, 0, "-TERM");
+    let mut stopped = group.gateways[0].take().unwrap();
+    assert_eq!(stopped.server.wait_for_exit().await, Some(0));
+    let ended = Instant::now();
+    assert_eq!(state(&group, 2, &goes_on).await["status"], "working");
+    let found = state(&group, 1, &lost).await;
+    assert_eq!(found["status"], "failed", "{found}");
+    assert!(ended.elapsed() < FATE_TIMEOUT, "{:?}", ended.elapsed());
+    wait_until("the result", async || {
+        state(&group, 1, &goes_on).await["status"] == "completed"
+    })
+    .await;
+}
