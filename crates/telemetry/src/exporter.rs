@@ -6,12 +6,13 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
-use mcp_client::Poster;
+use futures_util::future::OptionFuture;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::Settings;
 use crate::clock::now;
+use crate::collector::{Collector, Sent};
 use crate::protobuf::Writer;
 use crate::queue::{Batch, Queue};
 use crate::settings::Destination;
@@ -35,32 +36,21 @@ pub struct Exporter {
     thread: JoinHandle<()>,
 }
 
-/// The state of the thread.
-struct Worker {
+/// Sends spans.
+struct SpanExport {
     queue: Arc<Queue>,
-    /// The `Resource` of all requests, encoded.
-    resource: Vec<u8>,
-    traces: Option<Target>,
-    metrics: Option<Target>,
+    collector: Collector,
+    resource: Arc<[u8]>,
     /// The batch that is being sent, which a stop interrupts.
     interrupted: Option<Batch>,
     lost: u64,
 }
 
-/// A collector.
-struct Target {
-    poster: Poster,
-    timeout: Duration,
-    /// True if the last request failed. Only a change is logged.
-    is_failing: bool,
-}
-
-/// The end of one request.
-enum Sent {
-    Accepted,
-    /// It may succeed later, not before this time.
-    TryAgain(Option<Duration>),
-    Refused,
+/// Sends durations.
+struct MetricExport {
+    queue: Arc<Queue>,
+    collector: Collector,
+    resource: Arc<[u8]>,
 }
 
 impl Exporter {
@@ -74,20 +64,49 @@ impl Exporter {
             .enable_all()
             .build()?;
         let (delay, interval) = (settings.schedule_delay, settings.metric_interval);
-        let collected = Arc::clone(&queue);
-        let mut worker = Worker::new(queue, settings)?;
+        let mut resource = Vec::new();
+        for (key, value) in &settings.resource {
+            Writer(&mut resource).attribute(1, key, value);
+        }
+        let resource: Arc<[u8]> = resource.into();
+        let collector = |place: Option<Destination>| place.map(Collector::new).transpose();
+        let mut spans = collector(settings.traces)?.map(|collector| SpanExport {
+            queue: Arc::clone(&queue),
+            collector,
+            resource: Arc::clone(&resource),
+            interrupted: None,
+            lost: 0,
+        });
+        let mut metrics = collector(settings.metrics)?.map(|collector| MetricExport {
+            queue: Arc::clone(&queue),
+            collector,
+            resource,
+        });
         let thread = std::thread::Builder::new().name("telemetry".into());
         let thread = thread.spawn(move || {
             runtime.block_on(async {
+                // One does not wait for the other: their collectors fail by themselves.
+                let export = async {
+                    let spans = OptionFuture::from(spans.as_mut().map(|spans| spans.run(delay)));
+                    let metrics = metrics.as_mut().map(|metrics| metrics.run(interval));
+                    tokio::join!(spans, OptionFuture::from(metrics))
+                };
                 tokio::select! {
-                    () = worker.run(delay, interval) => {}
-                    () = collect(&collected) => {}
+                    _ = export => {}
+                    () = collect(&queue) => {}
                     _ = stopped => {}
                 }
-                collected.collect(&mut Vec::new());
+                queue.collect(&mut Vec::new());
                 // What waits is sent once, in a time that no operator notices.
-                let _ = timeout(SHUTDOWN_TIMEOUT, worker.finish()).await;
-                worker.tell_losses();
+                let last = async {
+                    let spans = OptionFuture::from(spans.as_mut().map(SpanExport::finish));
+                    let metrics = metrics.as_mut().map(MetricExport::export);
+                    tokio::join!(spans, OptionFuture::from(metrics))
+                };
+                let _ = timeout(SHUTDOWN_TIMEOUT, last).await;
+                if let Some(spans) = &mut spans {
+                    spans.tell_losses();
+                }
             });
         })?;
         Ok(Self { stop, thread })
@@ -100,38 +119,16 @@ impl Exporter {
     }
 }
 
-impl Worker {
-    fn new(queue: Arc<Queue>, settings: Settings) -> io::Result<Self> {
-        let mut resource = Vec::new();
-        for (key, value) in &settings.resource {
-            Writer(&mut resource).attribute(1, key, value);
-        }
-        let target = |destination: Option<Destination>| destination.map(Target::new).transpose();
-        Ok(Self {
-            queue,
-            resource,
-            traces: target(settings.traces)?,
-            metrics: target(settings.metrics)?,
-            interrupted: None,
-            lost: 0,
-        })
-    }
-
-    /// Sends full batches at once, others after a delay, and the durations in an interval.
-    async fn run(&mut self, delay: Duration, interval: Duration) {
-        let mut spans_due = interval_at(Instant::now() + delay, delay);
-        let mut metrics_due = interval_at(Instant::now() + interval, interval);
+impl SpanExport {
+    /// Sends full batches at once, others after a delay.
+    async fn run(&mut self, delay: Duration) {
+        let mut due = interval_at(Instant::now() + delay, delay);
         let queue = Arc::clone(&self.queue);
         loop {
-            let mut all = false;
-            tokio::select! {
-                () = queue.full.notified() => {}
-                _ = spans_due.tick() => all = true,
-                _ = metrics_due.tick() => {
-                    self.export_metrics().await;
-                    continue;
-                }
-            }
+            let all = tokio::select! {
+                () = queue.full.notified() => false,
+                _ = due.tick() => true,
+            };
             while let Some(batch) = queue.take(false) {
                 self.export(batch).await;
             }
@@ -142,88 +139,52 @@ impl Worker {
         }
     }
 
-    /// Sends what is left.
+    /// Sends what is left, each batch once.
     async fn finish(&mut self) {
         let queue = Arc::clone(&self.queue);
-        self.export_metrics().await;
         while let Some(batch) = self.interrupted.take().or_else(|| queue.take(true)) {
-            let body = self.body(&batch.bytes);
-            let Some(target) = &mut self.traces else {
-                return;
-            };
-            self.lost += batch.count as u64;
-            if let Sent::Accepted = target.post(body).await {
-                self.lost -= batch.count as u64;
+            let count = batch.count as u64;
+            self.lost += count;
+            let sent = self
+                .collector
+                .post(body(&self.resource, &batch.bytes))
+                .await;
+            if let Sent::Accepted { rejected } = sent {
+                self.lost -= count.saturating_sub(rejected);
             }
         }
     }
 
     /// Sends a batch, with a few tries.
     async fn export(&mut self, batch: Batch) {
-        let (body, count) = (self.body(&batch.bytes), batch.count as u64);
+        let (body, count) = (body(&self.resource, &batch.bytes), batch.count as u64);
         self.interrupted = Some(batch);
-        let is_accepted = self.send(body).await;
+        let rejected = self.send(body).await;
         self.interrupted = None;
-        if is_accepted {
+        self.lost += rejected.map_or(count, |rejected| rejected.min(count));
+        if rejected.is_some() {
             self.tell_losses();
-        } else {
-            self.lost += count;
         }
     }
 
-    /// Sends a request with spans until it is accepted or refused, or for the last time.
-    async fn send(&mut self, body: Bytes) -> bool {
+    /// Sends a request until it is accepted or refused, or for the last time. Returns the number of its spans that
+    /// were rejected; `None` if it was not accepted.
+    async fn send(&mut self, body: Bytes) -> Option<u64> {
         let mut pause = RETRY_INTERVAL;
-        for tries in 1..=MAX_TRIES {
-            let Some(target) = &mut self.traces else {
-                break;
-            };
-            match target.post(body.clone()).await {
-                Sent::Accepted => return true,
-                Sent::TryAgain(after) if tries < MAX_TRIES => {
+        for _ in 1..MAX_TRIES {
+            match self.collector.post(body.clone()).await {
+                Sent::Accepted { rejected } => return Some(rejected),
+                Sent::Refused => return None,
+                Sent::TryAgain(after) => {
                     sleep(after.unwrap_or(pause).min(MAX_RETRY_INTERVAL)).await;
                     pause *= 2;
                 }
-                Sent::TryAgain(_) | Sent::Refused => break,
             }
         }
-        false
-    }
-
-    /// Sends the durations so far. What fails is a part of the next request.
-    async fn export_metrics(&mut self) {
-        let mut metrics = Vec::new();
-        let has_some = self
-            .queue
-            .encode_histograms(now(), &mut Writer(&mut metrics));
-        if !has_some {
-            return;
+        match self.collector.post(body).await {
+            Sent::Accepted { rejected } => Some(rejected),
+            Sent::TryAgain(_) | Sent::Refused => None,
         }
-        let body = self.body(&metrics);
-        if let Some(target) = &mut self.metrics {
-            target.post(body).await;
-        }
-    }
-
-    /// A request with this content of its scope: `ExportTraceServiceRequest` and `ExportMetricsServiceRequest` have
-    /// the same fields around it.
-    fn body(&self, content: &[u8]) -> Bytes {
-        let mut scope = Vec::new();
-        Writer(&mut scope).message(1, |scope| {
-            scope.bytes(1, SCOPE.as_bytes());
-            scope.bytes(2, env!("CARGO_PKG_VERSION").as_bytes());
-        });
-        let mut start = Vec::new();
-        let mut writer = Writer(&mut start);
-        writer.bytes(1, &self.resource);
-        writer.start(2, scope.len() + content.len());
-        start.extend(scope);
-        let len = start.len() + content.len();
-        let mut body = Vec::with_capacity(len + 10);
-        Writer(&mut body).start(1, len);
-        body.extend(start);
-        body.extend_from_slice(content);
-        body.into()
     }
 
     fn tell_losses(&mut self) {
@@ -235,50 +196,46 @@ impl Worker {
     }
 }
 
-impl Target {
-    fn new(destination: Destination) -> io::Result<Self> {
-        let poster = Poster::new(destination.endpoint, "application/x-protobuf");
-        Ok(Self {
-            poster: poster.map_err(io::Error::other)?,
-            timeout: destination.timeout,
-            is_failing: false,
-        })
+impl MetricExport {
+    async fn run(&mut self, interval: Duration) {
+        let mut due = interval_at(Instant::now() + interval, interval);
+        loop {
+            due.tick().await;
+            self.export().await;
+        }
     }
 
-    /// Sends a request. The log tells a first failure, and its end.
-    async fn post(&mut self, body: Bytes) -> Sent {
-        let answered = timeout(self.timeout, self.poster.post(body)).await;
-        let (sent, problem) = match answered {
-            Ok(Ok(answer)) => match answer.status {
-                200..300 => (Sent::Accepted, None),
-                status @ (429 | 502..=504) => {
-                    let problem = format!("it answered with status {status}");
-                    (Sent::TryAgain(answer.retry_after), Some(problem))
-                }
-                status => (
-                    Sent::Refused,
-                    Some(format!("it answered with status {status}")),
-                ),
-            },
-            // Names the address and the kind of failure, and no header.
-            Ok(Err(error)) => (Sent::TryAgain(None), Some(error.to_string())),
-            Err(_) => (
-                Sent::TryAgain(None),
-                Some("it did not answer in time".to_owned()),
-            ),
-        };
-        let peer = self.poster.peer();
-        match (problem, self.is_failing) {
-            (Some(problem), false) => tracing::warn!(
-                "OpenTelemetry: cannot export to {peer}: {problem}. Calls are not affected; spans are dropped \
-                 when too many wait"
-            ),
-            (None, true) => tracing::info!("OpenTelemetry: {peer} accepts the export again"),
-            _ => {}
+    /// Sends the durations so far. What fails is a part of the next request.
+    async fn export(&mut self) {
+        let mut metrics = Vec::new();
+        let has_some = self
+            .queue
+            .encode_histograms(now(), &mut Writer(&mut metrics));
+        if has_some {
+            self.collector.post(body(&self.resource, &metrics)).await;
         }
-        self.is_failing = !matches!(sent, Sent::Accepted);
-        sent
     }
+}
+
+/// A request with this content of its scope: `ExportTraceServiceRequest` and `ExportMetricsServiceRequest` have the same
+/// fields around it.
+fn body(resource: &[u8], content: &[u8]) -> Bytes {
+    let mut scope = Vec::new();
+    Writer(&mut scope).message(1, |scope| {
+        scope.bytes(1, SCOPE.as_bytes());
+        scope.bytes(2, env!("CARGO_PKG_VERSION").as_bytes());
+    });
+    let mut start = Vec::new();
+    let mut writer = Writer(&mut start);
+    writer.bytes(1, resource);
+    writer.start(2, scope.len() + content.len());
+    start.extend(scope);
+    let len = start.len() + content.len();
+    let mut body = Vec::with_capacity(len + 10);
+    Writer(&mut body).start(1, len);
+    body.extend(start);
+    body.extend_from_slice(content);
+    body.into()
 }
 
 /// Takes the records of calls, also while a collector does not answer.

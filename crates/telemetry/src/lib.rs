@@ -9,6 +9,7 @@
 
 mod attributes;
 mod clock;
+mod collector;
 mod exporter;
 mod histograms;
 mod protobuf;

@@ -1,7 +1,7 @@
 //! Fields of Protocol Buffers, written in order. The messages of OTLP are few and flat, so that their types would be
 //! longer than the lines that write them.
 
-use prost::encoding::{WireType, encode_varint, encoded_len_varint};
+use prost::encoding::{WireType, decode_key, decode_varint, encode_varint, encoded_len_varint};
 
 /// Writes the fields of one message.
 pub(crate) struct Writer<'a>(pub(crate) &'a mut Vec<u8>);
@@ -91,6 +91,42 @@ impl Writer<'_> {
         self.start(tag, len);
         self.bytes(1, key.as_bytes());
         self.start(2, value_len);
+    }
+}
+
+/// Reads the fields of one message, up to the first that is damaged.
+pub(crate) struct Fields<'a>(pub(crate) &'a [u8]);
+
+/// The value of a field. Those of fixed size are left out.
+pub(crate) enum Value<'a> {
+    Number(u64),
+    /// Bytes, a string or a message.
+    Bytes(&'a [u8]),
+}
+
+impl<'a> Iterator for Fields<'a> {
+    type Item = (u32, Value<'a>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        while !self.0.is_empty() {
+            let (tag, wire_type) = decode_key(&mut self.0).ok()?;
+            let skipped = match wire_type {
+                WireType::Varint => {
+                    return Some((tag, Value::Number(decode_varint(&mut self.0).ok()?)));
+                }
+                WireType::LengthDelimited => {
+                    let len = usize::try_from(decode_varint(&mut self.0).ok()?).ok()?;
+                    let (value, rest) = self.0.split_at_checked(len)?;
+                    self.0 = rest;
+                    return Some((tag, Value::Bytes(value)));
+                }
+                WireType::SixtyFourBit => 8,
+                WireType::ThirtyTwoBit => 4,
+                WireType::StartGroup | WireType::EndGroup => return None,
+            };
+            self.0 = self.0.get(skipped..)?;
+        }
+        None
     }
 }
 

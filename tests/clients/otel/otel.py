@@ -17,6 +17,7 @@ SERVER = Path(sys.argv[2])
 GATEWAY = SERVER.parent / "mcp-gateway"
 FOLDER = Path(tempfile.mkdtemp(prefix="otel-"))
 CANARY = "canary-5d1f"
+TOKEN = f"{CANARY}-token-of-32-characters"
 TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLS = 2_000
 # Those of `fixture__echo` before them, and those while the collector is away.
@@ -52,7 +53,8 @@ def start(program: Path, name: str, collector: str, *args: str, **more: str) -> 
 
 def post(url: str, message: dict[str, Any], headers: dict[str, str] | None = None) -> Any:
     body = json.dumps({"jsonrpc": "2.0", "id": 1, **message}).encode()
-    request = urllib.request.Request(url, body, {"content-type": "application/json", **(headers or {})})
+    always = {"content-type": "application/json", "authorization": f"Bearer {TOKEN}"}
+    request = urllib.request.Request(url, body, always | (headers or {}))
     with urllib.request.urlopen(request, timeout=30) as reply:
         return json.loads(reply.read())
 
@@ -69,7 +71,7 @@ def traceparent(trace: str, flags: str = "01") -> str:
 
 
 def one_trace(collector: Collector, url: str) -> None:
-    headers = {"traceparent": traceparent(TRACE), "tracestate": "vendor=1", "baggage": "team=a"}
+    headers = {"traceparent": traceparent(TRACE), "tracestate": "vendor=1", "baggage": f"team={CANARY}-baggage"}
     call(url, "fixture__echo", {"value": f"{CANARY}-argument"}, headers)
     spans = eventually("the trace", lambda: (found := in_trace(collector, TRACE)) and len(found) == 3 and found)
     served, sent, answered = spans
@@ -99,7 +101,7 @@ def in_trace(collector: Collector, trace: str) -> list[dict[str, Any]]:
 
 def other_ways(collector: Collector, url: str, server: str) -> None:
     in_meta, unsampled = TRACE.replace("4b", "5b", 1), TRACE.replace("4b", "6b", 1)
-    call(url, "fixture__echo", {"value": 1}, None, traceparent=traceparent(in_meta), baggage="team=b")
+    call(url, "fixture__echo", {"value": 1}, None, traceparent=traceparent(in_meta), baggage=f"team={CANARY}-meta")
     call(url, "fixture__echo", {"value": 1}, {"traceparent": traceparent(unsampled, "00")})
     call(url, f"{CANARY}-tool", {})
     call(url, "fixture__echo", {"value": {}}, {"traceparent": "00-zz-evil-01"})
@@ -165,7 +167,11 @@ def main() -> None:
         server, server_log = start(SERVER, "server", collector.url)
         config = FOLDER / "gateway.toml"
         config.write_text(f'[backends.fixture]\nurl = "{server}"\n')
-        url, log = start(GATEWAY, "gateway", collector.url, "--config", str(config), "--events", "memory")
+        tokens = FOLDER / "tokens"
+        tokens.write_text(f"{CANARY}-principal {TOKEN}\n")
+        tokens.chmod(0o600)
+        more = ["--config", str(config), "--events", "memory", "--token-file", str(tokens)]
+        url, log = start(GATEWAY, "gateway", collector.url, *more)
         one_trace(collector, url)
         other_ways(collector, url, server)
         none_lost(collector, url)

@@ -20,13 +20,15 @@ pub struct Poster {
     content_type: HeaderValue,
 }
 
-/// The answer to a POST. Its body is not kept.
-#[derive(Clone, Copy, Debug)]
+/// The answer to a POST.
+#[derive(Clone, Debug)]
 pub struct PostAnswer {
     /// The status.
     pub status: u16,
     /// `Retry-After`, if it is given in seconds.
     pub retry_after: Option<Duration>,
+    /// Its body.
+    pub body: Bytes,
 }
 
 impl Poster {
@@ -63,10 +65,11 @@ impl Poster {
         let response = self.client.send_once(request).await?;
         let (status, retry_after) = (response.status(), seconds(response.headers()));
         // Read to its end, so that the connection can be used again.
-        self.client.read(response.into_body(), MAX_BODY).await?;
+        let body = self.client.read(response.into_body(), MAX_BODY).await?;
         Ok(PostAnswer {
             status: status.as_u16(),
             retry_after,
+            body,
         })
     }
 }
