@@ -32,6 +32,9 @@ pub(super) struct Head<'a> {
     is_unencoded: bool,
     sends_mcp_headers: bool,
     repeats_arguments: bool,
+    /// A header of a trace is repeated.
+    repeats_trace: bool,
+    all: &'a HeaderMap,
 }
 
 /// The headers that decide the era, and those that repeat the body.
@@ -84,6 +87,8 @@ impl<'a> Head<'a> {
             is_unencoded: true,
             sends_mcp_headers: false,
             repeats_arguments: false,
+            repeats_trace: false,
+            all: headers,
         };
         let mut is_chunked = false;
         for (name, value) in headers {
@@ -130,6 +135,7 @@ impl<'a> Head<'a> {
                         return;
                     }
                 };
+                self.repeats_trace |= field.is_some();
                 field.get_or_insert(value);
                 return;
             }
@@ -161,6 +167,18 @@ impl<'a> Head<'a> {
         })
     }
 
+    fn protocol_headers(&self) -> ProtocolHeaders {
+        let headers = self.protocol.to_owned();
+        match self.repeats_trace {
+            false => headers,
+            true => ProtocolHeaders {
+                tracestate: joined(self.all, "tracestate"),
+                baggage: joined(self.all, "baggage"),
+                ..headers
+            },
+        }
+    }
+
     pub(super) fn facts(&self) -> HeaderFacts {
         let is_json = |value: &HeaderValue| {
             value == "application/json"
@@ -176,7 +194,7 @@ impl<'a> Head<'a> {
             repeats_arguments: self.repeats_arguments,
             protocol: self
                 .sends_mcp_headers
-                .then(|| self.protocol.to_owned().into()),
+                .then(|| self.protocol_headers().into()),
             is_subscription: self
                 .protocol
                 .method
@@ -218,6 +236,20 @@ impl ProtocolHeaders {
             ..Hints::default()
         }
     }
+}
+
+/// Returns a header whose value is a list, and which may be on several lines (W3C Trace Context, 3.3.1.1; W3C Baggage,
+/// 3.3). A line that is there twice counts once: some clients send every header twice.
+fn joined(headers: &HeaderMap, name: &str) -> Option<HeaderValue> {
+    let mut lines: Vec<&[u8]> = Vec::new();
+    for line in headers.get_all(name) {
+        if !lines.contains(&line.as_bytes()) {
+            lines.push(line.as_bytes());
+        }
+    }
+    HeaderValue::from_bytes(&lines.join(&b","[..]))
+        .ok()
+        .filter(|value| !value.is_empty())
 }
 
 /// Returns true for a header that is forwarded to another replica: those that are read once a request is

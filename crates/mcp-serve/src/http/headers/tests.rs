@@ -238,3 +238,37 @@ fn only_headers_that_are_read_are_forwarded() {
         assert!(!forwarded(name), "{name}");
     }
 }
+
+#[test]
+fn lists_of_a_trace_on_several_lines_are_one() {
+    let parent = format!("00-{:032x}-{:016x}-01", 1, 1);
+    for (lines, state, baggage) in [
+        (
+            &[("tracestate", "a=1"), ("tracestate", "b=2")][..],
+            Some("a=1,b=2"),
+            None,
+        ),
+        (
+            &[
+                ("baggage", "x=1"),
+                ("tracestate", "a=1"),
+                ("baggage", "y=2"),
+            ],
+            Some("a=1"),
+            Some("x=1,y=2"),
+        ),
+        (&[("baggage", "x=1"), ("baggage", "x=1")], None, Some("x=1")),
+        (
+            &[("tracestate", ""), ("tracestate", "a=1")],
+            Some(",a=1"),
+            None,
+        ),
+        (&[("tracestate", ""), ("tracestate", "")], None, None),
+    ] {
+        let fields = [&[("traceparent", parent.as_str())], lines].concat();
+        let protocol = facts(&fields).protocol.unwrap();
+        let trace = protocol.hints().trace;
+        assert_eq!(trace.parent, Some(parent.as_str()), "{lines:?}");
+        assert_eq!((trace.state, trace.baggage), (state, baggage), "{lines:?}");
+    }
+}
