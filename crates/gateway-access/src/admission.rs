@@ -8,7 +8,9 @@ use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
-use mcp_core::server::{Access, AccessItem, OriginalRequest, PreviousRounds, Principal};
+use mcp_core::server::{
+    Access, AccessItem, Denial, DeniedBy, OriginalRequest, PreviousRounds, Principal,
+};
 use mcp_core::tool::{
     Call, Effect, ToolDefinition, ToolError, ToolErrorKind, without_tool_call_id,
 };
@@ -113,11 +115,10 @@ impl Admission {
         let origin = call.extension::<OriginalRequest>();
         let principal = origin.and_then(|origin| origin.principal.as_deref());
         let role = roles.role(principal);
-        let refused = |denial: String, error| {
+        let refused = |by, denial: String, error| {
             if let Some(origin) = origin {
-                origin
-                    .notes
-                    .set_denial(format!("role {}: {denial}", role.name));
+                let reason = format!("role {}: {denial}", role.name);
+                origin.notes.set_denial(Denial::new(by, reason));
             }
             Err(error)
         };
@@ -129,7 +130,8 @@ impl Admission {
                 .flatten();
             let arguments = cleaned.as_deref().unwrap_or(arguments);
             if let Err(denial) = check(role, principal, tool.original_name(), arguments) {
-                return refused(denial, not_with_these_arguments(role, tool));
+                let error = not_with_these_arguments(role, tool);
+                return refused(DeniedBy::Condition, denial, error);
             }
         }
         if let Some(limit) = &role.limit
@@ -140,7 +142,8 @@ impl Admission {
                 .counts
                 .take(&role.shared_name(), name, limit.rate, Instant::now());
             if let Err(wait) = taken {
-                return refused(format!("denied by {limit}"), try_again(&tool.name, wait));
+                let denial = format!("denied by {limit}");
+                return refused(DeniedBy::Limit, denial, try_again(&tool.name, wait));
             }
         }
         if let Some(origin) = origin {

@@ -12,7 +12,9 @@ mod completion;
 mod connection;
 mod context;
 mod custom;
+mod denial;
 mod dispatch;
+mod failure_log;
 mod features;
 mod forwarding;
 mod initialize;
@@ -66,6 +68,8 @@ use catalog::Catalog;
 pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
 pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
+pub use denial::{Denial, DeniedBy};
+use failure_log::FailureLog;
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
 pub use forwarding::{Forwarded, Forwarding, Place, Receivers, ReplicaId, Replicas};
 pub use mcp_method::known_method;
@@ -138,6 +142,7 @@ pub struct Server {
     degraded: Mutex<Option<String>>,
     /// Notified by each call that fails because of the service.
     service_failed: Notify,
+    failures: Arc<FailureLog>,
     /// The `serverInfo` in the `_meta` of every modern result, as JSON.
     modern_meta: String,
     closing: CancellationToken,
@@ -181,6 +186,7 @@ impl Server {
             started_at: OnceLock::new(),
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
+            failures: Arc::default(),
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gateway_store::events::EventLog;
+use mcp_core::server::DeniedBy;
 use mcp_serve::encode_durations;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
@@ -111,15 +112,19 @@ impl Collector for GatewayMetrics {
             let labels = [("view", &*view)];
             encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
         }
+        let (name, help) = (
+            "mcp_gateway_denied_requests",
+            "Requests that were denied, by what has decided.",
+        );
+        let mut family = encoder.encode_descriptor(name, help, None, MetricType::Counter)?;
+        for by in DeniedBy::ALL {
+            let labels = [("reason", by.as_str())];
+            let count = self.log.denied(by);
+            encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
+        }
         let health = self.log.health();
         let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
         for (kind, name, help, value) in [
-            (
-                counter,
-                "mcp_gateway_denied_requests",
-                "Requests that a role, a rule or a person has denied.",
-                self.log.denied(),
-            ),
             (
                 counter,
                 "mcp_gateway_events_written",

@@ -168,7 +168,14 @@ async fn durations_are_counted_by_tool_and_kind_of_error() {
             r#"mcp_refused_requests_total{reason="foreign_host"} "#.to_owned(),
             1.0,
         ),
-        ("mcp_gateway_denied_requests_total ".to_owned(), 1.0),
+        (
+            r#"mcp_gateway_denied_requests_total{reason="role"} "#.to_owned(),
+            1.0,
+        ),
+        (
+            r#"mcp_gateway_denied_requests_total{reason="person"} "#.to_owned(),
+            0.0,
+        ),
         (
             r#"mcp_gateway_backend_requests_in_flight{backend="b"} "#.to_owned(),
             0.0,

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use mcp_core::server::Sender;
+use mcp_core::server::{DeniedBy, Sender};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -112,6 +112,8 @@ pub struct FinishedRequest {
     pub item: Arc<str>,
     /// Its end.
     pub outcome: Outcome,
+    /// What has denied it, if its outcome is [`Outcome::Denied`].
+    pub denied_by: Option<DeniedBy>,
     /// The role and the rule that have denied it.
     pub denial: Option<Arc<str>>,
     /// The name of the client's token, if it has one.
@@ -185,11 +187,11 @@ impl Event {
         }
     }
 
-    /// True for a request that was denied.
-    pub(super) fn is_denied(&self) -> bool {
+    /// What has denied a request, if it was denied.
+    pub(super) fn denied_by(&self) -> Option<DeniedBy> {
         match &self.details {
-            EventDetails::Request(request) => request.outcome == Outcome::Denied,
-            EventDetails::Facts(_) => false,
+            EventDetails::Request(request) => request.denied_by,
+            EventDetails::Facts(_) => None,
         }
     }
 

@@ -6,6 +6,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::thread::{self, JoinHandle};
 use std::time::Duration;
 
+use mcp_core::server::DeniedBy;
 use parking_lot::Mutex;
 use tokio::sync::oneshot;
 
@@ -24,8 +25,8 @@ pub struct EventLog {
     thread: Mutex<Option<JoinHandle<()>>>,
     /// The number of requests of each view.
     views: Mutex<BTreeMap<Arc<str>, u64>>,
-    /// The number of requests that were denied.
-    denied: AtomicU64,
+    /// The numbers of requests that were denied, in the order of [`DeniedBy::ALL`].
+    denied: [AtomicU64; DeniedBy::ALL.len()],
 }
 
 impl EventLog {
@@ -45,7 +46,7 @@ impl EventLog {
             queue,
             thread: Mutex::new(Some(thread)),
             views: Mutex::default(),
-            denied: AtomicU64::new(0),
+            denied: Default::default(),
         })
     }
 
@@ -55,8 +56,8 @@ impl EventLog {
         if let Some(view) = event.view() {
             *self.views.lock().entry(Arc::clone(view)).or_default() += 1;
         }
-        if event.is_denied() {
-            self.denied.fetch_add(1, Ordering::Relaxed);
+        if let Some(by) = event.denied_by() {
+            self.denied[by as usize].fetch_add(1, Ordering::Relaxed);
         }
         self.queue.push(event);
     }
@@ -66,9 +67,9 @@ impl EventLog {
         self.views.lock().clone()
     }
 
-    /// The number of requests that were recorded as denied.
-    pub fn denied(&self) -> u64 {
-        self.denied.load(Ordering::Relaxed)
+    /// The number of requests that were recorded as denied by this.
+    pub fn denied(&self, by: DeniedBy) -> u64 {
+        self.denied[by as usize].load(Ordering::Relaxed)
     }
 
     /// Returns the newest events that match, oldest first. All events that were recorded before this

@@ -119,6 +119,7 @@ fn call_has_the_format_of_seed_003() {
     let mut event = Event::finished(
         trace,
         FinishedRequest {
+            denied_by: None,
             denial: None,
             permission: None,
             view: None,

@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde::Deserialize;
 
+use super::denial::Denial;
 use super::mcp_method::McpMethod;
 use super::received::ReceivedRequest;
 use super::reply::{MessageReply, RequestEnd};
@@ -42,7 +43,7 @@ pub struct AuditedRequest<'a> {
     /// The part of the service that it concerned, as [`AuditNotes::set_target`] has set it.
     pub target: Option<&'a Arc<str>>,
     /// Why the caller may not use the item, as [`AuditNotes::set_denial`] has set it.
-    pub denial: Option<&'a str>,
+    pub denial: Option<&'a Denial>,
     /// The rule that allows the item, as [`AuditNotes::set_permission`] has set it.
     pub permission: Option<&'a Arc<str>>,
     /// From the request to its end.
@@ -60,7 +61,7 @@ pub struct AuditedRequest<'a> {
 pub struct AuditNotes {
     is_recorded: AtomicBool,
     target: OnceLock<Arc<str>>,
-    denial: OnceLock<String>,
+    denial: OnceLock<Denial>,
     permission: OnceLock<Arc<str>>,
 }
 
@@ -71,8 +72,8 @@ impl AuditNotes {
     }
 
     /// Sets the reason why the caller may not use what it asked for, for the operator.
-    pub fn set_denial(&self, reason: String) {
-        let _ = self.denial.set(reason);
+    pub fn set_denial(&self, denial: Denial) {
+        let _ = self.denial.set(denial);
     }
 
     /// Sets the rule that allows the caller what it asked for, for the operator.
@@ -189,7 +190,7 @@ impl Drop for AuditRecord<'_> {
             sender: self.sender,
             trace: self.trace.as_ref(),
             target: self.notes.target.get(),
-            denial: self.notes.denial.get().map(String::as_str),
+            denial: self.notes.denial.get(),
             permission: self.notes.permission(),
             took: self.took.unwrap_or_else(took),
             request_bytes: self

@@ -6,7 +6,6 @@ use std::time::Duration;
 use super::Server;
 use super::context::Context;
 use super::outcome::CallEnd;
-use super::tool_result::log_failure;
 use crate::tool::{Call, ToolError, ToolErrorKind};
 
 /// The number of extra timeouts of a call that waits for a person.
@@ -40,7 +39,7 @@ impl Server {
             )),
         };
         if let Err(error) = &result {
-            log_failure(name, error);
+            self.failures.log(name, error);
             if error.concerns_operator() {
                 self.service_failed.notify_one();
             }

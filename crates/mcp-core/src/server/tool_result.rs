@@ -8,9 +8,7 @@ use crate::era::Era;
 use crate::error::{Error, one_line};
 use crate::jsonrpc::{Json, push_quoted};
 use crate::revision::Revision;
-use crate::tool::{
-    ArgumentError, ClientCapabilities, Content, ToolDefinition, ToolError, ToolResult,
-};
+use crate::tool::{ArgumentError, ClientCapabilities, Content, ToolDefinition, ToolResult};
 
 /// Returns the result of a request whose tool has ended.
 pub(super) fn conclude(
@@ -38,15 +36,6 @@ pub(super) fn bad_arguments(name: &str, era: Era, bad: ArgumentError) -> Result<
         return Ok(failed(&words).into());
     }
     Err(Error::InvalidParams(bad))
-}
-
-/// Logs why a call has failed.
-pub(super) fn log_failure(name: &str, error: &ToolError) {
-    let (kind, cause) = (error.kind().as_str(), error.causes());
-    match error.concerns_operator() {
-        true => tracing::warn!(name, kind, cause, "{error}"),
-        false => tracing::debug!(name, kind, cause, "{error}"),
-    }
 }
 
 /// Adds the schema of the invalid argument.

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use super::denial::{Denial, DeniedBy};
 use crate::prompt::PromptKind;
 use crate::registry::BoundItems;
 use crate::resource::ResourceKind;
@@ -26,14 +27,15 @@ pub struct ViewItems {
 impl ViewItems {
     /// The reason why an item that the rules allow is not there, for the operator: a `tool` has another name in
     /// the view, or the item is of a backend that the view does not have.
-    pub fn denial(&self, tool: Option<&ToolDefinition>) -> String {
+    pub fn denial(&self, tool: Option<&ToolDefinition>) -> Denial {
         let reason = match tool {
             Some(tool) if self.tools.includes(tool) != Inclusion::Out => {
                 format!("it is {} there", self.tools.definition(tool).name)
             }
             _ => "of none of its backends".to_owned(),
         };
-        format!("view {}: denied: {reason}", self.name)
+        let reason = format!("view {}: denied: {reason}", self.name);
+        Denial::new(DeniedBy::View, reason)
     }
 }
 

@@ -6,7 +6,7 @@ use std::sync::{Arc, OnceLock};
 use gateway_access::Viewer;
 use gateway_store::events::StoreError;
 use gateway_store::search::ToolIndex;
-use mcp_core::server::{AccessItem, Inclusion};
+use mcp_core::server::{AccessItem, Denial, DeniedBy, Inclusion};
 use mcp_core::tool::{BoundTool, ToolDefinition};
 
 use super::Catalog;
@@ -109,11 +109,14 @@ impl<'a> Scope<'a> {
     }
 
     /// The reason why the caller cannot use a tool that is there, for the operator.
-    pub(crate) fn denial(self, name: &str, viewer: &Viewer) -> Option<String> {
+    pub(crate) fn denial(self, name: &str, viewer: &Viewer) -> Option<Denial> {
         let (tool, _) = self.known(name)?;
         match viewer.allows(tool) {
             true => Some(self.view?.items.denial(Some(tool))),
-            false => viewer.explain(AccessItem::of_tool(tool)),
+            false => {
+                let reason = viewer.explain(AccessItem::of_tool(tool))?;
+                Some(Denial::new(DeniedBy::Role, reason))
+            }
         }
     }
 

@@ -6,7 +6,7 @@ use std::time::Instant;
 use gateway_store::events::{Event, EventLog, FinishedRequest, Outcome, TraceId};
 use mcp_core::jsonrpc::Members;
 use mcp_core::metrics::Durations;
-use mcp_core::server::OriginalRequest;
+use mcp_core::server::{DeniedBy, OriginalRequest};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
 use super::client_request::ClientRequest;
@@ -70,6 +70,13 @@ impl RequestRecord {
         self.sent = None;
     }
 
+    /// Notes that the request is denied: it is not sent.
+    pub(super) fn denied(&mut self, by: DeniedBy) {
+        if let Some(event) = &mut self.event {
+            event.denied_by = Some(by);
+        }
+    }
+
     /// Notes that the request is sent now.
     pub(super) fn sent(&mut self) {
         self.sent = Some(Instant::now());
@@ -98,7 +105,7 @@ impl RequestRecord {
             Err(error) => {
                 self.error = Some(error.kind().as_str());
                 event.outcome = match error.kind() {
-                    ToolErrorKind::Forbidden => Outcome::Denied,
+                    _ if event.denied_by.is_some() => Outcome::Denied,
                     ToolErrorKind::Timeout => Outcome::TimedOut,
                     ToolErrorKind::Cancelled => Outcome::Cancelled,
                     _ => Outcome::Failed,

@@ -9,6 +9,7 @@ use gateway_store::events::FinishedRequest;
 use gateway_store::events::{ArgumentTypes, KnownArguments};
 use mcp_core::jsonrpc::{Members, quoted};
 use mcp_core::metrics::Durations;
+use mcp_core::server::DeniedBy;
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, EarlierTask, Effect, FoundCall, ToolError, ToolErrorKind,
     ToolFuture, ToolResult, without_tool_call_id,
@@ -100,7 +101,13 @@ impl RelayedTool {
         mut record: RequestRecord,
     ) -> Result<ToolResult, ToolError> {
         let result = match &self.withheld {
-            Some(reason) => Err(self.refusal(reason)),
+            Some(reason) => {
+                record.denied(match reason {
+                    Withheld::Denied => DeniedBy::Configuration,
+                    Withheld::Held(_) => DeniedBy::Changed,
+                });
+                Err(self.refusal(reason))
+            }
             None => self.guarded(client, arguments, &mut record).await,
         };
         record.finish(&result);
@@ -120,7 +127,12 @@ impl RelayedTool {
             arguments: &arguments,
             call: client.call,
         };
-        let admitted = self.relay.approvals.admit(&guarded).await?;
+        let admitted = self.relay.approvals.admit(&guarded).await;
+        let admitted = admitted.inspect_err(|error| {
+            if error.kind() == ToolErrorKind::Forbidden {
+                record.denied(DeniedBy::Person);
+            }
+        })?;
         record.sent();
         let result = self.forward(client, admitted.id()).await;
         if result.as_ref().is_err_and(ToolError::asks_client) {

@@ -12,6 +12,7 @@ use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::server::access::AccessItem;
+use crate::server::denial::{Denial, DeniedBy};
 use crate::server::mcp_method::McpMethod;
 use crate::server::operation::MeasuredTool;
 use crate::server::tool_catalog::ToolLists;
@@ -179,9 +180,10 @@ impl CatalogView {
 
     /// The reason why this caller may not use an item that is there, for the operator. `item` is the name or URI
     /// of a request with this method.
-    pub(in crate::server) fn denial(&self, method: McpMethod, item: &str) -> Option<String> {
+    pub(in crate::server) fn denial(&self, method: McpMethod, item: &str) -> Option<Denial> {
         let Some(group) = self.group else {
-            return Some("denied: there is no such view for this caller".to_owned());
+            let reason = "denied: there is no such view for this caller";
+            return Some(Denial::new(DeniedBy::View, reason));
         };
         let access = self.catalog.access.as_ref()?;
         let has_prompt = |prompts: &BoundItems<PromptKind>| {
@@ -202,7 +204,7 @@ impl CatalogView {
             _ => return None,
         };
         if !access.allows(group, decided) {
-            return Some(access.explain(group, decided));
+            return Some(Denial::new(DeniedBy::Role, access.explain(group, decided)));
         }
         let view = &self.view()?.items;
         let is_here = match decided {

@@ -22,7 +22,7 @@ use crate::server::limits::CLEANUP_GRACE;
 use crate::server::modern_client::ModernClient;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
 use crate::server::params::wrong;
-use crate::server::tool_result::{bad_arguments, conclude, log_failure, with_schema};
+use crate::server::tool_result::{bad_arguments, conclude, with_schema};
 use crate::server::{OnDrop, OriginalRequest, Server};
 use crate::tool::{BoundTool, Call, TaskSupport, ToolDefinition};
 use crate::trace;
@@ -86,7 +86,7 @@ impl Server {
         let task = self.new_task(tool, arguments, ttl, context)?;
         // In the modern era only the task reaches the client.
         let call = in_task(&context.call, &task, &tool.0.name, era != Era::Modern);
-        let mut work = work(tool, arguments, call, context);
+        let mut work = self.work(tool, arguments, call, context);
         if era == Era::Modern
             && let Some(outcome) = (&mut work).now_or_never()
         {
@@ -115,7 +115,7 @@ impl Server {
             self.tasks.remove(&task);
         });
         let in_task = in_task(call, &task, &tool.0.name, true);
-        let mut work = work(tool, arguments, in_task, context);
+        let mut work = self.work(tool, arguments, in_task, context);
         let outcome = tokio::select! {
             biased;
             outcome = &mut work => Some(outcome),
@@ -190,6 +190,36 @@ impl Server {
         let running = run(tasks, task, work, clock, self.features.task_store.clone());
         (self.settings.spawn)(Box::pin(running));
     }
+
+    fn work(
+        &self,
+        (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),
+        arguments: &RawValue,
+        call: Call,
+        context: &Context<'_>,
+    ) -> Work {
+        let (definition, tool) = (definition.clone(), Arc::clone(tool));
+        let failures = Arc::clone(&self.failures);
+        let arguments = arguments.to_owned();
+        let (era, client) = (context.era, context.client.clone());
+        let capabilities = context.call.capabilities();
+        let mut trace = trace::current();
+        let running = async move {
+            let result = match tool.start(&arguments, &call) {
+                Ok(running) => running.await,
+                Err(error) => {
+                    let bad = with_schema(&definition, error);
+                    return bad_arguments(&definition.name, era, bad);
+                }
+            };
+            if let Err(error) = &result {
+                failures.log(&definition.name, error);
+            }
+            conclude(era, capabilities, end(client.as_deref(), result))
+        };
+        // The task may go on when its request has ended.
+        catch_panic(async move { trace::within(&mut trace, pin!(running)).await })
+    }
 }
 
 /// Returns the call of `tool` with the cancellation and the client of `task` instead of the request's.
@@ -197,34 +227,6 @@ pub(super) fn in_task(call: &Call, task: &Arc<Task>, tool: &str, keeps_peer: boo
     call.with_client(task.stop.clone(), |client| {
         Arc::new(TaskClient::new(task, tool, client, keeps_peer))
     })
-}
-
-fn work(
-    (definition, tool): &(ToolDefinition, Arc<dyn BoundTool>),
-    arguments: &RawValue,
-    call: Call,
-    context: &Context<'_>,
-) -> Work {
-    let (definition, tool) = (definition.clone(), Arc::clone(tool));
-    let arguments = arguments.to_owned();
-    let (era, client) = (context.era, context.client.clone());
-    let capabilities = context.call.capabilities();
-    let mut trace = trace::current();
-    let running = async move {
-        let result = match tool.start(&arguments, &call) {
-            Ok(running) => running.await,
-            Err(error) => {
-                let bad = with_schema(&definition, error);
-                return bad_arguments(&definition.name, era, bad);
-            }
-        };
-        if let Err(error) = &result {
-            log_failure(&definition.name, error);
-        }
-        conclude(era, capabilities, end(client.as_deref(), result))
-    };
-    // The task may go on when its request has ended.
-    catch_panic(async move { trace::within(&mut trace, pin!(running)).await })
 }
 
 /// The lifetime that the client asks for, within our bounds.

@@ -14,7 +14,7 @@ use crate::error::Error;
 use crate::server::Server;
 use crate::server::context::{Context, end};
 use crate::server::outcome::CallEnd;
-use crate::server::tool_result::{conclude, log_failure};
+use crate::server::tool_result::conclude;
 use crate::tool::{EarlierTask, ToolErrorKind};
 
 /// Characters of an id; a tool that starts 20 pieces of work needs 800.
@@ -111,10 +111,11 @@ impl Server {
         let call = in_task(&context.call, &task, &definition.name, false);
         let (name, era, client) = (definition.name.clone(), context.era, context.client.clone());
         let capabilities = context.call.capabilities();
+        let failures = Arc::clone(&self.failures);
         let work = catch_panic(async move {
             let result = found(call).await;
             if let Err(error) = &result {
-                log_failure(&name, error);
+                failures.log(&name, error);
             }
             conclude(era, capabilities, end(client.as_deref(), result))
         });

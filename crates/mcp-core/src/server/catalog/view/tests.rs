@@ -1,6 +1,7 @@
 //! Tests of what events say about items that a view does not have.
 
 use super::*;
+use crate::server::denial::DeniedBy;
 use crate::server::{Access, Identity, Operations, ServerItems, ViewItems, ViewTools};
 use crate::tool::{ArgumentError, ToolFuture};
 
@@ -77,20 +78,30 @@ fn catalog() -> Arc<Catalog> {
 fn denial_says_whether_a_rule_or_the_view_has_decided() {
     let denial = |view, name| {
         let view = CatalogView::new(catalog(), None, view);
-        view.denial(McpMethod::CallTool, name)
+        let denial = view.denial(McpMethod::CallTool, name);
+        denial.map(|denial| (denial.by, denial.reason))
     };
     for (name, expected) in [
         ("first", None),
-        ("b__one", Some("view v: denied: it is first there")),
-        ("b__secret", Some("denied by a rule")),
-        ("c__one", Some("view v: denied: of none of its backends")),
+        (
+            "b__one",
+            Some((DeniedBy::View, "view v: denied: it is first there")),
+        ),
+        ("b__secret", Some((DeniedBy::Role, "denied by a rule"))),
+        (
+            "c__one",
+            Some((DeniedBy::View, "view v: denied: of none of its backends")),
+        ),
         ("b__none", None),
     ] {
-        assert_eq!(denial(Some("v"), name).as_deref(), expected, "{name}");
+        let expected = expected.map(|(by, reason)| (by, reason.to_owned()));
+        assert_eq!(denial(Some("v"), name), expected, "{name}");
     }
     assert_eq!(denial(None, "b__one"), None);
     assert_eq!(
-        denial(Some("gone"), "b__one").as_deref(),
+        denial(Some("gone"), "b__one")
+            .map(|(_, reason)| reason)
+            .as_deref(),
         Some("denied: there is no such view for this caller")
     );
 }
