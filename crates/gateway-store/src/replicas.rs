@@ -4,21 +4,26 @@
 //! * [`peers`]: which replicas are alive, and which of them has what.
 //! * [`ended`]: the sessions that have ended.
 //! * [`locality`]: whether the others can reach this one.
+//! * [`row`]: the rows of replicas, with their signatures; [`own_row`]: that of this one.
+//! * [`clock`]: the time of the database.
 //! * [`rates`]: the part of the rate limit that each of them may admit.
 //! * [`worker`]: the thread that keeps the table of replicas, with each beat. No request waits for it.
 //! * [`adoption`]: the tasks of replicas that have ended.
 //! * [`tasks`]: tasks, for the replicas that do not run them.
 //! * [`schema`]: the tables, and how they change from version to version.
 //!
-//! The clocks of replicas are never compared: the time of the database orders beats, and each replica measures how
-//! long a beat has not changed with its own.
+//! The clocks of replicas are never compared: the time of the database orders beats and dates what replicas sign, and each
+//! replica measures how long a beat has not changed with its own.
 
 mod adoption;
+mod clock;
 mod ended;
 mod locality;
 mod members;
+mod own_row;
 mod peers;
 mod rates;
+mod row;
 mod schema;
 mod tasks;
 mod worker;
@@ -28,15 +33,16 @@ use std::io::{Error, ErrorKind};
 use std::sync::Arc;
 use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use mcp_core::server::{Place, ReplicaId, Replicas};
+use mcp_core::server::{Place, ReplicaId};
 use mcp_serve::{ListeningAddress, ReplicaSet, process_id};
 use parking_lot::{Mutex, RwLock};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
+use self::clock::DatabaseClock;
 use self::ended::EndedSessions;
 use self::members::BEAT_INTERVAL;
 use self::peers::Peers;
@@ -79,6 +85,7 @@ struct SharedTable {
     peers: RwLock<Peers>,
     ended_sessions: RwLock<EndedSessions>,
     rates: RateShares,
+    clock: DatabaseClock,
     /// The number of readings until now.
     readings: watch::Sender<u64>,
 }
@@ -157,6 +164,7 @@ impl ReplicaTable {
             peers: RwLock::new(Peers::new(own)),
             ended_sessions: RwLock::default(),
             rates: RateShares::default(),
+            clock: DatabaseClock::default(),
             readings: watch::Sender::new(0),
         });
         let worker = Worker::new(own, location.clone(), address, waiting, Arc::clone(&shared));
@@ -215,22 +223,20 @@ impl ReplicaTable {
     }
 }
 
-impl Replicas for ReplicaTable {
-    fn place(&self, id: ReplicaId) -> Place {
-        self.shared.peers.read().place(id)
-    }
-
-    fn task_place(&self, id: &str) -> Option<Place> {
-        let maker = ReplicaId::from_digits(id)?;
-        Some(self.place(self.shared.moved(id).unwrap_or(maker)))
-    }
-
-    fn home(&self, session: u128) -> Place {
-        self.shared.peers.read().home(session)
-    }
-}
-
 impl ReplicaSet for ReplicaTable {
+    fn place(&self, id: ReplicaId, arrived: Instant) -> Place {
+        self.shared.peers.read().place(id, arrived)
+    }
+
+    fn home(&self, session: u128, arrived: Instant) -> Place {
+        self.shared.peers.read().home(session, arrived)
+    }
+
+    fn task_place(&self, id: &str, arrived: Instant) -> Option<Place> {
+        let maker = ReplicaId::from_digits(id)?;
+        Some(self.place(self.shared.moved(id).unwrap_or(maker), arrived))
+    }
+
     fn join(&self, listening: ListeningAddress) -> BoxFuture<'_, ()> {
         if !self.is_local && !self.has_address && listening.address.ip().is_loopback() {
             tracing::error!(address = %listening.address, "{UNREACHABLE}");
@@ -264,12 +270,19 @@ impl ReplicaSet for ReplicaTable {
         self.shared.readings.send_modify(|_| ());
     }
 
+    fn refresh(&self, arrived: Instant) -> BoxFuture<'_, bool> {
+        let (read, is_read) = oneshot::channel();
+        self.send(Job::Refresh(arrived, read));
+        Box::pin(async move { matches!(timeout(CHANGE_TIMEOUT, is_read).await, Ok(Ok(true))) })
+    }
+
+    fn time(&self) -> Option<Duration> {
+        self.shared.clock.at(Instant::now())
+    }
+
     fn gone(&self, id: ReplicaId) -> BoxFuture<'static, ()> {
         let shared = Arc::clone(&self.shared);
-        Box::pin(async move {
-            let is_gone = |peers: &Peers| peers.place(id) == Place::Gone;
-            shared.until(is_gone).await;
-        })
+        Box::pin(async move { shared.until(|peers| peers.is_gone(id)).await })
     }
 
     fn end_session(&self, session: u128) -> BoxFuture<'_, ()> {

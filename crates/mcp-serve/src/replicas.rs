@@ -3,12 +3,14 @@
 
 use std::net::SocketAddr;
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use futures_util::future::BoxFuture;
-use mcp_core::server::{ReplicaId, Replicas};
+use mcp_core::server::{Place, ReplicaId};
+use mcp_core::sign::Signer;
 
 /// The port of a process that becomes a replica.
-#[derive(Clone, Debug)]
+#[derive(Clone)]
 pub struct ListeningAddress {
     /// `http` or `https`.
     pub scheme: &'static str,
@@ -16,10 +18,22 @@ pub struct ListeningAddress {
     pub address: SocketAddr,
     /// A fingerprint of the key that signs what clients keep. Replicas with another key cannot use it.
     pub key: String,
+    /// Signs what replicas tell each other, with the same key.
+    pub signer: Signer,
 }
 
 /// The replicas that serve the same clients.
-pub trait ReplicaSet: Replicas {
+pub trait ReplicaSet: Send + Sync {
+    /// Returns the place of what the process with this id has made, for a request that arrived at `arrived`. Does not
+    /// wait.
+    fn place(&self, id: ReplicaId, arrived: Instant) -> Place;
+
+    /// The same for the task with this id; `None` if no process makes such ids.
+    fn task_place(&self, id: &str, arrived: Instant) -> Option<Place>;
+
+    /// The same for the subscriptions and the stream of a session with this handle. Never [`Place::Gone`].
+    fn home(&self, session: u128, arrived: Instant) -> Place;
+
     /// Makes this process a replica: it listens from now on. Completes when the others know it, or after a few seconds.
     fn join(&self, listening: ListeningAddress) -> BoxFuture<'_, ()>;
 
@@ -31,6 +45,12 @@ pub trait ReplicaSet: Replicas {
 
     /// Counts a replica that could not be reached as gone, until it is seen again.
     fn suspect(&self, id: ReplicaId);
+
+    /// Reads the table again, unless it was read after `arrived`. Returns false if it cannot be read now.
+    fn refresh(&self, arrived: Instant) -> BoxFuture<'_, bool>;
+
+    /// Returns the time since 1970 by the clock of the database, which all replicas share; `None` until it was asked.
+    fn time(&self) -> Option<Duration>;
 
     /// Completes when a replica is gone.
     fn gone(&self, id: ReplicaId) -> BoxFuture<'static, ()>;

@@ -10,6 +10,7 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
+use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -261,7 +262,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                     let replicas = running.service().replicas();
                     let replicated = replicas.clone().map(|replicas| (service.clone(), replicas));
                     let stop = drain::close_after(stop, server, replicated);
-                    let replica = replicas.map(|replicas| (replicas, key.fingerprint()));
+                    let replica =
+                        replicas.map(|replicas| (replicas, key.fingerprint(), key.signer()));
                     let port = Port {
                         address,
                         tls,
@@ -341,8 +343,8 @@ struct Port {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     page: Option<PageContent>,
-    /// The replicas, and the fingerprint of the key.
-    replica: Option<(Arc<dyn ReplicaSet>, String)>,
+    /// The replicas, the fingerprint of the key, and what signs with it.
+    replica: Option<(Arc<dyn ReplicaSet>, String, Signer)>,
 }
 
 async fn http(
@@ -365,11 +367,12 @@ async fn http(
     }
     let address = listener.address();
     tracing::info!("{name} listens on {scheme}://{address}/mcp");
-    if let Some((replicas, key)) = replica {
+    if let Some((replicas, key, signer)) = replica {
         let listening = ListeningAddress {
             scheme,
             address,
             key,
+            signer,
         };
         replicas.join(listening).await;
     }

@@ -2,6 +2,7 @@
 
 mod adoption;
 mod env;
+mod recorder;
 mod trust;
 
 use std::time::{Duration, Instant};

@@ -116,6 +116,11 @@ impl Members {
         }
     }
 
+    /// Returns true once the table was read.
+    pub(super) fn is_read(&self) -> bool {
+        self.read_at.is_some()
+    }
+
     /// Returns true if the table was read less than `age` ago. If not for long, this replica may serve ended sessions,
     /// and `/readyz` says so.
     pub(super) fn is_current(&self, now: Duration, age: Duration) -> bool {

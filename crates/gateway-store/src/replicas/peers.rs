@@ -3,7 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use mcp_core::server::{Place, ReplicaId};
 
@@ -51,7 +51,8 @@ impl Peers {
     /// Takes over the rows of the table, by a query that was sent at `now`.
     pub(super) fn update(&mut self, rows: Vec<PeerRow>, now: Instant) {
         let beats = rows.iter().map(|row| (row.id, row.beat));
-        self.members.update(beats, now.duration_since(self.start));
+        let sent = now.saturating_duration_since(self.start);
+        self.members.update(beats, sent);
         let before = std::mem::take(&mut self.by_id);
         let peer = |row: PeerRow| {
             let known = before.get(&row.id);
@@ -79,7 +80,7 @@ impl Peers {
 
     /// Returns true if the others cannot have counted this replica as gone.
     pub(super) fn is_current(&self, now: Instant) -> bool {
-        let now = now.duration_since(self.start);
+        let now = now.saturating_duration_since(self.start);
         self.members.is_current(now, GONE_AFTER)
     }
 
@@ -104,24 +105,40 @@ impl Peers {
         self.members.suspect(id);
     }
 
-    pub(super) fn place(&self, id: ReplicaId) -> Place {
-        match self.members.route(self.own, id, Duration::ZERO) {
+    /// Returns true for a replica that no request can be forwarded to.
+    pub(super) fn is_gone(&self, id: ReplicaId) -> bool {
+        self.members.is_read() && id != self.own && !self.is_usable(id)
+    }
+
+    /// Returns the place of what the replica has made, by the table as it was read last.
+    pub(super) fn last_place(&self, id: ReplicaId) -> Place {
+        self.place(id, self.start)
+    }
+
+    /// Returns the place of what the replica has made, for a request that arrived at `arrived`.
+    pub(super) fn place(&self, id: ReplicaId, arrived: Instant) -> Place {
+        let arrived = arrived.saturating_duration_since(self.start);
+        match self.members.route(self.own, id, arrived) {
             Route::Here => Place::Here,
             Route::Forward if self.is_usable(id) => Place::There(id),
-            Route::Forward | Route::Gone | Route::Refresh => Place::Gone,
+            Route::Forward | Route::Gone => Place::Gone,
+            Route::Refresh => Place::Unknown(id),
         }
     }
 
     /// Returns the replica that has made the session while it is alive, else the one that all replicas with the same
     /// table agree on.
-    pub(super) fn home(&self, session: u128) -> Place {
-        let maker = self.place(ReplicaId::from_handle(session));
+    pub(super) fn home(&self, session: u128, arrived: Instant) -> Place {
+        let maker = self.place(ReplicaId::from_handle(session), arrived);
         if maker != Place::Gone {
             return maker;
         }
         let alive = self.others().into_iter().chain([self.own]);
         let home = alive.max_by_key(|id| weight(session, *id));
-        self.place(home.unwrap_or(self.own))
+        match home.filter(|home| *home != self.own) {
+            Some(home) => Place::There(home),
+            None => Place::Here,
+        }
     }
 
     pub(super) fn address(&self, id: ReplicaId) -> Option<Arc<str>> {
@@ -171,6 +188,8 @@ fn weight(session: u128, id: ReplicaId) -> u64 {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
     use super::*;
 
     const SECOND: Duration = Duration::from_secs(1);
@@ -200,13 +219,33 @@ mod tests {
                 true => Place::There(id(2)),
                 false => Place::Gone,
             };
-            assert_eq!(peers.place(id(2)), expected, "{beat}");
+            assert_eq!(peers.place(id(2), start), expected, "{beat}");
         }
         peers.update(vec![row(1, 0), row(2, 1)], start + BEAT * 8);
-        assert_eq!(peers.place(id(2)), Place::There(id(2)));
-        assert_eq!(peers.place(id(1)), Place::Here);
+        assert_eq!(peers.place(id(2), start), Place::There(id(2)));
+        assert_eq!(peers.place(id(1), start), Place::Here);
         peers.update(vec![row(1, 0)], start + BEAT * 9);
-        assert_eq!(peers.place(id(2)), Place::Gone);
+        assert_eq!(peers.place(id(2), start), Place::Gone);
+    }
+
+    #[test]
+    fn replica_that_is_not_in_the_table_may_have_started_since_it_was_read() {
+        let (mut peers, start) = (Peers::new(id(1)), Instant::now());
+        let session = id(2).handle(7);
+        assert_eq!(peers.place(id(2), start), Place::Unknown(id(2)));
+        assert!(!peers.is_gone(id(2)));
+        peers.update(vec![row(1, 0)], start + SECOND);
+        for arrived in [start, start + SECOND] {
+            assert_eq!(peers.place(id(2), arrived), Place::Gone);
+            assert_eq!(peers.home(session, arrived), Place::Here);
+        }
+        let later = start + SECOND * 2;
+        assert_eq!(peers.place(id(2), later), Place::Unknown(id(2)));
+        assert_eq!(peers.home(session, later), Place::Unknown(id(2)));
+        assert!(peers.is_gone(id(2)));
+        peers.update(vec![row(1, 1), row(2, 0)], later);
+        assert_eq!(peers.place(id(2), later + SECOND), Place::There(id(2)));
+        assert_eq!(peers.home(session, later), Place::There(id(2)));
     }
 
     #[test]
@@ -217,15 +256,15 @@ mod tests {
             peers.miss(start + SECOND * second);
             assert_eq!(peers.is_without_database(), second >= 3, "{second}");
         }
-        assert_eq!(peers.place(id(2)), Place::There(id(2)));
+        assert_eq!(peers.place(id(2), start), Place::There(id(2)));
         // The other one had no chance to write a beat.
         peers.update(vec![row(2, 0)], start + SECOND * 60);
-        assert_eq!(peers.place(id(2)), Place::There(id(2)));
+        assert_eq!(peers.place(id(2), start), Place::There(id(2)));
         assert!(!peers.is_without_database());
         for beat in 1..=4 {
             peers.update(vec![row(2, 0)], start + SECOND * 60 + BEAT * beat);
         }
-        assert_eq!(peers.place(id(2)), Place::Gone);
+        assert_eq!(peers.place(id(2), start), Place::Gone);
     }
 
     #[test]
@@ -273,10 +312,10 @@ mod tests {
             peers.update(rows, Instant::now());
             peers
         };
-        let home = |peers: &Peers, session| match peers.home(session) {
+        let home = |peers: &Peers, session| match peers.home(session, peers.start) {
             Place::Here => peers.own,
             Place::There(id) => id,
-            Place::Gone => panic!("no home"),
+            Place::Unknown(_) | Place::Gone => panic!("no home"),
         };
         let all = [1, 2, 3].map(|own| table(&[1, 2, 3], own));
         let two = [1, 2].map(|own| table(&[1, 2], own));

@@ -220,7 +220,7 @@ impl TaskRow {
         let task: StoredTask = serde_json::from_str(&self.json).ok()?;
         // One of an earlier version is with the process that has made it.
         let replica = self.replica.or_else(|| ReplicaId::from_digits(&task.id));
-        let place = replica.map_or(Place::Gone, |replica| peers.place(replica));
+        let place = replica.map_or(Place::Gone, |replica| peers.last_place(replica));
         Some(task.found(replica, place, self.is_lost))
     }
 }

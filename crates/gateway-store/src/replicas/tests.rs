@@ -1,5 +1,6 @@
 //! Tests of the table on PostgreSQL, if `MCP_TEST_POSTGRES_URL` names one.
 
+use mcp_core::sign::Signer;
 use mcp_serve::ReplicaSet as _;
 
 use super::*;
@@ -15,6 +16,7 @@ fn listening(port: u16) -> ListeningAddress {
         scheme: "http",
         address: ([127, 0, 0, 1], port).into(),
         key: "0".to_owned(),
+        signer: Signer::new([1; 32]),
     }
 }
 
@@ -29,6 +31,7 @@ async fn replicas_that_start_together_see_each_other_and_who_leaves() {
     let Some(location) = location("replicas_start").await else {
         return;
     };
+    let started = Instant::now();
     let tables = [1, 2, 3].map(|id| start(&location, id));
     let joining = tables.iter().zip(1..);
     let joining = joining.map(|(table, port)| table.join(listening(port)));
@@ -37,7 +40,7 @@ async fn replicas_that_start_together_see_each_other_and_who_leaves() {
     for (table, own) in tables.iter().zip(all) {
         let others = all.into_iter().filter(|id| *id != own);
         assert_eq!(table.others(), others.collect::<Vec<_>>());
-        assert_eq!(table.place(own), Place::Here);
+        assert_eq!(table.place(own, Instant::now()), Place::Here);
         let address = table.address(all[1]);
         assert_eq!(address.as_deref(), Some("http://127.0.0.1:2"));
         assert!(table.outage().is_none());
@@ -49,7 +52,7 @@ async fn replicas_that_start_together_see_each_other_and_who_leaves() {
         .unwrap();
     timeout(BEAT_INTERVAL * 3, left).await.unwrap();
     assert_eq!(third.others(), [all[0]]);
-    assert_eq!(third.place(all[1]), Place::Gone);
+    assert_eq!(third.place(all[1], started), Place::Gone);
     drop(first);
 }
 
@@ -84,12 +87,114 @@ async fn two_replicas_with_one_address_do_not_remove_each_other() {
     let location = written.await.unwrap();
     third
         .shared
-        .until(|peers| peers.place(dead) == Place::There(dead))
+        .until(|peers| peers.place(dead, Instant::now()) == Place::There(dead))
         .await;
     let fifth = start(&location, 5);
     fifth.join(listening(3)).await;
     timeout(BEAT_INTERVAL * 2, third.gone(dead)).await.unwrap();
     assert_eq!(fifth.shared.peers.read().rival(), None);
+}
+
+async fn execute(location: &StoreLocation, sql: &'static str) {
+    let location = location.clone();
+    let executed = tokio::task::spawn_blocking(move || {
+        let connection = worker::connect(&location).unwrap();
+        let client = &connection.client;
+        connection
+            .within(async { Ok(client.batch_execute(sql).await?) })
+            .unwrap();
+    });
+    executed.await.unwrap();
+}
+
+/// Access to the database alone gets no requests.
+#[tokio::test]
+async fn rows_that_no_replica_has_signed_are_not_used() {
+    let Some(location) = location("replicas_forged").await else {
+        return;
+    };
+    let [first, second] = [1, 2].map(|id| start(&location, id));
+    first.join(listening(1)).await;
+    second.join(listening(2)).await;
+    assert_eq!(first.others(), [ReplicaId::new(2)]);
+    execute(
+        &location,
+        "
+        insert into mcp_replicas (id, address, version, key, signature)
+            select 3, address, version, key, signature from mcp_replicas where id = 2;
+        insert into mcp_replicas (id, address, version, key) values (4, 'http://127.0.0.1:4', '1', '0');
+        insert into mcp_replicas (id, address, version, key) values (5, 'http://127.0.0.1:5', '1', 'x');
+        ",
+    )
+    .await;
+    assert!(first.refresh(Instant::now()).await);
+    assert_eq!(first.others(), [ReplicaId::new(2)]);
+    let listed = |table: &ReplicaTable| {
+        let listed = table.list().into_iter();
+        let listed = listed.map(|one| (one.id.bits(), one.has_same_key));
+        listed.collect::<Vec<_>>()
+    };
+    assert_eq!(listed(&first), [(1, true), (2, true), (5, false)]);
+    // The row of another one: until it writes it again.
+    let forged = "update mcp_replicas set address = 'http://127.0.0.1:6' where id = 2";
+    execute(&location, forged).await;
+    assert!(first.refresh(Instant::now()).await);
+    let address = first.address(ReplicaId::new(2));
+    assert_ne!(address.as_deref(), Some("http://127.0.0.1:6"));
+    timeout(
+        BEAT_INTERVAL * 3,
+        first.shared.until(|peers| !peers.others().is_empty()),
+    )
+    .await
+    .unwrap();
+    let address = first.address(ReplicaId::new(2));
+    assert_eq!(address.as_deref(), Some("http://127.0.0.1:2"));
+}
+
+#[tokio::test]
+async fn replicas_have_the_time_of_the_database() {
+    let Some(location) = location("replicas_time").await else {
+        return;
+    };
+    let [first, second] = [1, 2].map(|id| start(&location, id));
+    assert_eq!(first.time(), None);
+    first.join(listening(1)).await;
+    second.join(listening(2)).await;
+    let times = [&first, &second].map(|table| table.time().unwrap());
+    let now = std::time::UNIX_EPOCH.elapsed().unwrap();
+    for time in times {
+        // The database is on this machine.
+        assert!(
+            time.abs_diff(now) < Duration::from_secs(1),
+            "{time:?} {now:?}"
+        );
+    }
+}
+
+#[tokio::test]
+async fn replica_that_has_just_started_is_found_by_another_look() {
+    let Some(location) = location("replicas_refresh").await else {
+        return;
+    };
+    let first = start(&location, 1);
+    first.join(listening(1)).await;
+    let new = ReplicaId::new(2);
+    let second = start(&location, 2);
+    second.send(Job::Join(listening(2)));
+    second.shared.until(Peers::has_joined).await;
+    let arrived = Instant::now();
+    assert!(first.refresh(arrived).await);
+    assert_eq!(first.place(new, arrived), Place::There(new));
+    let unknown = ReplicaId::new(3);
+    assert_eq!(first.place(unknown, arrived), Place::Gone);
+    let later = Instant::now();
+    assert_eq!(first.place(unknown, later), Place::Unknown(unknown));
+    let first = tokio::task::spawn_blocking(move || {
+        first.close();
+        first
+    });
+    let first = first.await.unwrap();
+    assert!(!first.refresh(Instant::now()).await);
 }
 
 #[tokio::test]
@@ -144,7 +249,7 @@ async fn tables_of_a_newer_gateway_are_refused() {
     });
     let reason = reason.await.unwrap();
     assert!(
-        reason.contains("version 3, of a newer gateway; this one knows 2"),
+        reason.contains("version 4, of a newer gateway; this one knows 3"),
         "{reason}"
     );
 }

@@ -3,7 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use mcp_core::server::ReplicaId;
 use mcp_serve::ListeningAddress;
@@ -13,7 +13,9 @@ use tokio_postgres::types::{ToSql, Type};
 
 use super::adoption;
 use super::members::BEAT_INTERVAL;
-use super::peers::PeerRow;
+use super::own_row::{self, OwnRow};
+use super::peers::Peers;
+use super::row::FaultyRows;
 use super::{SharedTable, schema};
 use crate::events::{Database, PostgresConnection, StoreError, StoreFault, StoreLocation};
 
@@ -22,10 +24,15 @@ const BEATS_BETWEEN_CLEANUPS: u32 = 800;
 /// Ended sessions that wait for the database; the oldest are not stored. One statement stores them.
 const MAX_UNSAVED_SESSIONS: usize = 10_000;
 
+const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BEAT: &str = "
-    insert into mcp_replicas (id, address, version, key) values ($1, coalesce($2, $5 || case family(inet_client_addr())
-            when 6 then '[' || host(inet_client_addr()) || ']' else host(inet_client_addr()) end || $6), $3, $4)
-        on conflict (id) do update set beat = now(), address = excluded.address
+    insert into mcp_replicas (id, address, version, key, signature) values ($1, $2, $3, $4, $5)
+        on conflict (id) do update set beat = now(), address = excluded.address, signature = excluded.signature
+";
+/// The database sees the address of a process that listens on all of them.
+const SEEN_HOST: &str = "
+    select case family(inet_client_addr())
+        when 6 then '[' || host(inet_client_addr()) || ']' else host(inet_client_addr()) end
 ";
 /// A process that had the same address before has ended without a word. Tried once, when this one joins: one that still
 /// runs writes its row again.
@@ -34,7 +41,8 @@ const REPLACE: &str = "
         where own.id = $1 and other.id <> own.id and other.address = own.address
 ";
 const READ: &str = "
-    select id, address, version, key, (extract(epoch from beat) * 1000000)::bigint from mcp_replicas
+    select id, address, version, key, signature, (extract(epoch from beat) * 1000000)::bigint,
+        (extract(epoch from clock_timestamp()) * 1000000)::bigint from mcp_replicas
 ";
 /// The interval is longer than a statement may take: its time is that of its beginning.
 const NEWLY_ENDED: &str =
@@ -68,6 +76,8 @@ const CLEAN: &str = "
 pub(super) enum Job {
     Join(ListeningAddress),
     EndSession(u128, oneshot::Sender<()>),
+    /// Reads the table, unless it was read after this time; the answer is whether it was.
+    Refresh(Instant, oneshot::Sender<bool>),
     Close,
 }
 
@@ -80,6 +90,11 @@ pub(super) struct Worker {
     shared: Arc<SharedTable>,
     connection: Option<PostgresConnection>,
     listening: Option<ListeningAddress>,
+    /// The host of this process as the database sees it.
+    seen_host: Option<String>,
+    faults: FaultyRows,
+    /// The time at which the table was read last.
+    read: Option<Instant>,
     /// True once the row of an earlier process with the same address was removed.
     has_replaced: bool,
     /// The last replica with the same address, to log each only once.
@@ -107,6 +122,9 @@ impl Worker {
             shared,
             connection: None,
             listening: None,
+            seen_host: None,
+            faults: FaultyRows::default(),
+            read: None,
             has_replaced: false,
             rival: None,
             unsaved: VecDeque::new(),
@@ -125,6 +143,9 @@ impl Worker {
             }
             match self.next_job(next) {
                 Ok(Job::Join(listening)) => {
+                    // Rows count with the right signature only from now on, and the address may have to be asked for.
+                    *self.shared.peers.write() = Peers::new(self.own);
+                    self.connection = None;
                     self.listening = Some(listening);
                     next = Instant::now();
                 }
@@ -133,6 +154,15 @@ impl Worker {
                         self.unsaved.pop_front();
                     }
                     self.unsaved.push_back((session, stored));
+                }
+                Ok(Job::Refresh(arrived, answer)) => {
+                    let is_read = |read: Option<Instant>| read.is_some_and(|read| read >= arrived);
+                    if !is_read(self.read) {
+                        next = Instant::now() + BEAT_INTERVAL;
+                        self.beat();
+                    }
+                    // An error means that the caller does not wait any more.
+                    let _ = answer.send(is_read(self.read));
                 }
                 Err(RecvTimeoutError::Timeout) => {}
                 Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => return self.leave(),
@@ -169,29 +199,27 @@ impl Worker {
             return Ok(());
         };
         let client = &connection.client;
+        let asks_address = own_row::asks_address(self.listening.as_ref(), self.address.as_deref());
+        if is_reconnected && asks_address {
+            self.seen_host = connection.within(async {
+                let rows = client.query_typed(SEEN_HOST, &[]).await?;
+                Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+            })?;
+        }
         let own = self.listening.as_ref().map(|listening| {
-            let port = listening.address.port();
-            // The database sees the address of a process that listens on all of them.
-            let address = match (&self.address, listening.address.ip().is_unspecified()) {
-                (Some(address), _) => Some(address.clone()),
-                (None, false) => Some(format!("{}://{}", listening.scheme, listening.address)),
-                (None, true) => None,
-            };
-            let scheme = format!("{}://", listening.scheme);
-            (address, listening.key.clone(), scheme, format!(":{port}"))
+            let (configured, seen) = (self.address.as_deref(), self.seen_host.as_deref());
+            OwnRow::new(self.own, listening, configured, seen)
         });
-        let key = own.as_ref().map(|(_, key, ..)| key.clone());
         let id = i64::from(self.own.bits());
         let sent = Instant::now();
-        let (rows, ended, tasks) = connection.within(async {
-            if let Some((address, key, scheme, port)) = &own {
-                let values: [(&(dyn ToSql + Sync), Type); 6] = [
+        let (rows, ended, tasks, asked, answered) = connection.within(async {
+            if let Some(own) = &own {
+                let values: [(&(dyn ToSql + Sync), Type); 5] = [
                     (&id, Type::INT8),
-                    (address, Type::TEXT),
-                    (&env!("CARGO_PKG_VERSION"), Type::TEXT),
-                    (key, Type::TEXT),
-                    (scheme, Type::TEXT),
-                    (port, Type::TEXT),
+                    (&own.address, Type::TEXT),
+                    (&VERSION, Type::TEXT),
+                    (&own.key, Type::TEXT),
+                    (&own.signature, Type::TEXT),
                 ];
                 client.execute_typed(BEAT, &values).await?;
                 if !self.has_replaced {
@@ -202,24 +230,30 @@ impl Worker {
                 true => ALL_ENDED,
                 false => NEWLY_ENDED,
             };
-            let (rows, ended, tasks) = tokio::try_join!(
-                client.query_typed(READ, &[]),
-                client.query_typed(ended, &[]),
-                adoption::read(client, id)
-            )?;
+            let asked = Instant::now();
+            let rows = client.query_typed(READ, &[]).await?;
+            let answered = Instant::now();
+            let (ended, tasks) =
+                tokio::try_join!(client.query_typed(ended, &[]), adoption::read(client, id))?;
             if self.beats.is_multiple_of(BEATS_BETWEEN_CLEANUPS) {
                 client.batch_execute(CLEAN).await?;
             }
-            Ok((rows, ended, tasks))
+            Ok((rows, ended, tasks, asked, answered))
         })?;
         self.has_replaced = own.is_some();
         self.beats = self.beats.wrapping_add(1);
-        let peers = rows.iter().map(|row| peer(row, key.as_deref()));
-        let peers = peers.collect::<Result<_, _>>()?;
+        if let Some(row) = rows.first() {
+            let micros: i64 = row.try_get(6)?;
+            let time = Duration::from_micros(micros.unsigned_abs());
+            self.shared.clock.set(asked, answered, time);
+        }
+        let listening = self.listening.as_ref();
+        let peers = self.faults.without_faulty(&rows, listening)?;
         self.add_ended(&ended)?;
         // Before this replica counts as one that has been seen by the others.
         tasks.set_moved(&self.shared)?;
         self.shared.peers.write().update(peers, sent);
+        self.read = Some(sent);
         self.shared.readings.send_modify(|number| *number += 1);
         tasks.mark_lost(&self.shared, connection)?;
         match self.exchange_demands(connection) {
@@ -349,19 +383,4 @@ pub(super) fn connect(location: &StoreLocation) -> Result<PostgresConnection, St
     let PostgresConnection { client, runtime } = &mut connection;
     PostgresConnection::block_on(runtime, schema::migrate(client))?;
     Ok(connection)
-}
-
-/// Reads a row. `key` is the fingerprint of the own key.
-fn peer(row: &Row, key: Option<&str>) -> Result<PeerRow, StoreError> {
-    let id: i64 = row.try_get(0)?;
-    let address: Option<String> = row.try_get(1)?;
-    let version: String = row.try_get(2)?;
-    let its_key: String = row.try_get(3)?;
-    Ok(PeerRow {
-        id: ReplicaId::new(u32::try_from(id).unwrap_or_default()),
-        address: address.map(Into::into),
-        version: version.into(),
-        has_same_key: key.is_none_or(|key| key == its_key),
-        beat: row.try_get(4)?,
-    })
 }

@@ -62,6 +62,8 @@ pub enum Place {
     Here,
     /// At another replica.
     There(ReplicaId),
+    /// Perhaps at a replica that is not known here yet: the table of replicas must be read again.
+    Unknown(ReplicaId),
     /// Its replica is gone.
     Gone,
 }
@@ -146,12 +148,12 @@ impl Forwarding {
         lock(&self.messages).push(Forwarded { to, frame });
     }
 
-    /// Forwards the frame to the replica at `place`, unless it is a batch.
+    /// Forwards the frame to the replica at `place`, which may not be known yet, unless it is a batch.
     ///
     /// # Errors
     /// It is at another replica: a placeholder for the response of that one.
     pub fn check(&self, place: Place) -> Result<(), Error> {
-        let Place::There(id) = place else {
+        let (Place::There(id) | Place::Unknown(id)) = place else {
             return Ok(());
         };
         if !self.is_batch.load(Ordering::Relaxed) {
@@ -207,10 +209,14 @@ mod tests {
     fn batch_is_refused_and_not_forwarded() {
         let there = Place::There(ReplicaId::new(7));
         let single = Forwarding::new(Arc::new(Others));
-        assert!(single.check(Place::Here).is_ok() && single.is_empty());
-        assert!(single.check(there).is_err());
-        let sent = single.take();
-        assert_eq!(sent[0].to, Receivers::One(ReplicaId::new(7)));
+        for place in [Place::Here, Place::Gone] {
+            assert!(single.check(place).is_ok() && single.is_empty());
+        }
+        for place in [there, Place::Unknown(ReplicaId::new(7))] {
+            assert!(single.check(place).is_err());
+            let sent = single.take();
+            assert_eq!(sent[0].to, Receivers::One(ReplicaId::new(7)));
+        }
 
         let batch = Forwarding::new(Arc::new(Others));
         batch.set_batch();

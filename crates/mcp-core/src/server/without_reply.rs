@@ -35,7 +35,8 @@ pub(super) fn answered(response: &ResponseIn<'_>, source: &Source<'_>, in_batch:
     let Some((process, forwarding)) = other.zip(source.caller.forwarding()) else {
         return;
     };
-    if forwarding.place(process) == Place::There(process) {
+    let place = forwarding.place(process);
+    if matches!(place, Place::There(_) | Place::Unknown(_)) {
         let alone = || {
             let id = response.id.as_ref().map_or("null", Id::as_json);
             let (member, value) = match response.outcome {

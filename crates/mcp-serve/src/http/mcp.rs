@@ -3,6 +3,7 @@
 
 mod again;
 mod authenticated;
+mod batch;
 mod forward;
 pub(super) mod hop;
 mod post;
@@ -129,8 +130,11 @@ impl McpEndpoint {
         };
         let last = last_event_id(headers);
         let find = |hops: &Hops| match last {
-            Some(last) => Some(hops.replicas().place(ReplicaId::from_digits(last)?)),
-            None => Some(hops.replicas().home(session.handle())),
+            Some(last) => Some(
+                hops.replicas()
+                    .place(ReplicaId::from_digits(last)?, client.arrived),
+            ),
+            None => Some(hops.replicas().home(session.handle(), client.arrived)),
         };
         match self.forward_head(Method::GET, headers, client, find).await {
             Ok(response) => return response,

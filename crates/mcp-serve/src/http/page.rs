@@ -9,7 +9,7 @@ mod session;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HOST, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
@@ -173,9 +173,8 @@ impl Page {
         }
         let mut client = Authenticated {
             forwarded_body: None,
-            credential: signed_in
-                .as_ref()
-                .and_then(|signed_in| signed_in.credential.clone()),
+            arrived: Instant::now(),
+            credential: signed_in.as_ref().and_then(|it| it.credential.clone()),
             address: peer,
             headers: Head::read(&head.headers).facts(),
             view: None,

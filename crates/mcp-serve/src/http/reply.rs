@@ -223,6 +223,19 @@ pub(super) fn replica_failed() -> Response<Reply> {
     because("replica", response)
 }
 
+/// The response to a request whose token is valid here, but not at the replica that has to answer it: 503. It is no 401:
+/// another token would be no better, and the replicas agree again once both have read their tokens.
+pub(super) fn replica_refused_token() -> Response<Reply> {
+    let body = serde_json::json!({
+        "error": "another replica has to answer this, and does not accept this token: it was revoked or has expired \
+            there, or the replicas have different tokens, roles or views"
+    });
+    because(
+        "replica",
+        json(StatusCode::SERVICE_UNAVAILABLE, body.to_string()),
+    )
+}
+
 /// The response to a client at its limit of streams: 429.
 pub(super) fn too_many_streams(limit: usize) -> Response<Reply> {
     let error = format!("this client has reached the limit of {limit} open streams; close one");

@@ -19,7 +19,7 @@ use serde_json::{Value, json};
 use super::guard::{ClientConnection, Guard};
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
-use super::mcp::hop::{HOP, Hops};
+use super::mcp::hop::{HOP, HopRefusal, Hops};
 use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, Refusals, ServerMetrics};
 use super::page::{self, Page, PageRequest};
@@ -130,21 +130,32 @@ impl Router {
             .serve_replicas(Hops::new(replicas, self.signer.clone()));
     }
 
-    /// Answers a request that another replica has forwarded. It has checked the token of the client, and its rate.
+    /// Answers a request that another replica has forwarded. It has checked the rate of the client.
     async fn answer_hop<B: Body<Data = Bytes> + Unpin>(
         &self,
         head: &mut Parts,
         body: &mut B,
-        ticket: &HeaderValue,
         hops: &Hops,
     ) -> Response<Reply> {
-        let client = hops.accept(head, ticket.as_bytes());
-        if client.is_none() {
-            tracing::debug!("refused a request with an invalid ticket of a replica");
+        let accepted = hops.accept(head).and_then(|ticket| {
+            let facts = Head::read(&head.headers).facts();
+            self.forwarded_client(ticket, hops, facts)
+        });
+        match accepted {
+            Ok(client) => {
+                let mut response = self.route(head, body, Ok(client)).await;
+                if response.status() == StatusCode::UNAUTHORIZED {
+                    HopRefusal::Request.write(response.headers_mut());
+                }
+                response
+            }
+            Err(refusal) => {
+                tracing::debug!(reason = refusal.name(), "refused a forwarded request");
+                let mut refused = self.mcp.refuse(&head.headers, &Error::Unauthorized, None);
+                refusal.write(refused.headers_mut());
+                reply::before_body(refused, &head.headers, body)
+            }
         }
-        let client = client.ok_or(Error::Unauthorized);
-        let client = client.and_then(|client| self.check_forwarded(client));
-        self.route(head, body, client).await
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -180,9 +191,9 @@ impl Router {
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
         if let Some(hops) = self.mcp.hops()
-            && let Some(ticket) = head.headers.remove(HOP)
+            && head.headers.contains_key(HOP)
         {
-            return self.answer_hop(&mut head, &mut body, &ticket, hops).await;
+            return self.answer_hop(&mut head, &mut body, hops).await;
         }
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
             let (body, peer) = (&mut body, connection.address);

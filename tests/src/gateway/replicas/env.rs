@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
 use crate::harness::{Server, http_client, wait_until};
 
-const TOKEN: &str = "token-of-ada";
+pub(super) const TOKEN: &str = "token-of-ada";
 
 /// Three replicas with the same key, in front of one server over HTTP (`b`) and of a child each (`old`), which has no
 /// revision later than 2025-11-25.
@@ -44,6 +44,16 @@ impl ReplicaGroup {
 
     /// The same with more options, and only so many that need a token.
     pub(super) async fn start_with(options: &[&str], with_token: usize) -> Option<Self> {
+        let options = options.iter().map(|option| (*option).to_owned());
+        let options: Vec<_> = options.collect();
+        Self::start_each(|_, _| options.clone(), with_token).await
+    }
+
+    /// The same with options for each one of them, which may name files in its folder.
+    pub(super) async fn start_each(
+        options: impl Fn(usize, &Folder) -> Vec<String>,
+        with_token: usize,
+    ) -> Option<Self> {
         let store = std::env::var("MCP_TEST_POSTGRES_URL").ok();
         let Some(store) = store.filter(|url| !url.is_empty()) else {
             eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
@@ -62,8 +72,12 @@ impl ReplicaGroup {
             let folder = Folder::new();
             let file = folder.write("gateway.toml", &config);
             let args = ["--config", file.as_str(), "--events", store.as_str()];
-            let args = [&args[..], &["--replica-address", "auto"]].concat();
-            let args = [&args[..], options].concat();
+            let options = options(at, &folder);
+            let mut options: Vec<_> = options.iter().map(String::as_str).collect();
+            if !options.contains(&"--replica-address") {
+                options.extend(["--replica-address", "auto"]);
+            }
+            let args = [&args[..], &options].concat();
             let env = [("MCP_SESSION_KEY", key.as_str()), ("MCP_TOKEN", TOKEN)];
             let env = &env[..if at < with_token { 2 } else { 1 }];
             let server = Server::with_args("mcp-gateway", &args, env).await;

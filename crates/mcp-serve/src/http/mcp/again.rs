@@ -19,6 +19,7 @@ impl McpEndpoint {
         let headers = kept.headers.clone();
         let facts = Head::read(&headers).facts();
         let client = Authenticated {
+            arrived: client.arrived,
             credential: client.credential.clone(),
             address: client.address,
             headers: facts,

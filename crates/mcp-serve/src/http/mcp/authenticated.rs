@@ -2,6 +2,7 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mcp_core::server::Principal;
 use tokio_util::sync::CancellationToken;
@@ -15,6 +16,8 @@ pub(in crate::http) struct Authenticated {
     /// `None` where no token is required.
     pub(in crate::http) credential: Option<Arc<Credential>>,
     pub(in crate::http) address: IpAddr,
+    /// The time at which its head was read.
+    pub(in crate::http) arrived: Instant,
     pub(in crate::http) headers: HeaderFacts,
     /// The view that its path names.
     pub(in crate::http) view: Option<ViewOwner>,

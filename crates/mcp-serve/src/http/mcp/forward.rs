@@ -1,18 +1,21 @@
 //! Requests that another replica has to answer, or to know of.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
+use futures_util::future::join_all;
 use http::header::HeaderMap;
 use http::{Method, Response};
-use mcp_core::server::{Forwarding, FrameReply, Place, Receivers};
+use mcp_core::server::{Forwarded, Forwarding, FrameReply, Place, Receivers, ReplicaId};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::events::request_digits;
-use super::super::reply::Reply;
+use super::super::reply::{self, Reply};
+use super::batch::Batch;
 use super::hop::{HopRequest, Hops, Unreachable};
 use super::{Authenticated, McpEndpoint};
 
@@ -62,7 +65,7 @@ impl McpEndpoint {
         Some(Arc::new(KeptMessage {
             headers: std::mem::take(headers),
             body: body.clone(),
-            forwarding: Arc::new(hops.forwarding()),
+            forwarding: Arc::new(hops.forwarding(client.arrived)),
             permit: Mutex::default(),
         }))
     }
@@ -77,26 +80,69 @@ impl McpEndpoint {
         let Some(hops) = self.hops() else {
             return ForwardOutcome::Told;
         };
-        for message in kept.forwarding.take() {
-            let is_answered = answer.body.is_none() || message.frame.is_some();
-            let request = HopRequest {
-                method: Method::POST,
-                headers: &kept.headers,
-                body: message.frame.map_or_else(|| kept.body.clone(), Bytes::from),
-                client,
+        let (parts, whole): (Vec<_>, Vec<_>) = kept
+            .forwarding
+            .take()
+            .into_iter()
+            .partition(|message| message.frame.is_some());
+        for message in whole {
+            let request = kept.request(kept.body.clone(), client);
+            let to = match message.to {
+                Receivers::One(to) => to,
+                Receivers::All => {
+                    hops.tell_all(&request).await;
+                    continue;
+                }
             };
-            match message.to {
-                Receivers::All => hops.tell_all(&request).await,
-                Receivers::One(to) if is_answered => hops.tell(to, &request).await,
-                Receivers::One(to) => {
+            let place = || kept.forwarding.place(to);
+            match hops.locate(client.arrived, place).await {
+                None => return ForwardOutcome::Answered(reply::replica_failed()),
+                Some(Place::There(to)) if answer.body.is_none() => hops.tell(to, &request).await,
+                Some(Place::There(to)) => {
                     return match hops.send(to, &request).await {
                         Ok(response) => ForwardOutcome::Answered(response),
                         Err(Unreachable) => ForwardOutcome::Unreachable,
                     };
                 }
+                // What a message without a response refers to is gone, too.
+                Some(_) if answer.body.is_none() => {}
+                Some(_) => return ForwardOutcome::Unreachable,
             }
         }
+        self.forward_parts(hops, kept, client, parts).await;
         ForwardOutcome::Told
+    }
+
+    /// Forwards messages of a batch: to each replica all of its messages in one, and to all replicas at the same time.
+    async fn forward_parts(
+        &self,
+        hops: &Hops,
+        kept: &KeptMessage,
+        client: &Authenticated,
+        parts: Vec<Forwarded>,
+    ) {
+        let mut batches = BTreeMap::<ReplicaId, Batch>::new();
+        for part in &parts {
+            let receivers = match part.to {
+                Receivers::All => hops.replicas().others(),
+                Receivers::One(to) => {
+                    let place = || kept.forwarding.place(to);
+                    match hops.locate(client.arrived, place).await {
+                        Some(Place::There(to)) => vec![to],
+                        _ => Vec::new(),
+                    }
+                }
+            };
+            for to in receivers {
+                let frame = part.frame.as_deref().unwrap_or_default();
+                batches.entry(to).or_default().add(frame);
+            }
+        }
+        let sending = batches.into_iter().map(async |(to, batch)| {
+            let request = kept.request(batch.end(), client);
+            hops.tell(to, &request).await;
+        });
+        join_all(sending).await;
     }
 
     /// Forwards a request without a body to the replica at the place that `find` returns, until one answers. Returns
@@ -110,9 +156,14 @@ impl McpEndpoint {
     ) -> Result<Response<Reply>, Option<Place>> {
         loop {
             let hops = self.hops_of(client).ok_or(None)?;
-            let to = match find(hops) {
+            let Some(place) = find(hops) else {
+                return Err(None);
+            };
+            let again = || find(hops).unwrap_or(place);
+            let to = match hops.locate(client.arrived, again).await {
                 Some(Place::There(to)) => to,
-                place => return Err(place),
+                Some(place) => return Err(Some(place)),
+                None => return Ok(reply::replica_failed()),
             };
             let method = method.clone();
             if let Ok(response) = hops.send(to, &bodiless(method, headers, client)).await {
@@ -139,6 +190,15 @@ impl McpEndpoint {
 }
 
 impl KeptMessage {
+    fn request<'a>(&'a self, body: Bytes, client: &'a Authenticated) -> HopRequest<'a> {
+        HopRequest {
+            method: Method::POST,
+            headers: &self.headers,
+            body,
+            client,
+        }
+    }
+
     /// Returns true if others have to get it.
     pub(super) fn is_for_others(&self) -> bool {
         !self.forwarding.is_empty()

@@ -1,16 +1,18 @@
 //! Hops: requests that one replica forwards to another, once. See [`crate::ReplicaSet`].
 //!
 //! A hop is the request of the client without its credentials, and with a signed header in their place ([`ticket`]).
-//! The other replica believes it who the client is, and does not forward it again.
+//! The other replica believes it who the client is, looks its token up in its own tables, and does not forward it again.
 
+mod nonces;
+mod refusal;
 mod ticket;
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use bytes::Bytes;
 use futures_util::future::join_all;
-use http::header::{CONNECTION, DATE, HeaderMap, HeaderName, TRANSFER_ENCODING};
+use http::header::{CONNECTION, DATE, EXPECT, HeaderMap, HeaderName, TRANSFER_ENCODING};
 use http::request::Parts;
 use http::{Method, Request, Response, StatusCode};
 use http_body_util::Full;
@@ -19,17 +21,20 @@ use hyper_rustls::{HttpsConnector, HttpsConnectorBuilder};
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::client::legacy::{Client, Error as SendError};
 use hyper_util::rt::TokioExecutor;
-use mcp_core::server::{Forwarding, ReplicaId, Replicas};
+use mcp_core::server::{Forwarding, Place, ReplicaId, Replicas};
 use mcp_core::sign::Signer;
 use parking_lot::Mutex;
 
-use self::ticket::HopTicket;
-use super::super::headers::{Head, is_forwarded};
+use self::nonces::UsedNonces;
+pub(in crate::http) use self::refusal::HopRefusal;
+use self::ticket::Receiver;
+pub(in crate::http) use self::ticket::{HopTicket, TicketClient};
+use super::super::headers::is_forwarded;
 use super::super::hop_body::HopBody;
 use super::super::reply::{self, Reply};
 use super::authenticated::Authenticated;
 use crate::ReplicaSet;
-use crate::key::process_id;
+use crate::key::{process_id, random};
 
 /// The header with the ticket.
 pub(in crate::http) const HOP: HeaderName = HeaderName::from_static("mcp-hop");
@@ -46,6 +51,7 @@ type HopClient = Client<HttpsConnector<HttpConnector>, Full<Bytes>>;
 pub(in crate::http) struct Hops {
     replicas: Arc<dyn ReplicaSet>,
     signer: Signer,
+    used: Mutex<UsedNonces>,
     /// Made for the first hop.
     client: Mutex<Option<HopClient>>,
 }
@@ -72,11 +78,11 @@ enum Attempt {
 
 impl Hops {
     pub(in crate::http) fn new(replicas: Arc<dyn ReplicaSet>, signer: Signer) -> Self {
-        let client = Mutex::default();
         Self {
             replicas,
             signer,
-            client,
+            used: Mutex::default(),
+            client: Mutex::default(),
         }
     }
 
@@ -84,9 +90,33 @@ impl Hops {
         &*self.replicas
     }
 
-    /// Forwarding of one frame.
-    pub(in crate::http) fn forwarding(&self) -> Forwarding {
-        Forwarding::new(Arc::clone(&self.replicas) as Arc<dyn Replicas>)
+    /// Signs tickets.
+    pub(in crate::http) fn signer(&self) -> &Signer {
+        &self.signer
+    }
+
+    /// Forwarding of one frame that arrived at `arrived`.
+    pub(in crate::http) fn forwarding(&self, arrived: Instant) -> Forwarding {
+        let replicas = Arc::clone(&self.replicas);
+        Forwarding::new(Arc::new(ReplicasAt { replicas, arrived }))
+    }
+
+    /// Reads the table of replicas again if `place` is not known; `None` if it cannot be read.
+    pub(in crate::http) async fn locate(
+        &self,
+        arrived: Instant,
+        place: impl Fn() -> Place,
+    ) -> Option<Place> {
+        let Place::Unknown(_) = place() else {
+            return Some(place());
+        };
+        if !self.replicas.refresh(arrived).await {
+            return None;
+        }
+        match place() {
+            Place::Unknown(_) => None,
+            place => Some(place),
+        }
     }
 
     /// Sends a request to another replica, and returns its response.
@@ -110,11 +140,13 @@ impl Hops {
             Attempt::Broken => return Ok(reply::replica_failed()),
         };
         if response.status() == StatusCode::UNAUTHORIZED {
-            tracing::warn!(
-                replica = %to,
-                "a replica refused a forwarded request: do their clocks differ by minutes, or their tokens?"
-            );
-            return Ok(reply::replica_failed());
+            let refusal = HopRefusal::read(response.headers());
+            let why = HopRefusal::explanation(refusal);
+            tracing::warn!(replica = %to, why, "a replica refused a forwarded request");
+            return Ok(match refusal {
+                Some(HopRefusal::Token) => reply::replica_refused_token(),
+                _ => reply::replica_failed(),
+            });
         }
         let (mut head, body) = response.into_parts();
         for name in [CONNECTION, TRANSFER_ENCODING, DATE] {
@@ -138,12 +170,33 @@ impl Hops {
         join_all(others.into_iter().map(|to| self.tell(to, request))).await;
     }
 
-    /// Returns the client of a hop; `None` if no replica has sent it.
-    pub(in crate::http) fn accept(&self, head: &Parts, sealed: &[u8]) -> Option<Authenticated> {
-        let facts = Head::read(&head.headers).facts();
-        let ticket = HopTicket::open(&self.signer, sealed)?;
-        let is_own = ticket.is_for(process_id(), head.method.as_str(), head.uri.path());
-        is_own.then(|| ticket.into_client(facts))
+    /// Returns the ticket of a hop. Leaves only those headers that it covers.
+    ///
+    /// # Errors
+    /// No replica has sent it, or not for this request, this replica and this time.
+    pub(in crate::http) fn accept(&self, head: &mut Parts) -> Result<HopTicket, HopRefusal> {
+        let mut sealed = head.headers.get_all(HOP).iter();
+        let ticket = match (sealed.next(), sealed.next()) {
+            (Some(sealed), None) => HopTicket::open(&self.signer, sealed.as_bytes())?,
+            _ => return Err(HopRefusal::Signature),
+        };
+        let now = self.replicas.time().ok_or(HopRefusal::Time)?;
+        ticket.check(&Receiver {
+            replica: process_id(),
+            now,
+            method: head.method.as_str(),
+            target: head
+                .uri
+                .path_and_query()
+                .map_or("", |target| target.as_str()),
+            headers: &head.headers,
+        })?;
+        let (time, nonce) = ticket.nonce();
+        if !self.used.lock().insert(time, nonce, now) {
+            return Err(HopRefusal::Used);
+        }
+        head.headers = covered(&head.headers);
+        Ok(ticket)
     }
 
     /// Sends a request; once more if its connection broke, which may have been closed as idle. What a client refers to
@@ -173,7 +226,14 @@ impl Hops {
         let address = self.replicas.address(to)?;
         let client = self.client()?;
         let path = request.client.path();
-        let ticket = HopTicket::new(to, request, &path).seal(&self.signer);
+        // The table was read, since it has the address.
+        let time = self.replicas.time()?;
+        let nonce = u64::try_from(random()? >> 64).unwrap_or_default();
+        let ticket = HopTicket::new((to, time, nonce), request, &path, &self.signer);
+        let Some(ticket) = ticket.seal(&self.signer) else {
+            tracing::warn!("the token of a client has too many claims for a forwarded request");
+            return None;
+        };
         let mut forwarded = Request::builder()
             .method(&request.method)
             .uri(format!("{address}{path}"))
@@ -194,6 +254,38 @@ impl Hops {
         }
         client.clone()
     }
+}
+
+/// The replicas, for a request that arrived at a time.
+struct ReplicasAt {
+    replicas: Arc<dyn ReplicaSet>,
+    arrived: Instant,
+}
+
+impl Replicas for ReplicasAt {
+    fn place(&self, id: ReplicaId) -> Place {
+        self.replicas.place(id, self.arrived)
+    }
+
+    fn task_place(&self, id: &str) -> Option<Place> {
+        self.replicas.task_place(id, self.arrived)
+    }
+
+    fn home(&self, session: u128) -> Place {
+        self.replicas.home(session, self.arrived)
+    }
+}
+
+/// The headers of a hop that are read: those that its ticket covers, and those of its body's end.
+fn covered(headers: &HeaderMap) -> HeaderMap {
+    let is_read =
+        |name: &HeaderName| is_forwarded(name) || *name == EXPECT || *name == TRANSFER_ENCODING;
+    let read = headers.iter().filter(|(name, _)| is_read(name));
+    let mut covered = HeaderMap::new();
+    for (name, value) in read {
+        covered.append(name, value.clone());
+    }
+    covered
 }
 
 fn new_client() -> Option<HopClient> {

@@ -8,7 +8,8 @@ use mcp_core::error::Error;
 
 use super::super::cors;
 use super::super::guard::ClientConnection;
-use super::super::headers::Head;
+use super::super::headers::{Head, HeaderFacts};
+use super::super::mcp::hop::{HopRefusal, HopTicket, Hops};
 use super::super::mcp::{Authenticated, ViewOwner};
 use super::{Router, has_session_id};
 
@@ -66,6 +67,7 @@ impl Router {
         let mut client = Authenticated {
             credential,
             address: connection.address,
+            arrived: Instant::now(),
             headers: fields.facts(),
             view: None,
             forwarded_body: None,
@@ -85,25 +87,44 @@ impl Router {
         Ok(client)
     }
 
-    /// Checks the client of a request that another replica has forwarded by the configuration of this one, since theirs
-    /// may differ.
+    /// Returns the client of a request that another replica has forwarded, by the tokens, roles and views of this one:
+    /// those of the other may be older.
     ///
     /// # Errors
-    /// `Unauthorized` or `Forbidden`.
-    pub(super) fn check_forwarded(
+    /// Its token, role or view is not valid here.
+    pub(super) fn forwarded_client(
         &self,
-        mut client: Authenticated,
-    ) -> Result<Authenticated, Error> {
-        if client.principal().is_some() != self.guard.needs_token() {
-            return Err(Error::Unauthorized);
+        ticket: HopTicket,
+        hops: &Hops,
+        headers: HeaderFacts,
+    ) -> Result<Authenticated, HopRefusal> {
+        let HopTicket { body, client, .. } = ticket;
+        let credential = match client.principal() {
+            Some(principal) => {
+                let known = self.guard.forwarded(&client, principal, hops.signer());
+                Some(known.ok_or(HopRefusal::Token)?)
+            }
+            None if self.guard.needs_token() => return Err(HopRefusal::Token),
+            None => None,
+        };
+        let mut authenticated = Authenticated {
+            credential,
+            address: client.address,
+            arrived: Instant::now(),
+            headers,
+            view: None,
+            forwarded_body: Some(Box::new(body)),
+        };
+        if self.check_role(&authenticated).is_err() {
+            return Err(HopRefusal::Token);
         }
-        self.check_role(&client)?;
-        if let Some(view) = client.view.take() {
-            let principal = client.principal().map(|principal| &**principal);
-            let found = self.server().view(principal, &view.name);
-            client.view = found.map(|name| ViewOwner::new(name, principal));
+        if let Some(view) = client.view {
+            let principal = authenticated.principal().map(|principal| &**principal);
+            let found = self.server().view(principal, &view);
+            let name = found.ok_or(HopRefusal::Token)?;
+            authenticated.view = Some(ViewOwner::new(name, principal));
         }
-        Ok(client)
+        Ok(authenticated)
     }
 
     /// Counts a request of some kind against the rate limit of its client.

@@ -1,149 +1,214 @@
 //! The signed header of a hop: which request it is, and who the client is.
+//!
+//! It covers all that the receiver acts on: method, path with query, forwarded headers and body. It is valid for one
+//! replica, once, and for some seconds by the clock of the database.
 
 use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Duration;
 
 use hmac_sha256::Hash;
+use http::header::HeaderMap;
 use mcp_core::server::{Principal, ReplicaId};
 use mcp_core::sign::Signer;
 use serde::{Deserialize, Serialize};
 
-use super::super::super::headers::HeaderFacts;
+use super::super::super::headers::is_forwarded;
 use super::HopRequest;
-use crate::clock::unix_time;
-use crate::http::mcp::authenticated::{Authenticated, ViewOwner};
-use crate::tokens::Credential;
+use super::refusal::HopRefusal;
+use crate::http::mcp::authenticated::Authenticated;
+use crate::tokens::Digest;
 
+/// The form of a ticket, with which its header begins. A replica takes no other: another one is of another version.
+const VERSION: &str = "2";
 /// The purpose of the signature.
-const PURPOSE: &str = "hop";
-/// The time for which a ticket is valid. The clocks of replicas may differ by as much.
-const LIFETIME: Duration = Duration::from_secs(5 * 60);
+const PURPOSE: &str = "hop 2";
+/// The time for which a ticket is valid, before and after its time: replicas know the time of the database to within the
+/// duration of a query.
+pub(super) const LIFETIME: Duration = Duration::from_secs(10);
+/// The longest ticket. One of a client whose access token has the most claims fits.
+const MAX_TICKET_BYTES: usize = 24 * 1024;
 
 /// A ticket for one request at one replica.
-#[derive(Debug, Serialize, Deserialize)]
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 pub(in crate::http) struct HopTicket {
     /// The id of the replica that accepts it.
     to: String,
-    /// Seconds since 1970.
-    time: u64,
+    /// The time since 1970 by the clock of the database.
+    time: Duration,
+    nonce: u64,
     method: String,
-    path: String,
+    /// The path with its query.
+    target: String,
+    /// The hash of the forwarded headers.
+    headers: [u8; 32],
     /// The SHA-256 hash of the body.
-    body: [u8; 32],
-    principal: Option<TicketPrincipal>,
-    view: Option<String>,
-    address: IpAddr,
+    pub(in crate::http) body: [u8; 32],
+    pub(in crate::http) client: TicketClient,
 }
 
-#[derive(Debug, Serialize, Deserialize)]
+/// The client of a hop.
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
+pub(in crate::http) struct TicketClient {
+    principal: Option<TicketPrincipal>,
+    /// The name of its token; `None` for one of an issuer.
+    token: Option<String>,
+    /// The end of its token, in seconds since 1970.
+    pub(in crate::http) expires: Option<u64>,
+    pub(in crate::http) view: Option<String>,
+    pub(in crate::http) address: IpAddr,
+}
+
+#[derive(Debug, Clone, PartialEq, Serialize, Deserialize)]
 struct TicketPrincipal {
     name: String,
     is_named: bool,
     claims: Vec<String>,
 }
 
+/// The receiver of a ticket, and what it knows of the request.
+pub(super) struct Receiver<'a> {
+    pub(super) replica: ReplicaId,
+    /// By the clock of the database.
+    pub(super) now: Duration,
+    pub(super) method: &'a str,
+    pub(super) target: &'a str,
+    pub(super) headers: &'a HeaderMap,
+}
+
 impl HopTicket {
-    pub(super) fn new(to: ReplicaId, request: &HopRequest<'_>, path: &str) -> Self {
-        let client = request.client;
+    /// A ticket that is made at `time`, for a request to `target`.
+    pub(super) fn new(
+        (to, time, nonce): (ReplicaId, Duration, u64),
+        request: &HopRequest<'_>,
+        target: &str,
+        signer: &Signer,
+    ) -> Self {
+        Self {
+            to: to.to_string(),
+            time,
+            nonce,
+            method: request.method.to_string(),
+            target: target.to_owned(),
+            headers: hash(request.headers),
+            body: Hash::hash(&request.body),
+            client: TicketClient::new(request.client, signer),
+        }
+    }
+
+    /// Returns the value of the header; `None` if no replica would take it, since it is too long.
+    pub(super) fn seal(&self, signer: &Signer) -> Option<String> {
+        let json = serde_json::to_vec(self).ok()?;
+        let sealed = format!("{VERSION}.{}", signer.seal(PURPOSE, &json));
+        (sealed.len() <= MAX_TICKET_BYTES).then_some(sealed)
+    }
+
+    /// Returns the ticket of a header that a replica has sealed.
+    pub(super) fn open(signer: &Signer, header: &[u8]) -> Result<Self, HopRefusal> {
+        if header.len() > MAX_TICKET_BYTES {
+            return Err(HopRefusal::Signature);
+        }
+        let header = str::from_utf8(header).map_err(|_| HopRefusal::Signature)?;
+        let (version, sealed) = header.split_once('.').ok_or(HopRefusal::Version)?;
+        if version != VERSION {
+            return Err(HopRefusal::Version);
+        }
+        let json = signer.open(PURPOSE, sealed).ok_or(HopRefusal::Signature)?;
+        serde_json::from_slice(&json).map_err(|_| HopRefusal::Version)
+    }
+
+    /// Checks that it is valid now, for this request at this replica. Whether it was used before is another question.
+    pub(super) fn check(&self, receiver: &Receiver<'_>) -> Result<(), HopRefusal> {
+        if self.to != receiver.replica.to_string() {
+            return Err(HopRefusal::Replica);
+        }
+        let is_same = self.method == receiver.method
+            && self.target == receiver.target
+            && self.headers == hash(receiver.headers);
+        if !is_same {
+            return Err(HopRefusal::Request);
+        }
+        match self.time.abs_diff(receiver.now) <= LIFETIME {
+            true => Ok(()),
+            false => Err(HopRefusal::Time),
+        }
+    }
+
+    /// Its time and number, which no other ticket has.
+    pub(super) fn nonce(&self) -> (Duration, u64) {
+        (self.time, self.nonce)
+    }
+}
+
+impl TicketClient {
+    fn new(client: &Authenticated, signer: &Signer) -> Self {
+        let credential = client.credential.as_deref();
         let principal = client.principal().map(|principal| TicketPrincipal {
             name: principal.name.to_string(),
             is_named: principal.is_named,
             claims: principal.claims.iter().map(ToString::to_string).collect(),
         });
+        let digest = credential.and_then(|credential| credential.digest());
         Self {
-            to: to.to_string(),
-            time: unix_time().as_secs(),
-            method: request.method.to_string(),
-            path: path.to_owned(),
-            body: Hash::hash(&request.body),
             principal,
+            token: digest.map(|digest| token_name(signer, digest)),
+            expires: credential.and_then(|credential| credential.expires()),
             view: client.view().map(ToString::to_string),
             address: client.address,
         }
     }
 
-    pub(super) fn seal(&self, signer: &Signer) -> String {
-        let json = serde_json::to_vec(self).unwrap_or_default();
-        signer.seal(PURPOSE, &json)
+    /// The owner of its token.
+    pub(in crate::http) fn principal(&self) -> Option<Principal> {
+        let principal = self.principal.as_ref()?;
+        Some(Principal {
+            is_named: principal.is_named,
+            claims: principal
+                .claims
+                .iter()
+                .map(|claim| Arc::from(&**claim))
+                .collect(),
+            ..Principal::new(&*principal.name)
+        })
     }
 
-    /// Returns the ticket, if a replica has sealed it.
-    pub(super) fn open(signer: &Signer, sealed: &[u8]) -> Option<Self> {
-        let json = signer.open(PURPOSE, str::from_utf8(sealed).ok()?)?;
-        serde_json::from_slice(&json).ok()
+    /// Returns true if its token is one of an issuer.
+    pub(in crate::http) fn is_of_issuer(&self) -> bool {
+        self.token.is_none()
     }
 
-    /// Returns true if it is valid now, for this request at this replica.
-    pub(super) fn is_for(&self, replica: ReplicaId, method: &str, path: &str) -> bool {
-        let age = unix_time().as_secs().abs_diff(self.time);
-        self.to == replica.to_string()
-            && self.method == method
-            && self.path == path
-            && age <= LIFETIME.as_secs()
+    /// Returns true if its token is the one with this digest.
+    pub(in crate::http) fn has_token(&self, signer: &Signer, digest: &Digest) -> bool {
+        self.token.as_ref() == Some(&token_name(signer, digest))
     }
+}
 
-    /// Returns the client that the other replica has authenticated.
-    pub(super) fn into_client(self, headers: HeaderFacts) -> Authenticated {
-        let principal = self.principal.map(|principal| {
-            Arc::new(Principal {
-                name: principal.name.into(),
-                is_named: principal.is_named,
-                claims: principal.claims.into_iter().map(Into::into).collect(),
-            })
-        });
-        let view = self
-            .view
-            .map(|name| ViewOwner::new(name.into(), principal.as_deref()));
-        Authenticated {
-            credential: principal.map(|principal| Arc::new(Credential::new(principal, None))),
-            address: self.address,
-            headers,
-            view,
-            forwarded_body: Some(Box::new(self.body)),
-        }
+/// Names a token without saying anything about it to those without the key.
+fn token_name(signer: &Signer, digest: &Digest) -> String {
+    let mac = signer.seal("token of a hop", digest);
+    // The hash of the signature: what it signs is at its end.
+    let hash = Hash::hash(mac.as_bytes());
+    hash.iter().map(|byte| format!("{byte:02x}")).collect()
+}
+
+/// The hash of the forwarded headers, in an order that does not depend on the way.
+fn hash(headers: &HeaderMap) -> [u8; 32] {
+    let forwarded = headers.iter().filter(|(name, _)| is_forwarded(name));
+    let mut fields: Vec<_> = forwarded
+        .map(|(name, value)| (name.as_str(), value.as_bytes()))
+        .collect();
+    // Stable: the order of the values of one name has a meaning.
+    fields.sort_by_key(|(name, _)| *name);
+    let mut hash = Hash::new();
+    for part in fields
+        .into_iter()
+        .flat_map(|(name, value)| [name.as_bytes(), value])
+    {
+        hash.update((part.len() as u64).to_be_bytes());
+        hash.update(part);
     }
+    hash.finalize()
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn ticket() -> HopTicket {
-        HopTicket {
-            to: ReplicaId::new(7).to_string(),
-            time: unix_time().as_secs(),
-            method: "POST".to_owned(),
-            path: "/mcp".to_owned(),
-            body: Hash::hash(b"{}"),
-            principal: None,
-            view: None,
-            address: [127, 0, 0, 1].into(),
-        }
-    }
-
-    #[test]
-    fn ticket_is_valid_for_one_request_at_one_replica_and_not_for_long() {
-        let (to, signer) = (ReplicaId::new(7), Signer::new([1; 32]));
-        let sealed = ticket().seal(&signer);
-        let opened = HopTicket::open(&signer, sealed.as_bytes()).unwrap();
-        assert!(opened.is_for(to, "POST", "/mcp"));
-        assert!(!opened.is_for(ReplicaId::new(8), "POST", "/mcp"));
-        assert!(!opened.is_for(to, "DELETE", "/mcp"));
-        assert!(!opened.is_for(to, "POST", "/mcp/view"));
-        let other = Signer::new([2; 32]);
-        assert!(HopTicket::open(&other, sealed.as_bytes()).is_none());
-        // A session id or a requestState is no ticket.
-        let state = signer.seal("requestState", &serde_json::to_vec(&ticket()).unwrap());
-        assert!(HopTicket::open(&signer, state.as_bytes()).is_none());
-        for skew in [-301_i64, -299, 299, 301] {
-            let time = unix_time().as_secs().saturating_add_signed(skew);
-            let ticket = HopTicket { time, ..ticket() };
-            assert_eq!(
-                ticket.is_for(to, "POST", "/mcp"),
-                skew.abs() < 300,
-                "{skew}"
-            );
-        }
-    }
-}
+mod tests;
