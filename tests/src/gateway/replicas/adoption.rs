@@ -10,6 +10,8 @@ use crate::harness::{assert_contains, wait_until};
 
 /// The fate of a task is known after so long.
 const FATE_TIMEOUT: Duration = Duration::from_secs(5);
+/// A new task is stored after its answer; one whose replica ends before that is unknown.
+const STORED_AFTER: Duration = Duration::from_secs(1);
 
 async fn state(group: &ReplicaGroup, at: usize, id: &Value) -> Value {
     group.modern(at, "tasks/get", id.clone()).await["result"].clone()
@@ -30,6 +32,7 @@ async fn task_of_a_killed_replica_goes_on_if_its_backend_has_it_and_fails_otherw
     let goes_on = start_task(&group, "b__slow_compute", 8).await;
     let cancelled = start_task(&group, "b__slow_compute", 60).await;
     let lost = start_task(&group, "child__slow_compute", 60).await;
+    tokio::time::sleep(STORED_AFTER).await;
     group.kill(0).await;
     let killed = Instant::now();
     let found = state(&group, 2, &lost).await;
@@ -61,7 +64,8 @@ async fn paused_replica_notices_that_its_tasks_were_taken() {
     };
     let taken = start_task(&group, "b__slow_compute", 60).await;
     // It ends while its replica is paused, and would have a result there.
-    let lost = start_task(&group, "child__slow_compute", 2).await;
+    let lost = start_task(&group, "child__slow_compute", 4).await;
+    tokio::time::sleep(STORED_AFTER).await;
     signal(&group, 0, "-STOP");
     let paused = Instant::now();
     wait_until("another owner", async || {
