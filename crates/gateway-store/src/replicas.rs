@@ -7,6 +7,8 @@
 //! * [`row`]: the rows of replicas, with their signatures; [`own_row`]: that of this one.
 //! * [`clock`]: the time of the database.
 //! * [`rates`]: the part of the rate limit that each of them may admit.
+//! * [`placements`]: which of them runs a backend that runs only once.
+//! * [`reports`]: what each of them tells the others.
 //! * [`worker`]: the thread that keeps the table of replicas, with each beat. No request waits for it.
 //! * [`adoption`]: the tasks of replicas that have ended.
 //! * [`tasks`]: tasks, for the replicas that do not run them.
@@ -22,7 +24,9 @@ mod locality;
 mod members;
 mod own_row;
 mod peers;
+mod placements;
 mod rates;
+mod reports;
 mod row;
 mod schema;
 mod tasks;
@@ -46,7 +50,11 @@ use self::clock::DatabaseClock;
 use self::ended::EndedSessions;
 use self::members::BEAT_INTERVAL;
 use self::peers::Peers;
+pub use self::placements::Placed;
+use self::placements::Placements;
 use self::rates::RateShares;
+use self::reports::Reports;
+pub use self::reports::{Report, ReportOf};
 use self::tasks::Tasks;
 use self::worker::{Job, Worker};
 use crate::events::StoreLocation;
@@ -71,6 +79,7 @@ pub struct ReplicaTable {
     jobs: SyncSender<Job>,
     tasks: Tasks,
     threads: Mutex<Option<[JoinHandle<()>; 2]>>,
+    started: Instant,
     /// True if the others can reach an address of this machine only.
     is_local: bool,
     /// True if the URL of this process is configured.
@@ -86,6 +95,8 @@ struct SharedTable {
     ended_sessions: RwLock<EndedSessions>,
     rates: RateShares,
     clock: DatabaseClock,
+    reports: Reports,
+    placements: Placements,
     /// The number of readings until now.
     readings: watch::Sender<u64>,
 }
@@ -165,6 +176,8 @@ impl ReplicaTable {
             ended_sessions: RwLock::default(),
             rates: RateShares::default(),
             clock: DatabaseClock::default(),
+            reports: Reports::default(),
+            placements: Placements::default(),
             readings: watch::Sender::new(0),
         });
         let worker = Worker::new(own, location.clone(), address, waiting, Arc::clone(&shared));
@@ -177,6 +190,7 @@ impl ReplicaTable {
             jobs,
             tasks,
             threads: Mutex::new(Some([tasks_thread, thread])),
+            started: Instant::now(),
             is_local,
             has_address,
         }))
@@ -200,6 +214,54 @@ impl ReplicaTable {
     /// Returns all replicas, in the order of their ids.
     pub fn list(&self) -> Vec<ReplicaStatus> {
         self.shared.peers.read().list()
+    }
+
+    /// Shows the report of `source` to the others from now on. It is asked with each beat.
+    pub fn show(&self, source: impl Fn() -> Report + Send + Sync + 'static) {
+        self.shared.reports.set_source(Box::new(source));
+    }
+
+    /// Writes the report without waiting for the next beat.
+    pub fn show_now(&self) {
+        self.send(Job::Beat);
+    }
+
+    /// Returns the reports of the other replicas that are alive.
+    pub fn reports(&self) -> Vec<ReportOf> {
+        let others = self.others().into_iter();
+        let reports = others.filter_map(|id| self.shared.reports.find(id));
+        reports.map(|(report, _)| report).collect()
+    }
+
+    /// Returns the time since the start of a replica.
+    pub fn uptime(&self, replica: ReplicaId) -> Option<Duration> {
+        if self.place(replica) == Place::Here {
+            return Some(self.started.elapsed());
+        }
+        let (_, uptime) = self.shared.reports.find(replica)?;
+        Some(uptime)
+    }
+
+    /// Sets the backends that run at one replica only, of which this one runs those that it gets.
+    pub fn place_backends(&self, backends: Vec<String>) {
+        self.shared.placements.set_wanted(backends);
+        self.send(Job::Beat);
+    }
+
+    /// Returns the place of a backend that runs at one replica only; `None` while it has none.
+    pub fn placed(&self, backend: &str) -> Option<Placed> {
+        self.shared.placements.find(backend)
+    }
+
+    /// Shows the lists of a backend that runs here to the others.
+    pub fn show_lists(&self, backend: &str, lists: String) {
+        self.shared.placements.write_lists(backend, lists);
+        self.send(Job::Beat);
+    }
+
+    /// The number of readings of the table until now; it changes with each.
+    pub fn readings(&self) -> watch::Receiver<u64> {
+        self.shared.readings.subscribe()
     }
 
     /// Leaves the table, and stops the threads. Blocks for a few seconds at most.

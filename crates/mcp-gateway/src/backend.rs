@@ -3,6 +3,7 @@
 //! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
 //! * [`notifications`]: its messages that belong to no call; [`caller`]: the caller of a request.
 //! * [`instances`]: the callers' own processes or sessions (`isolation`).
+//! * [`placement`]: a backend that runs at one replica only.
 //! * [`snapshot`]: its lists.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
 //! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
@@ -14,6 +15,7 @@ mod connect;
 mod instances;
 mod metrics;
 mod notifications;
+mod placement;
 mod request;
 mod snapshot;
 mod state;
@@ -25,6 +27,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 
 use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
+use gateway_store::replicas::ReplicaTable;
 use mcp_client::{Client, Counters};
 use mcp_core::era::Era;
 use mcp_core::metrics::Durations;
@@ -63,6 +66,8 @@ pub(crate) struct Signals {
     pub(crate) log: Arc<EventLog>,
     /// The approved definitions of tools.
     pub(crate) pins: Arc<Pins>,
+    /// The gateways that serve the same clients.
+    pub(crate) replicas: Option<Arc<ReplicaTable>>,
 }
 
 /// One server behind the gateway: its configuration and its state.
@@ -138,11 +143,27 @@ impl Backend {
         }
     }
 
+    /// Returns true if the circuit of its shared process is open.
+    pub(crate) fn has_open_circuit(&self) -> bool {
+        self.breaker.open_for().is_some()
+    }
+
+    /// Notes that it does not answer another replica: then one failure is enough here. Its calls still go to it, since
+    /// the network of that replica may be the cause. A child of that replica is another process.
+    pub(crate) fn doubt(&self) {
+        if !self.config.is_child() {
+            self.breaker.doubt();
+        }
+    }
+
     /// Returns true if it can be called: it runs, or a call will start it.
     pub(crate) fn is_up(&self) -> bool {
         let status = self.status();
         let is_idle = self.config.idle_timeout.is_some() && status.server.is_some();
-        status.state == BackendState::Running || status.state == BackendState::Stopped && is_idle
+        match status.state {
+            BackendState::Running | BackendState::Elsewhere => true,
+            state => state == BackendState::Stopped && is_idle,
+        }
     }
 
     /// Its skipped and refused messages since it was configured.
@@ -222,6 +243,9 @@ impl Backend {
 
     /// Restarts it, also after a crash loop.
     pub(crate) fn restart(&self) {
+        if self.is_elsewhere() {
+            return;
+        }
         self.instances.end_all();
         self.restart.notify_one();
     }
@@ -239,6 +263,7 @@ impl Backend {
         let mut current = self.snapshot.lock();
         *current = Arc::new(snapshot);
         self.check_tools(&mut current, true);
+        self.show_lists(&current);
         drop(current);
         self.signals.lists.notify_one();
     }

@@ -34,7 +34,9 @@ pub(crate) use gateway_approvals::approvals::ApprovalConfig;
 pub(crate) use gateway_approvals::pins::{FirstSight, PinMode, PinPolicy};
 use gateway_store::events;
 
-pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
+pub(crate) use self::backend::{
+    BackendConfig, Child, Isolation, Placement, Remote, RemoteTransport, Target,
+};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::key::BackendKey;

@@ -1,5 +1,6 @@
 //! The gateway's state: its configuration, its backends, their catalog and the event log.
 
+mod others;
 mod service;
 
 use std::collections::BTreeMap;
@@ -12,8 +13,9 @@ use gateway_approvals::pins::Pins;
 use gateway_store::events::{Event, EventLog, EventStatus, kind};
 use gateway_store::replicas::ReplicaTable;
 use gateway_store::state::StateStore;
-use mcp_core::server::ChangeNotifier;
+use mcp_core::server::{ChangeNotifier, ReplicaId};
 use mcp_core::tool::{Call, ToolError};
+use mcp_serve::ReplicaSet as _;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -23,6 +25,8 @@ use crate::backend::{Backend, Signals};
 use crate::catalog::Catalog;
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::relay::Relay;
+use crate::replicas::report::ReplicaReport;
+use crate::replicas::restarts::Restarts;
 
 /// The service behind the gateway's server.
 pub struct Gateway {
@@ -30,6 +34,8 @@ pub struct Gateway {
     state: Arc<StateStore>,
     /// The gateways with the same database, if others can use it.
     replicas: Option<Arc<ReplicaTable>>,
+    /// Restarts at all replicas.
+    restarts: Arc<Restarts>,
     signals: Signals,
     relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
@@ -73,6 +79,7 @@ impl Gateway {
             changes: ChangeNotifier::new(),
             log: Arc::clone(&log),
             pins: Arc::new(Pins::new(Arc::clone(&state))),
+            replicas: replicas.clone(),
         };
         let counts = Arc::default();
         let admission = admission(&config, &counts);
@@ -81,6 +88,7 @@ impl Gateway {
             source,
             state,
             replicas,
+            restarts: Arc::default(),
             signals,
             relay: Relay::new(log, approvals),
             backends: Arc::default(),
@@ -111,6 +119,32 @@ impl Gateway {
     /// The gateways with the same database; `None` if no other can use it.
     pub(crate) fn replicas(&self) -> Option<&Arc<ReplicaTable>> {
         self.replicas.as_ref()
+    }
+
+    /// Returns the reports of the other replicas that are alive.
+    pub(crate) fn reports(&self) -> Vec<(ReplicaId, ReplicaReport)> {
+        let reports = self.replicas.iter().flat_map(|table| table.reports());
+        reports
+            .filter_map(|report| ReplicaReport::read(&report))
+            .collect()
+    }
+
+    /// Restarts a backend at the other replicas, and returns the outcome of each. None without others.
+    pub(crate) async fn restart_elsewhere(&self, backend: &str) -> BTreeMap<String, String> {
+        match &self.replicas {
+            Some(table) if !table.others().is_empty() => {
+                let mut outcomes = self.restarts.ask(table, backend).await;
+                outcomes.retain(|_, outcome| outcome != others::ELSEWHERE);
+                outcomes
+            }
+            _ => BTreeMap::new(),
+        }
+    }
+
+    /// Returns true if there are, or have been for an hour, other replicas.
+    pub(crate) fn has_replicas(&self) -> bool {
+        let table = self.replicas.as_ref();
+        table.is_some_and(|table| table.list().len() > 1)
     }
 
     /// The decisions of people.
@@ -165,6 +199,7 @@ impl Gateway {
             roles: config.roles.clone(),
             config: config.approvals.clone(),
         });
+        self.place_backends(&config);
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);

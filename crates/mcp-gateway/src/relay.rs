@@ -82,9 +82,12 @@ impl RelayedItem {
         (name, json): (&str, &str),
         call: &Call,
     ) -> Result<Members, ToolError> {
+        let check = call.extension::<ExistenceCheck>();
+        if check.is_none() {
+            self.backend.forward(call).await?;
+        }
         let mut client = ClientRequest::new(call);
         client.params.set(name, json);
-        let check = call.extension::<ExistenceCheck>();
         let event = FinishedRequest {
             method: Some(check.map_or(method, |check| check.method).into()),
             item: redacted(item).into(),

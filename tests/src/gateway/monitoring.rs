@@ -240,6 +240,8 @@ async fn page_lists_all_metrics() {
         }
         documented.insert(name, kind);
     }
+    // This gateway is alone: the metrics of several are in the tests of replicas.
+    documented.retain(|name, _| !name.starts_with("mcp_gateway_replica"));
     assert_eq!(documented, metrics.types);
 }
 

@@ -2,7 +2,9 @@
 
 mod adoption;
 mod env;
+mod placement;
 mod recorder;
+mod status;
 mod trust;
 
 use std::time::{Duration, Instant};

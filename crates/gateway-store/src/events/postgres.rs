@@ -11,6 +11,7 @@ use std::future::Future;
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_serve::process_id;
 use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{ToSql, Type};
 use tokio_postgres::{Client, Config};
@@ -105,15 +106,17 @@ impl Store for Postgres {
         let statuses = each(records, |record| record.status.number());
         let sources = each(records, |record| &*record.source);
         let metadata = each(records, |record| record.metadata.as_str());
+        let replica = process_id().to_string();
         let client = &self.connection.client;
         self.connection.within(async {
-            let columns: [(&(dyn ToSql + Sync), Type); 6] = [
+            let columns: [(&(dyn ToSql + Sync), Type); 7] = [
                 (&timestamps, Type::INT8_ARRAY),
                 (&traces, Type::BYTEA_ARRAY),
                 (&types, Type::TEXT_ARRAY),
                 (&statuses, Type::INT2_ARRAY),
                 (&sources, Type::TEXT_ARRAY),
                 (&metadata, Type::TEXT_ARRAY),
+                (&replica, Type::TEXT),
             ];
             client.execute_typed(schema::INSERT, &columns).await?;
             Ok(())

@@ -34,6 +34,8 @@ pub struct Record {
     pub status: EventStatus,
     /// The program that has recorded it.
     pub source: Cow<'static, str>,
+    /// The gateway that has recorded it, where several can share the store.
+    pub replica: Option<String>,
     /// Everything else, as the text of a JSON object.
     pub metadata: String,
 }
@@ -54,6 +56,7 @@ impl Record {
             event_type: event_type.into(),
             status: EventStatus::from_number(status),
             source: source.into(),
+            replica: None,
             metadata,
         }
     }
@@ -89,6 +92,7 @@ impl From<Event> for Record {
             event_type: event.event_type.into(),
             status: event.status,
             source: SOURCE.into(),
+            replica: None,
             metadata: metadata(&event.details),
         }
     }
@@ -97,13 +101,17 @@ impl From<Event> for Record {
 impl Serialize for Record {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let timestamp = self.timestamp.display_with_offset(Offset::UTC);
-        let mut event = serializer.serialize_struct("Event", 7)?;
+        let mut event = serializer.serialize_struct("Event", 8)?;
         event.serialize_field("timestamp", &format!("{timestamp:.6}"))?;
         event.serialize_field("trace_id", &self.trace_id.to_string())?;
         event.serialize_field("status", &self.status)?;
         event.serialize_field("schema_version", SCHEMA_VERSION)?;
         event.serialize_field("event_type", &self.event_type)?;
         event.serialize_field("source", &self.source)?;
+        match &self.replica {
+            Some(replica) => event.serialize_field("replica", replica)?,
+            None => event.skip_field("replica")?,
+        }
         let metadata: Option<&RawValue> = serde_json::from_str(&self.metadata).ok();
         event.serialize_field("metadata", &metadata)?;
         event.end()

@@ -159,6 +159,8 @@ pub struct Query {
     pub principal: Option<Arc<str>>,
     /// Only requests of the view with this name.
     pub view: Option<Arc<str>>,
+    /// Only events of the gateway with this id, where several share the store.
+    pub replica: Option<String>,
     /// The earliest time.
     pub since: Option<Timestamp>,
     /// Number of events: the newest ones that match. Never more than 10,000.
@@ -173,6 +175,7 @@ impl Default for Query {
             status: None,
             principal: None,
             view: None,
+            replica: None,
             since: None,
             limit: 100,
         }

@@ -84,6 +84,11 @@ impl Peers {
         self.members.is_current(now, GONE_AFTER)
     }
 
+    /// Returns the decisions about the others.
+    pub(super) fn members(&self) -> &Members {
+        &self.members
+    }
+
     /// Returns true once the own row is in the table.
     pub(super) fn has_joined(&self) -> bool {
         self.by_id.contains_key(&self.own)

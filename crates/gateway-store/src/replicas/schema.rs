@@ -7,7 +7,7 @@ use crate::events::StoreError;
 
 /// The steps from each version to the next. Replicas of the version before must go on with the tables of the next one:
 /// while replicas are replaced one by one, both run.
-const STEPS: [&str; 3] = [
+const STEPS: [&str; 5] = [
     "
     create table mcp_replicas (
         id bigint primary key,
@@ -49,6 +49,8 @@ const STEPS: [&str; 3] = [
     create index mcp_tasks_that_moved on mcp_tasks (moved) where moved is not null;
 ",
     "alter table mcp_replicas add column signature text not null default ''",
+    super::reports::TABLE,
+    super::placements::TABLE,
 ];
 
 /// The table with the version, under a lock that replicas which start together wait for.

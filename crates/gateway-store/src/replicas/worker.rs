@@ -75,6 +75,8 @@ const CLEAN: &str = "
 /// Work for the thread.
 pub(super) enum Job {
     Join(ListeningAddress),
+    /// Does not wait for the time of the next beat.
+    Beat,
     EndSession(u128, oneshot::Sender<()>),
     /// Reads the table, unless it was read after this time; the answer is whether it was.
     Refresh(Instant, oneshot::Sender<bool>),
@@ -149,6 +151,7 @@ impl Worker {
                     self.listening = Some(listening);
                     next = Instant::now();
                 }
+                Ok(Job::Beat) => next = Instant::now(),
                 Ok(Job::EndSession(session, stored)) => {
                     if self.unsaved.len() >= MAX_UNSAVED_SESSIONS {
                         self.unsaved.pop_front();
@@ -262,6 +265,15 @@ impl Worker {
                 tracing::debug!(reason = error.reason, "the demands are not stored");
             }
             exchanged => exchanged?,
+        }
+        if self.listening.is_some() {
+            let others = self.shared.peers.read().others();
+            let (own, reports) = (self.own, &self.shared.reports);
+            reports.exchange(connection, own, &others, is_reconnected)?;
+            let members = self.shared.peers.read().members().clone();
+            let key = key.as_deref().unwrap_or_default();
+            let placements = &self.shared.placements;
+            placements.exchange(connection, own, key, &members)?;
         }
         self.find_rival();
         Ok(())

@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_client::{Client, ServerInfo};
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 use tokio::time::Instant;
 
 /// The state of a backend; the first four are those of seed 003.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum BackendState {
     /// Not started, or stopped on purpose.
@@ -24,6 +24,8 @@ pub(crate) enum BackendState {
     CrashLoop,
     /// Not used; the configuration has the reason.
     Disabled,
+    /// Runs at another replica.
+    Elsewhere,
 }
 
 /// The state of a backend, with its reason and its client.
@@ -39,6 +41,21 @@ pub(crate) struct BackendStatus {
     /// The reason of the last failure.
     pub(crate) last_error: Option<String>,
     pub(crate) next_try: Option<Instant>,
+}
+
+impl BackendState {
+    /// Its name in `gateway_status`.
+    pub(crate) fn name(self) -> &'static str {
+        match self {
+            Self::Stopped => "stopped",
+            Self::Starting => "starting",
+            Self::Running => "running",
+            Self::Failed => "failed",
+            Self::CrashLoop => "crash_loop",
+            Self::Disabled => "disabled",
+            Self::Elsewhere => "elsewhere",
+        }
+    }
 }
 
 impl BackendStatus {

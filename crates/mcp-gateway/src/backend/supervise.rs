@@ -39,6 +39,8 @@ enum ExitReason {
     Restart,
     /// It was not used for `idle_timeout`.
     Idle,
+    /// Another replica runs it.
+    Elsewhere,
     Failed(String),
 }
 
@@ -48,19 +50,25 @@ impl Backend {
         let mut backoff = Backoff::default();
         let mut is_restart = false;
         loop {
+            tokio::select! {
+                () = self.until_here() => {}
+                () = self.removed.cancelled() => break,
+            }
             if is_restart {
                 self.metrics.restarts.inc();
             }
             let reason = tokio::select! {
                 reason = self.run_once(&mut backoff) => reason,
                 () = self.removed.cancelled() => ExitReason::Removed,
+                () = self.until_elsewhere() => ExitReason::Elsewhere,
             };
             self.close_client().await;
-            is_restart = !matches!(reason, ExitReason::Idle);
+            is_restart = !matches!(reason, ExitReason::Idle | ExitReason::Elsewhere);
             tokio::select! {
                 biased;
                 () = self.removed.cancelled() => break,
                 () = self.wait_for_start(reason, &mut backoff) => {}
+                () = self.until_elsewhere() => {}
             }
         }
         self.instances.closed().await;
@@ -71,6 +79,10 @@ impl Backend {
     async fn wait_for_start(&self, reason: ExitReason, backoff: &mut Backoff) {
         match reason {
             ExitReason::Removed => {}
+            ExitReason::Elsewhere => {
+                tracing::info!(backend = %self.key, "stopped: it runs at another replica");
+                self.instances.end_all();
+            }
             ExitReason::Restart => backoff.reset(),
             ExitReason::Idle => {
                 tracing::info!(backend = %self.key, "stopped: idle; the next call starts it");

@@ -96,7 +96,8 @@ impl mcp_serve::Service for Gateway {
             self.publish(&server),
             self.follow_config(),
             self.follow_state(),
-            self.approvals().sweep()
+            self.approvals().sweep(),
+            self.follow_replicas()
         );
     }
 
@@ -159,8 +160,11 @@ impl mcp_serve::Service for Gateway {
     }
 
     fn register(&self, registry: &mut Registry) {
-        let (backends, log) = (Arc::clone(&self.backends), Arc::clone(&self.signals.log));
-        registry.register_collector(Box::new(GatewayMetrics { backends, log }));
+        registry.register_collector(Box::new(GatewayMetrics {
+            backends: Arc::clone(&self.backends),
+            log: Arc::clone(&self.signals.log),
+            replicas: self.replicas.clone(),
+        }));
     }
 }
 

@@ -21,6 +21,7 @@ use super::client_request::ClientRequest;
 use super::record::RequestRecord;
 use super::request::RelayedRequest;
 use crate::backend::Backend;
+use crate::config::Placement;
 
 /// One tool of one backend.
 #[derive(Clone)]
@@ -90,6 +91,11 @@ impl BoundTool for RelayedTool {
             let found: FoundCall = Box::new(move |call| Box::pin(tool.go_on(call, state)));
             Ok(found)
         })
+    }
+
+    fn forward<'a>(&'a self, call: &'a Call) -> Option<BoxFuture<'a, Result<(), ToolError>>> {
+        let is_one = self.backend.config.placement == Placement::One;
+        is_one.then(|| -> BoxFuture<'a, _> { Box::pin(self.backend.forward(call)) })
     }
 }
 

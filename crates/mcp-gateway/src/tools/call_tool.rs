@@ -53,6 +53,9 @@ impl Tool for CallTool {
                 ))
             }));
         };
+        if let Some(forwarding) = tool.forward(call) {
+            forwarding.await?;
+        }
         if let Some(admission) = gateway.admission() {
             admission.judge(definition, &self.arguments, call)?;
         }

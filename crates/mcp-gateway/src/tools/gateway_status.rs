@@ -2,18 +2,21 @@
 
 use std::collections::BTreeMap;
 
-use gateway_access::Viewer;
+use gateway_access::{Right, Viewer};
 use gateway_store::replicas::{ReplicaStatus, ReplicaTable};
-use mcp_core::server::OriginalRequest;
+use mcp_core::server::{OriginalRequest, ReplicaId};
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use mcp_serve::process_id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
+use serde_json::json;
 
 use crate::backend::{Backend, BackendState};
 use crate::config::{BackendKey, DisabledReason, Isolation};
 use crate::gateway::Gateway;
 use crate::names::RefusedItem;
+use crate::replicas::report::{BackendNumbers, ReplicaReport as OtherReport};
+use crate::replicas::summary::Summary;
 
 /// Get status of the gateway and all backends
 #[derive(Deserialize, JsonSchema)]
@@ -76,6 +79,12 @@ struct BackendReport {
     tool_count: usize,
     calls: u64,
     errors: u64,
+    /// With replicas. Numbers are sums over all of them then, but latencies are of one.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    in_flight: Option<u64>,
+    /// The states at the replicas, if they differ.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    replicas: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -109,10 +118,16 @@ struct BackendReport {
 #[derive(Serialize, JsonSchema)]
 struct ReplicaReport {
     id: String,
+    /// For those who see all events.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    address: Option<String>,
     /// `alive`, `gone` or `other_key`.
     status: &'static str,
     version: String,
-    /// True for the one that answers; the numbers above are its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    uptime_s: Option<u64>,
+    /// True for the one that answers.
+    #[serde(skip_serializing_if = "is_false")]
     answers: bool,
 }
 
@@ -159,9 +174,12 @@ impl GatewayReport {
         let events = gateway.log().health();
         let mut backends = gateway.backends();
         backends.retain(|key, _| viewer.has_backend(key.as_str()));
-        let used = backends
-            .values()
-            .map(|backend| (backend.key.to_string(), BackendReport::new(backend)));
+        let others = gateway.reports();
+        let used = backends.values().map(|backend| {
+            let mut report = BackendReport::new(backend);
+            report.add(backend, &others);
+            (backend.key.to_string(), report)
+        });
         let config = gateway.config();
         let disabled = config
             .disabled()
@@ -198,7 +216,7 @@ impl GatewayReport {
             },
             replicas: gateway
                 .replicas()
-                .map(|table| replicas(table))
+                .map(|table| replicas(table, viewer))
                 .unwrap_or_default(),
             not_offered: not_offered
                 .map(|refused| RefusedItem {
@@ -210,9 +228,15 @@ impl GatewayReport {
     }
 }
 
-fn replicas(table: &ReplicaTable) -> Vec<ReplicaReport> {
+fn replicas(table: &ReplicaTable, viewer: &Viewer) -> Vec<ReplicaReport> {
+    let sees_addresses = viewer.has(Right::AllEvents);
     let report = |replica: ReplicaStatus| ReplicaReport {
         answers: replica.id == process_id(),
+        address: replica
+            .address
+            .filter(|_| sees_addresses)
+            .map(|address| address.to_string()),
+        uptime_s: table.uptime(replica.id).map(|uptime| uptime.as_secs()),
         id: replica.id.to_string(),
         status: match (replica.has_same_key, replica.is_alive) {
             (false, _) => "other_key",
@@ -232,6 +256,36 @@ impl BackendReport {
             last_error: Some(reason.to_string()),
             ..Self::default()
         }
+    }
+
+    /// Adds what the other replicas say about the backend.
+    fn add(&mut self, backend: &Backend, others: &[(ReplicaId, OtherReport)]) {
+        let of_others = others.iter().filter_map(|(id, report)| {
+            let numbers = report.backends.get(backend.key.as_str())?;
+            Some((id.to_string(), numbers.clone()))
+        });
+        let mut all: BTreeMap<String, BackendNumbers> = of_others.collect();
+        if all.is_empty() {
+            return;
+        }
+        if self.status == BackendState::Elsewhere {
+            self.take_over(all.values());
+        }
+        all.insert(process_id().to_string(), BackendNumbers::new(backend));
+        let Summary { sum, states } = Summary::new(&all);
+        (self.calls, self.errors, self.restarts) = (sum.calls, sum.errors, sum.restarts);
+        (self.in_flight, self.replicas) = (Some(sum.in_flight), states);
+    }
+
+    /// Takes over the state of the replica that runs the backend.
+    fn take_over<'a>(&mut self, mut others: impl Iterator<Item = &'a BackendNumbers>) {
+        let Some(holder) = others.find(|one| one.state != BackendState::Elsewhere.name()) else {
+            return;
+        };
+        let state = serde_json::from_value(json!(holder.state));
+        self.status = state.unwrap_or(BackendState::Elsewhere);
+        self.last_error.clone_from(&holder.error);
+        self.next_try_s = holder.next_try_s;
     }
 
     fn new(backend: &Backend) -> Self {
@@ -258,12 +312,19 @@ impl BackendReport {
             refused_questions: counters.refused_requests,
             unattributed_logs: counters.unattributed_logs,
             next_try_s: status.next_try_s(),
+            in_flight: None,
+            replicas: None,
             last_error: match status.state {
                 BackendState::Running => None,
                 _ => status.last_error,
             },
         }
     }
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
+fn is_false(is_true: &bool) -> bool {
+    !is_true
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

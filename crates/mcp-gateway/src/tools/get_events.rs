@@ -21,6 +21,8 @@ pub(crate) struct GetEvents {
     event_type: Option<String>,
     /// Outcome.
     status: Option<EventStatus>,
+    /// Its id in gateway_status.
+    replica: Option<String>,
     /// Age such as 1h, 24h, 7d, or an ISO 8601 time.
     since: Option<String>,
     /// Default 100.
@@ -71,6 +73,7 @@ impl GetEvents {
             trace_id: trace_id.transpose()?,
             event_type: self.event_type,
             status: self.status,
+            replica: self.replica,
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
             principal: own,
             view: viewer.view.clone(),
@@ -91,6 +94,9 @@ impl GetEvents {
                 .caused_by(failure.reason)
         })?;
         let mut events = events;
+        if !gateway.has_replicas() {
+            events.iter_mut().for_each(|event| event.replica = None);
+        }
         if !viewer.has(Right::AllEvents) {
             events.iter_mut().for_each(Record::hide_denial);
         }

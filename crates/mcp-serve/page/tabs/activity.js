@@ -31,7 +31,7 @@ function textOf(event) {
 }
 
 export function Activity(/** @type {any} */ { tick, where, go }) {
-  const [filters, setFilters] = useState({ event_type: "", status: "", since: "", trace_id: "" });
+  const [filters, setFilters] = useState({ event_type: "", status: "", since: "", trace_id: "", replica: "" });
   const [text, setText] = useState("");
   const [errorsFirst, setErrorsFirst] = useState(false);
   const [most, setMost] = useState(FIRST);
@@ -79,6 +79,7 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
   if (errorsFirst) shown = [...shown.filter((event) => event.status === "failure"), ...shown.filter((event) => event.status !== "failure")];
   const types = [...new Set(events.map((event) => event.event_type))].sort();
   const backends = [...new Set(events.map((event) => event.metadata?.backend).filter(Boolean))].sort();
+  const replicas = [...new Set([...events.map((event) => event.replica), filters.replica].filter(Boolean))].sort();
   const set = (/** @type {string} */ name) => (/** @type {any} */ event) => setFilters({ ...filters, [name]: event.target.value });
   const event = shown.find((one) => id(one) === chosen);
   return html`<div class="filters" role="search">
@@ -91,6 +92,8 @@ export function Activity(/** @type {any} */ { tick, where, go }) {
         <option value="failure">failure</option><option value="success">success</option><option value="pending">pending</option></select>
       <select aria-label="Since" value=${filters.since} onChange=${set("since")}><option value="">All times</option>
         <option value="5m">5 minutes</option><option value="1h">1 hour</option><option value="24h">1 day</option><option value="7d">7 days</option></select>
+      ${replicas.length > 1 && html`<select aria-label="Replica" value=${filters.replica} onChange=${set("replica")}><option value="">All replicas</option>
+        ${replicas.map((one) => html`<option value=${one}>${one}</option>`)}</select>`}
       <input aria-label="Trace" placeholder="Trace" value=${filters.trace_id} onChange=${set("trace_id")} spellcheck="false" size="12" />
       <label class="check"><input type="checkbox" checked=${errorsFirst} onChange=${() => setErrorsFirst(!errorsFirst)} /> Errors first</label>
       <button class="small" onClick=${() => setHeld(!isHeld)} aria-pressed=${isHeld}>${isHeld ? "Go on" : "Pause"}</button>
@@ -112,7 +115,7 @@ function row(event) {
   const who = [facts.principal, facts.client].filter(Boolean).join(" · ");
   return html`<span class="muted number">${clock(event.timestamp)}</span>
     <span class="grow"><b><bdi>${foreign(subject(event) || event.event_type.replace("gateway.", ""))}</bdi></b><br />
-      <span class="muted"><bdi>${foreign([subject(event) ? event.event_type.replace("gateway.", "") : "", facts.backend, who].filter(Boolean).join(" · "))}</bdi></span></span>
+      <span class="muted"><bdi>${foreign([subject(event) ? event.event_type.replace("gateway.", "") : "", facts.backend, event.replica, who].filter(Boolean).join(" · "))}</bdi></span></span>
     <${Badge} kind=${KIND[event.status]}>${facts.outcome ?? event.status}<//>
     <span class="muted number took">${facts.duration_ms === undefined ? "" : milliseconds(facts.duration_ms)}</span>`;
 }
@@ -121,7 +124,7 @@ function Detail(/** @type {any} */ { event, tick }) {
   const { value, error } = useLoaded((signal) => data("events", { trace_id: event.trace_id, most: 500 }, signal), tick.events, 2000);
   return html`<article class="detail" aria-label="Event">
     <h2><bdi>${foreign(subject(event) || event.event_type)}</bdi> <${Badge} kind=${KIND[event.status]}>${event.status}<//></h2>
-    <p class="muted">${new Date(event.timestamp).toLocaleString("en-GB")} · trace <code>${event.trace_id}</code></p>
+    <p class="muted">${new Date(event.timestamp).toLocaleString("en-GB")} · trace <code>${event.trace_id}</code>${event.replica && html` · replica <code>${event.replica}</code>`}</p>
     <h3>Trace</h3>
     <${Failure} error=${error} />
     ${value ? html`<${Waterfall} events=${value} />` : html`<${Loading} />`}

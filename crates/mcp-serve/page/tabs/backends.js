@@ -22,6 +22,11 @@ export function Backends(/** @type {any} */ { state }) {
       <table><thead><tr><th>Backend</th><th>Item</th><th>Reason</th></tr></thead><tbody>
         ${state.not_offered.map((/** @type {any} */ one) => html`<tr><td>${one.backend}</td><td><bdi>${foreign(one.item)}</bdi></td><td>${one.reason}</td></tr>`)}
       </tbody></table></section>`}
+    ${state.replicas?.length > 1 && html`<section class="card wide"><h2>Replicas</h2>
+      <table><thead><tr><th>Replica</th><th>State</th><th>Address</th><th>Version</th><th>Up</th></tr></thead><tbody>
+        ${state.replicas.map((/** @type {any} */ one) => html`<tr><td><code>${one.id}</code>${one.answers && " answers"}</td><td>${one.status.replace("_", " ")}</td>
+          <td>${one.address}</td><td>${one.version}</td><td>${one.uptime_s === undefined ? "" : `${count(one.uptime_s)} s`}</td></tr>`)}
+      </tbody></table></section>`}
     <p class="muted">Event log: ${log.status}, ${count(log.written)} written, ${count(log.dropped)} lost${log.reason ? ` – ${log.reason}` : ""}.
       Gateway ${state.gateway.version}.</p>`;
 }
@@ -58,6 +63,7 @@ function Backend(/** @type {any} */ { name, backend, may }) {
     <h2><bdi>${name}</bdi> <${Badge} kind=${KIND[backend.status]}>${backend.status.replace("_", " ")}<//></h2>
     ${server?.name && html`<p class="muted one-line"><bdi>${foreign(server.title ?? server.name)}</bdi> ${foreign(server.version ?? "")}</p>`}
     ${backend.address && html`<p class="one-line"><code title=${backend.address}>${foreign(backend.address)}</code></p>`}
+    ${backend.replicas && html`<p class="warning">${backend.replicas}</p>`}
     ${backend.last_error && html`<p class="failure foreign">${foreign(backend.last_error)}</p>`}
     ${backend.next_try_s !== undefined && html`<p class="muted">Next try in ${backend.next_try_s} s.</p>`}
     ${backend.advice && html`<p class="warning">${backend.advice}</p>`}

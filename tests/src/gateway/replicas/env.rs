@@ -5,7 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
-use crate::harness::{Server, http_client, wait_until};
+use crate::harness::{Server, binary, http_client, wait_until};
 
 pub(super) const TOKEN: &str = "token-of-ada";
 
@@ -54,6 +54,42 @@ impl ReplicaGroup {
         options: impl Fn(usize, &Folder) -> Vec<String>,
         with_token: usize,
     ) -> Option<Self> {
+        Self::start_more(options, with_token, "").await
+    }
+
+    /// The same with a child that only one of them runs (`one`). Each child writes its process id into the
+    /// file `children`.
+    pub(super) async fn start_placed(folder: &Folder) -> Option<Self> {
+        let program = binary("mcp-conformance");
+        let script = format!(
+            "echo $$ >> {}; exec {} --stdio",
+            folder.path("children"),
+            program.display()
+        );
+        let table = format!(
+            "[backends.one]\ncommand = [\"sh\", \"-c\", {script:?}]\nplacement = \"one\"\n"
+        );
+        let group = Self::start_more(|_, _| Vec::new(), 3, &table).await?;
+        for at in 0..3 {
+            wait_until("the tools of the placed backend", async || {
+                let listed = group.post(at, "", &request("tools/list", json!({}))).await;
+                listed
+                    .text()
+                    .await
+                    .unwrap()
+                    .contains("one__test_simple_text")
+            })
+            .await;
+        }
+        Some(group)
+    }
+
+    /// The same with more backends.
+    async fn start_more(
+        options: impl Fn(usize, &Folder) -> Vec<String>,
+        with_token: usize,
+        more: &str,
+    ) -> Option<Self> {
         let store = std::env::var("MCP_TEST_POSTGRES_URL").ok();
         let Some(store) = store.filter(|url| !url.is_empty()) else {
             eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
@@ -61,7 +97,7 @@ impl ReplicaGroup {
         };
         let backend = Server::start("mcp-conformance", &[]).await;
         let config = format!(
-            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n[backends.child]\n{}\n",
+            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n[backends.child]\n{}\n{more}",
             backend.url,
             legacy_fixture(),
             stdio_fixture()

@@ -6,7 +6,7 @@ use tokio_postgres::{Client, Row};
 use crate::events::store::ARGUMENTS;
 use crate::events::{EventStatus, Query, Record, StoreError};
 
-const COLUMNS: &str = "id, timestamp, trace_id, event_type, status, source, metadata";
+const COLUMNS: &str = "id, timestamp, trace_id, event_type, status, source, metadata, replica";
 
 /// Walks one index backwards. A query with only a type walks once for each status, since the index of
 /// types has the status as its next column.
@@ -31,6 +31,10 @@ pub(super) async fn find(client: &Client, query: &Query) -> Result<Vec<Record>, 
     if let Some(since) = &since {
         values.push((since, Type::INT8));
         conditions.push(format!("timestamp >= ${}", values.len()));
+    }
+    if let Some(replica) = &query.replica {
+        values.push((replica, Type::TEXT));
+        conditions.push(format!("replica = ${}", values.len()));
     }
     let members = [query.principal_member(), query.view_member()];
     for member in members.iter().flatten() {
@@ -86,12 +90,14 @@ fn record(row: &Row) -> Result<Record, StoreError> {
     let trace = trace.try_into();
     let trace = trace.map_err(|_| StoreError::unavailable("a trace id does not have 16 bytes"))?;
     let status: i16 = row.try_get(4)?;
-    Ok(Record::from_columns(
+    let record = Record::from_columns(
         row.try_get(1)?,
         trace,
         row.try_get(3)?,
         status.into(),
         row.try_get(5)?,
         row.try_get(6)?,
-    ))
+    );
+    let replica = row.try_get(7)?;
+    Ok(Record { replica, ..record })
 }

@@ -8,6 +8,7 @@ pub(super) const CONNECTION: &str = "
 ";
 
 /// `mcp_events_clock` has the time of the last removal. One transaction with a lock, so that gateways that start together do not create the table twice.
+/// The column `replica` came later: gateways of the version before do not write it.
 pub(super) const TABLE: &str = "
     begin;
     select pg_advisory_xact_lock(7881696731013112436);
@@ -24,6 +25,13 @@ pub(super) const TABLE: &str = "
         id integer primary key check (id = 1),
         time bigint not null
     );
+    do $$ begin
+        if not exists (
+            select from pg_attribute where attrelid = 'mcp_events'::regclass and attname = 'replica'
+        ) then
+            alter table mcp_events add column replica text;
+        end if;
+    end $$;
     create index if not exists mcp_events_by_time on mcp_events (timestamp, id);
     create index if not exists mcp_events_by_trace on mcp_events (trace_id);
     create index if not exists mcp_events_by_type on mcp_events (event_type, status, timestamp, id);
@@ -32,6 +40,6 @@ pub(super) const TABLE: &str = "
 ";
 
 pub(super) const INSERT: &str = "
-    insert into mcp_events (timestamp, trace_id, event_type, status, source, metadata)
-    select * from unnest($1::bigint[], $2::bytea[], $3::text[], $4::smallint[], $5::text[], $6::text[])
+    insert into mcp_events (timestamp, trace_id, event_type, status, source, metadata, replica)
+    select *, $7::text from unnest($1::bigint[], $2::bytea[], $3::text[], $4::smallint[], $5::text[], $6::text[])
 ";

@@ -1,0 +1,206 @@
+//! Placements: which replica runs a backend that runs only once, and the lists of that backend for the others.
+//!
+//! A placement is a row that one replica has taken. Another one takes it from a replica that is gone, as all replicas
+//! judge that ([`super::members`]); one that leaves removes its row, and the placements go with it. While no replica sees the
+//! database, they stay: then none can take one either.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use mcp_core::server::ReplicaId;
+use parking_lot::Mutex;
+use tokio_postgres::types::{ToSql, Type};
+
+use super::members::{Adoption, Members};
+use crate::events::{PostgresConnection, StoreError, StoreFault};
+
+/// Limit for the lists of one backend, in bytes; the others do not offer more.
+const MAX_LISTS_BYTES: usize = 8 << 20;
+
+/// Replicas with another key serve other clients: theirs are other backends.
+pub(super) const TABLE: &str = "
+    create table mcp_placements (
+        key text,
+        backend text,
+        replica bigint not null references mcp_replicas (id) on delete cascade,
+        revision bigint not null default 0,
+        lists text,
+        primary key (key, backend)
+    );
+";
+const READ: &str = "
+    select placed.backend, placed.replica, placed.revision, case when known.revision is null then placed.lists end
+        from mcp_placements as placed left join unnest($3::text[], $4::bigint[], $5::bigint[])
+            as known (backend, replica, revision)
+            on known.backend = placed.backend and known.replica = placed.replica and known.revision = placed.revision
+        where placed.key = $1 and placed.backend = any($2)
+";
+/// Only from the replica that was seen there, if it has written no beat since.
+const TAKE: &str = "
+    insert into mcp_placements (key, backend, replica) values ($1, $2, $3)
+        on conflict (key, backend) do update set replica = excluded.replica
+        where mcp_placements.replica = $4 and not exists (
+            select from mcp_replicas as holder where holder.id = mcp_placements.replica
+                and (extract(epoch from holder.beat) * 1000000)::bigint is distinct from $5
+        )
+";
+const WRITE_LISTS: &str = "
+    update mcp_placements set lists = $4, revision = revision + 1
+        where key = $1 and backend = $2 and replica = $3
+";
+
+/// A backend that runs at one replica.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Placed {
+    /// The replica that runs it.
+    pub replica: ReplicaId,
+    revision: i64,
+    /// Its lists, as that replica has written them.
+    pub lists: Option<Arc<str>>,
+}
+
+/// The placements as they were read last.
+#[derive(Default)]
+pub(super) struct Placements {
+    /// The backends that this replica runs, or would run.
+    wanted: Mutex<Vec<String>>,
+    placed: Mutex<BTreeMap<String, Placed>>,
+    /// The lists of own backends that are to be written.
+    unwritten: Mutex<BTreeMap<String, Arc<str>>>,
+}
+
+impl Placements {
+    pub(super) fn set_wanted(&self, backends: Vec<String>) {
+        *self.wanted.lock() = backends;
+    }
+
+    pub(super) fn write_lists(&self, backend: &str, lists: String) {
+        if lists.len() <= MAX_LISTS_BYTES && !lists.contains('\0') {
+            self.unwritten
+                .lock()
+                .insert(backend.to_owned(), lists.into());
+        } else {
+            tracing::warn!(backend, "its lists are too long for the other replicas");
+        }
+    }
+
+    pub(super) fn find(&self, backend: &str) -> Option<Placed> {
+        self.placed.lock().get(backend).cloned()
+    }
+
+    /// Takes the placements that no replica has, reads all, and writes the lists of the own ones.
+    pub(super) fn exchange(
+        &self,
+        connection: &PostgresConnection,
+        own: ReplicaId,
+        key: &str,
+        members: &Members,
+    ) -> Result<(), StoreError> {
+        let wanted = self.wanted.lock().clone();
+        if wanted.is_empty() {
+            return Ok(());
+        }
+        let exchanged = self.try_exchange(connection, own, key, &wanted, members);
+        match exchanged {
+            // The own row was removed a moment ago; the next beat writes it again.
+            Err(error) if error.fault == StoreFault::Rejected => {
+                tracing::debug!(reason = error.reason, "no backend is placed");
+                Ok(())
+            }
+            exchanged => exchanged,
+        }
+    }
+
+    fn try_exchange(
+        &self,
+        connection: &PostgresConnection,
+        own: ReplicaId,
+        key: &str,
+        wanted: &Vec<String>,
+        members: &Members,
+    ) -> Result<(), StoreError> {
+        let id = i64::from(own.bits());
+        self.read(connection, key, wanted)?;
+        let mut is_changed = false;
+        for backend in wanted {
+            let before = self.find(backend).map(|placed| placed.replica);
+            let beat = match before.map(|holder| members.adoption(holder)) {
+                _ if before == Some(own) => continue,
+                Some(Adoption::Never) => continue,
+                Some(Adoption::IfBeat(beat)) => Some(beat),
+                Some(Adoption::IfNoRow) | None => None,
+            };
+            let before = before.map(|holder| i64::from(holder.bits()));
+            let values: [(&(dyn ToSql + Sync), Type); 5] = [
+                (&key, Type::TEXT),
+                (backend, Type::TEXT),
+                (&id, Type::INT8),
+                (&before, Type::INT8),
+                (&beat, Type::INT8),
+            ];
+            let client = &connection.client;
+            let taken =
+                connection.within(async { Ok(client.execute_typed(TAKE, &values).await?) })?;
+            if taken > 0 {
+                tracing::info!(backend, "runs at this replica from now on");
+            }
+            is_changed = true;
+        }
+        let unwritten = std::mem::take(&mut *self.unwritten.lock());
+        for (backend, lists) in unwritten {
+            let lists = &*lists;
+            let values: [(&(dyn ToSql + Sync), Type); 4] = [
+                (&key, Type::TEXT),
+                (&backend, Type::TEXT),
+                (&id, Type::INT8),
+                (&lists, Type::TEXT),
+            ];
+            let client = &connection.client;
+            connection.within(async { Ok(client.execute_typed(WRITE_LISTS, &values).await?) })?;
+        }
+        match is_changed {
+            true => self.read(connection, key, wanted),
+            false => Ok(()),
+        }
+    }
+
+    fn read(
+        &self,
+        connection: &PostgresConnection,
+        key: &str,
+        wanted: &Vec<String>,
+    ) -> Result<(), StoreError> {
+        let known = self.placed.lock().clone();
+        let backends: Vec<&String> = known.keys().collect();
+        let replicas: Vec<i64> = known
+            .values()
+            .map(|one| i64::from(one.replica.bits()))
+            .collect();
+        let revisions: Vec<i64> = known.values().map(|one| one.revision).collect();
+        let values: [(&(dyn ToSql + Sync), Type); 5] = [
+            (&key, Type::TEXT),
+            (wanted, Type::TEXT_ARRAY),
+            (&backends, Type::TEXT_ARRAY),
+            (&replicas, Type::INT8_ARRAY),
+            (&revisions, Type::INT8_ARRAY),
+        ];
+        let client = &connection.client;
+        let rows = connection.within(async { Ok(client.query_typed(READ, &values).await?) })?;
+        let mut placed = BTreeMap::new();
+        for row in &rows {
+            let backend: String = row.try_get(0)?;
+            let replica: i64 = row.try_get(1)?;
+            let lists: Option<String> = row.try_get(3)?;
+            let before = known.get(&backend).and_then(|before| before.lists.clone());
+            let found = Placed {
+                replica: ReplicaId::new(u32::try_from(replica).unwrap_or_default()),
+                revision: row.try_get(2)?,
+                // Those of the replica before, until the new one has written its own.
+                lists: lists.map(Arc::from).or(before),
+            };
+            placed.insert(backend, found);
+        }
+        *self.placed.lock() = placed;
+        Ok(())
+    }
+}

@@ -1,0 +1,112 @@
+//! Backends with `placement = "one"`: one of three gateways runs the child, and the others forward to it.
+
+use std::collections::BTreeSet;
+use std::time::{Duration, Instant};
+
+use serde_json::json;
+
+use super::env::{ReplicaGroup, Stream, call};
+use crate::gateway::env::Folder;
+use crate::harness::{assert_contains, eventually, wait_until};
+
+/// The process ids of the children that run.
+fn children(folder: &Folder) -> BTreeSet<u32> {
+    let lines = folder.lines("children");
+    let ids = lines.iter().map(|line| line.parse::<u32>().unwrap());
+    // A zombie has no command line.
+    let runs =
+        |id: &u32| std::fs::read(format!("/proc/{id}/cmdline")).is_ok_and(|line| !line.is_empty());
+    ids.filter(runs).collect()
+}
+
+#[tokio::test]
+async fn one_child_serves_all_and_moves_when_its_replica_dies() {
+    let folder = Folder::new();
+    let Some(mut group) = ReplicaGroup::start_placed(&folder).await else {
+        return;
+    };
+    assert_eq!(children(&folder).len(), 1);
+    let who = async |group: &ReplicaGroup, at: usize| -> Option<usize> {
+        let status = group.status(at).await;
+        let text = status["backends"]["one"]["replicas"].as_str()?.to_owned();
+        let ids = group.ids().await;
+        ids.iter().position(|id| {
+            id.get(..4)
+                .is_some_and(|id| text.contains(&format!("placed at {id}")))
+        })
+    };
+    let holder = eventually("the replica with the child", async || who(&group, 0).await).await;
+    // From all of them at the same time; questions come back through the one that was asked.
+    let calls = (0..60).map(|n| {
+        let group = &group;
+        async move {
+            let echo = json!({"name": "one__test_simple_text", "arguments": {}});
+            let reply = group.ask(n % 3, "", "tools/call", echo).await;
+            assert_contains(&reply["result"], "simple text");
+        }
+    });
+    futures_util::future::join_all(calls).await;
+    for at in 0..3 {
+        let session = group.session(at).await;
+        let asking = call("one__test_elicitation", json!({"message": "Who?"}));
+        let mut stream = Stream::new(group.post(at, &session, &asking).await);
+        let question = stream.message().await.json();
+        assert_eq!(question["method"], "elicitation/create", "{question}");
+        let reply = group
+            .post((at + 1) % 3, &session, &super::answer(&question))
+            .await;
+        assert_eq!(reply.status(), 202);
+        assert_contains(&stream.response(7).await["result"], "ann");
+        let prompt = json!({"name": "one__test_simple_prompt"});
+        let prompt = group.ask(at, "", "prompts/get", prompt).await;
+        assert!(prompt["result"]["messages"].is_array(), "{prompt}");
+    }
+    let status = group.status((holder + 1) % 3).await;
+    assert_eq!(status["backends"]["one"]["status"], "running", "{status}");
+    assert_eq!(children(&folder).len(), 1);
+
+    let before = children(&folder);
+    group.kill(holder).await;
+    let killed = Instant::now();
+    let others = [(holder + 1) % 3, (holder + 2) % 3];
+    for at in others {
+        let echo = json!({"name": "one__test_simple_text", "arguments": {}});
+        let reply = group.ask(at, "", "tools/call", echo).await;
+        assert_contains(&reply["result"], "simple text");
+    }
+    assert!(
+        killed.elapsed() < Duration::from_secs(8),
+        "{:?}",
+        killed.elapsed()
+    );
+    wait_until("the end of the old child", async || {
+        let now = children(&folder);
+        now.len() == 1 && now.is_disjoint(&before)
+    })
+    .await;
+    for n in 0..20 {
+        let echo = json!({"name": "one__test_simple_text", "arguments": {}});
+        let reply = group.ask(others[n % 2], "", "tools/call", echo).await;
+        assert_contains(&reply["result"], "simple text");
+    }
+    println!("moved after {:?}", killed.elapsed());
+}
+
+#[tokio::test]
+async fn one_child_is_restarted_through_any_replica() {
+    let folder = Folder::new();
+    let Some(group) = ReplicaGroup::start_placed(&folder).await else {
+        return;
+    };
+    for at in 0..3 {
+        let before = children(&folder);
+        let arguments = json!({"backend": "one"});
+        let restarted = group.tool(at, "gateway_restart", arguments).await;
+        assert!(restarted["backend"] == "one", "{restarted}");
+        wait_until("another child", async || {
+            let now = children(&folder);
+            now.len() == 1 && now.is_disjoint(&before)
+        })
+        .await;
+    }
+}
