@@ -41,7 +41,7 @@ pub(super) struct AdoptedTask {
     pub(super) answer: oneshot::Sender<Result<(), StoreError>>,
 }
 
-/// What a beat reads about tasks.
+/// The rows about tasks that a beat reads.
 pub(super) struct TaskRows {
     owners: Vec<Row>,
     moved: Vec<Row>,

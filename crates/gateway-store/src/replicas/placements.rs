@@ -1,8 +1,8 @@
 //! Placements: which replica runs a backend that runs only once, and the lists of that backend for the others.
 //!
 //! A placement is a row that one replica has taken. Another one takes it from a replica that is gone, as all replicas
-//! judge that ([`super::members`]); one that leaves removes its row, and the placements go with it. While no replica sees the
-//! database, they stay: then none can take one either.
+//! judge that ([`super::members`]); one that leaves removes its row, and the placements go with it. While no replica
+//! sees the database, they stay: then none can take one either.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;

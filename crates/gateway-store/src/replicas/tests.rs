@@ -249,7 +249,7 @@ async fn tables_of_a_newer_gateway_are_refused() {
     });
     let reason = reason.await.unwrap();
     assert!(
-        reason.contains("version 4, of a newer gateway; this one knows 3"),
+        reason.contains("version 6, of a newer gateway; this one knows 5"),
         "{reason}"
     );
 }

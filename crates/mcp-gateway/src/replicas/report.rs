@@ -1,5 +1,5 @@
-//! The report of a replica about its backends: a small JSON text. Replicas of another version may write other
-//! fields, so that all are optional.
+//! The report of a replica about its backends: a small JSON text. Replicas of another version may write other fields,
+//! so that all are optional.
 
 use std::collections::BTreeMap;
 

@@ -57,7 +57,12 @@ fn finds_by_each_filter(open: Open<'_>) {
     let back = &store
         .find(&all().with_status(EventStatus::Failure))
         .unwrap()[0];
-    let json = |record| serde_json::to_value(record).unwrap();
+    // A store that gateways share names the one that has written it.
+    let json = |record: &Record| {
+        let mut json = serde_json::to_value(record).unwrap();
+        json.as_object_mut().unwrap().remove("replica");
+        json
+    };
     assert_eq!(json(back), json(&records[2]));
     // The types of arguments, which may be called anything, are not about the caller.
     let facts = [
