@@ -235,7 +235,7 @@ impl ReplicaTable {
 
     /// Returns the time since the start of a replica.
     pub fn uptime(&self, replica: ReplicaId) -> Option<Duration> {
-        if self.place(replica) == Place::Here {
+        if self.place(replica, Instant::now()) == Place::Here {
             return Some(self.started.elapsed());
         }
         let (_, uptime) = self.shared.reports.find(replica)?;

@@ -266,14 +266,14 @@ impl Worker {
             }
             exchanged => exchanged?,
         }
-        if self.listening.is_some() {
+        if let Some(row) = &own {
             let others = self.shared.peers.read().others();
-            let (own, reports) = (self.own, &self.shared.reports);
-            reports.exchange(connection, own, &others, is_reconnected)?;
+            let reports = &self.shared.reports;
+            reports.exchange(connection, self.own, &others, is_reconnected)?;
             let members = self.shared.peers.read().members().clone();
-            let key = key.as_deref().unwrap_or_default();
+            let key = row.key.as_str();
             let placements = &self.shared.placements;
-            placements.exchange(connection, own, key, &members)?;
+            placements.exchange(connection, self.own, key, &members)?;
         }
         self.find_rival();
         Ok(())

@@ -23,6 +23,7 @@ mod experimental;
 mod lifecycle;
 mod methods;
 mod outcome;
+mod resumption;
 mod store;
 mod subscription;
 mod task;

@@ -2,14 +2,14 @@
 //! requests to it before anything else is done for them: approvals, events and counters are there.
 
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use gateway_store::replicas::{Placed, ReplicaTable};
 use mcp_client::{Revision, ServerInfo};
 use mcp_core::era::Era;
-use mcp_core::server::{OriginalRequest, Place, Replicas as _};
+use mcp_core::server::{OriginalRequest, Place};
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use mcp_serve::process_id;
+use mcp_serve::{ReplicaSet as _, process_id};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 use tokio::time::timeout;
@@ -173,11 +173,12 @@ impl Backend {
         let Some((table, forwarding)) = self.table().zip(forwarding) else {
             return Ok(());
         };
-        let mut readings = table.readings();
+        let (mut readings, arrived) = (table.readings(), Instant::now());
         let found = async {
             loop {
-                let place = self.placed().map(|placed| table.place(placed.replica));
-                if let Some(place) = place.filter(|place| *place != Place::Gone) {
+                let placed = self.placed();
+                let place = placed.map(|placed| table.place(placed.replica, arrived));
+                if let Some(place @ (Place::Here | Place::There(_))) = place {
                     return place;
                 }
                 if readings.changed().await.is_err() {

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::store::Resumption;
+use super::resumption::Resumption;
 use super::task::{Task, TaskState};
 use crate::server::OnDrop;
 use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError};

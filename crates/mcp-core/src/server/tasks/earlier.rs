@@ -8,7 +8,7 @@ use serde_json::Map;
 use super::TTL;
 use super::calls::in_task;
 use super::lifecycle::catch_panic;
-use super::store::Resumption;
+use super::resumption::Resumption;
 use super::task::Task;
 use crate::error::Error;
 use crate::server::Server;

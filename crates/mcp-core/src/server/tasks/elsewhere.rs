@@ -3,7 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::store::{self, Resumption, StoredTask};
+use super::resumption::Resumption;
+use super::store::{self, StoredTask};
 use super::task::Task;
 use crate::error::Error;
 use crate::server::context::Context;

@@ -10,6 +10,7 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::outcome::TaskOutcome;
+use super::resumption::Resumption;
 use super::task::Task;
 use crate::era::Era;
 use crate::error::{Error, ErrorCodes};
@@ -49,13 +50,6 @@ pub struct StoredTask {
 
 fn gone() -> Place {
     Place::Gone
-}
-
-/// The way to go on with a task: its tool, and what that needs to find the work.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub(super) struct Resumption {
-    pub(super) tool: String,
-    pub(super) reference: String,
 }
 
 impl StoredTask {

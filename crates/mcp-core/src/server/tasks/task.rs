@@ -10,7 +10,7 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::TaskOutcome;
-use super::store::Resumption;
+use super::resumption::Resumption;
 use crate::clock::Clock;
 use crate::error::truncated;
 use crate::server::Caller;
