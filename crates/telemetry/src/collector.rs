@@ -19,7 +19,7 @@ pub(crate) struct Collector {
     timeout: Duration,
     /// True if the last request failed. Only a change is logged.
     is_failing: bool,
-    /// What it said last about a part that it did not take. Only a change is logged.
+    /// The last complaint about a part that it did not take. Only a change is logged.
     complaint: Option<Complaint>,
 }
 

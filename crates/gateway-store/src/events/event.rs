@@ -112,7 +112,7 @@ pub struct FinishedRequest {
     pub item: Arc<str>,
     /// Its end.
     pub outcome: Outcome,
-    /// What has denied it, if its outcome is [`Outcome::Denied`].
+    /// The part of the configuration that has denied it, or the person, if its outcome is [`Outcome::Denied`].
     pub denied_by: Option<DeniedBy>,
     /// The role and the rule that have denied it.
     pub denial: Option<Arc<str>>,
@@ -187,7 +187,7 @@ impl Event {
         }
     }
 
-    /// What has denied a request, if it was denied.
+    /// The reason why a request was denied, if it was.
     pub(super) fn denied_by(&self) -> Option<DeniedBy> {
         match &self.details {
             EventDetails::Request(request) => request.denied_by,

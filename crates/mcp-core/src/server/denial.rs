@@ -3,13 +3,13 @@
 /// A refusal of what a caller has asked for.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Denial {
-    /// What has decided.
+    /// The rule, or the person, that has decided.
     pub by: DeniedBy,
-    /// The rule, for the operator.
+    /// The rule in words, for the operator.
     pub reason: String,
 }
 
-/// What has decided that a request is denied.
+/// The kind of rule that denies a request, or the person.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum DeniedBy {
     /// The rules of the caller's role.
@@ -20,7 +20,7 @@ pub enum DeniedBy {
     Limit,
     /// The view that the caller uses.
     View,
-    /// The configuration: nobody may use it.
+    /// The configuration, for all callers.
     Configuration,
     /// Its definition has changed, and no person has approved that yet.
     Changed,
