@@ -43,9 +43,9 @@ const OLDER_OPENHANDS: &str = "test --package tests --no-fail-fast -- openhands:
      openhands::errors openhands::confirmation openhands::parallel openhands::files \
      openhands::mcp_servers openhands::read_tools";
 
-/// The event log of the gateway in a real PostgreSQL, which is linked by a feature only.
-const SHARED_EVENTS: &str = "test --package gateway-store --lib --no-fail-fast -- \
-     events::tests::postgres";
+/// The event log of the gateway, and the tables of its replicas, in a real PostgreSQL.
+const SHARED_STORE: &str = "test --package gateway-store --lib --no-fail-fast -- \
+     events::tests::postgres replicas::tests replicas::tasks::tests";
 
 /// Lines of a failed stage's output on the terminal.
 const MAX_SHOWN_LINES: usize = 200;
@@ -83,7 +83,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
                 real.environment_of(&openhands::OF_APP),
             )?;
             run.step("compose", || images::check::run_linked(layout))?;
-            run.extra_stage("postgres", SHARED_EVENTS, real.environment_of(&Postgres))?;
+            run.extra_stage("postgres", SHARED_STORE, real.environment_of(&Postgres))?;
             run.add("conformance", conformance::run(layout))?;
             run.sum += clients::run(layout)?;
         }
