@@ -169,7 +169,7 @@ async fn durations_are_counted_by_tool_and_kind_of_error() {
             1.0,
         ),
         (
-            r#"mcp_gateway_denied_requests_total{reason="role"} "#.to_owned(),
+            r#"mcp_gateway_denied_requests_total{reason="configuration"} "#.to_owned(),
             1.0,
         ),
         (
