@@ -114,6 +114,68 @@ impl Durations {
     }
 }
 
+/// The durations of the requests of one method, or of the calls of one tool.
+#[derive(Clone, Debug)]
+pub struct OperationDurations {
+    /// The server that was asked; `None` if this process has answered.
+    pub backend: Option<Arc<str>>,
+    /// The name of the method.
+    pub method: &'static str,
+    /// The label of the tool.
+    pub tool: Option<Arc<str>>,
+    /// Its durations.
+    pub durations: Arc<Durations>,
+}
+
+impl OperationDurations {
+    /// The labels and the values of each histogram that is not empty. Labels have the names that OpenTelemetry gives them.
+    pub fn series(&self) -> impl Iterator<Item = (Vec<(&'static str, &str)>, HistogramValues)> {
+        let values = self.durations.values().into_iter();
+        values.map(|(error, values)| {
+            let labels = [
+                ("backend", self.backend.as_deref()),
+                ("mcp.method.name", Some(self.method)),
+                ("gen_ai.tool.name", self.tool.as_deref()),
+                ("error.type", error),
+            ];
+            let labels = labels.into_iter();
+            let labels = labels.filter_map(|(name, value)| Some((name, value?)));
+            (labels.collect(), values)
+        })
+    }
+}
+
+/// A metric of durations, in seconds, as `/metrics` and OpenTelemetry show it.
+#[derive(Clone, Debug)]
+pub struct DurationMetric {
+    /// Its name in the conventions of OpenTelemetry.
+    pub name: &'static str,
+    /// A sentence about it.
+    pub description: &'static str,
+    /// The durations so far.
+    pub operations: Vec<OperationDurations>,
+}
+
+impl DurationMetric {
+    /// Of the requests that this process has answered.
+    pub fn answered(operations: Vec<OperationDurations>) -> Self {
+        Self {
+            name: "mcp.server.operation.duration",
+            description: "Durations of requests, by method, tool and kind of error.",
+            operations,
+        }
+    }
+
+    /// Of the requests that this process has sent to backends.
+    pub fn sent(operations: Vec<OperationDurations>) -> Self {
+        Self {
+            name: "mcp.client.operation.duration",
+            description: "Durations of requests to backends, by backend, method, tool and kind of error.",
+            operations,
+        }
+    }
+}
+
 /// Names that have a label of their own: the first ones, up to a limit for those with the same prefix, so that
 /// no server behind a gateway takes the labels of another.
 #[derive(Debug)]

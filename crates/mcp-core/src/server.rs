@@ -73,7 +73,7 @@ use failure_log::FailureLog;
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
 pub use forwarding::{Forwarded, Forwarding, Place, Receivers, ReplicaId, Replicas};
 pub use mcp_method::known_method;
-pub use operation::{OperationDurations, Operations};
+pub use operation::Operations;
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::{FrameReply, RequestEnd};
 pub use sender::Sender;

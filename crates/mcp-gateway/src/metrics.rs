@@ -7,6 +7,7 @@ use std::sync::atomic::Ordering;
 
 use gateway_store::events::EventLog;
 use gateway_store::replicas::ReplicaTable;
+use mcp_core::metrics::{DurationMetric, OperationDurations};
 use mcp_core::server::DeniedBy;
 use mcp_serve::{ReplicaSet as _, encode_durations, process_id};
 use parking_lot::Mutex;
@@ -15,7 +16,6 @@ use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder
 use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
-use prometheus_client::registry::Unit;
 
 use crate::backend::Backend;
 use crate::config::BackendKey;
@@ -105,7 +105,7 @@ impl Collector for GatewayMetrics {
                 encode(kind, read(backend), family.encode_family(&labels)?)?;
             }
         }
-        encode_operations(&backends, &mut encoder)?;
+        encode_durations(&sent_durations(&backends), &mut encoder)?;
         let (name, help) = (
             "mcp_gateway_view_requests",
             "Requests of clients of the view.",
@@ -184,32 +184,18 @@ fn encode_replicas(table: &ReplicaTable, encoder: &mut DescriptorEncoder<'_>) ->
     )
 }
 
-/// Writes the durations of requests to backends, named and labelled by the conventions of OpenTelemetry.
-fn encode_operations(
-    backends: &[Arc<Backend>],
-    encoder: &mut DescriptorEncoder<'_>,
-) -> fmt::Result {
-    let (name, help, unit) = (
-        "mcp_client_operation_duration",
-        "Durations of requests to backends, by backend, method, tool and kind of error.",
-        Unit::Seconds,
-    );
-    let mut family = encoder.encode_descriptor(name, help, Some(&unit), MetricType::Histogram)?;
-    for backend in backends {
-        for ((method, tool), durations) in backend.metrics.operations.all() {
-            for (error, values) in durations.values() {
-                let labels = [
-                    Some(("backend", backend.key.as_str())),
-                    Some(("mcp_method_name", method)),
-                    tool.as_deref().map(|tool| ("gen_ai_tool_name", tool)),
-                    error.map(|error| ("error_type", error)),
-                ];
-                let labels: Vec<_> = labels.into_iter().flatten().collect();
-                encode_durations(family.encode_family(&labels)?, &values)?;
-            }
-        }
-    }
-    Ok(())
+/// The durations of the requests to these backends.
+pub(crate) fn sent_durations(backends: &[Arc<Backend>]) -> DurationMetric {
+    let all = backends.iter().flat_map(|backend| {
+        let operations = backend.metrics.operations.all().into_iter();
+        operations.map(|((method, tool), durations)| OperationDurations {
+            backend: Some(backend.key.shared()),
+            method,
+            tool,
+            durations,
+        })
+    });
+    DurationMetric::sent(all.collect())
 }
 
 fn encode(kind: MetricType, value: u64, encoder: MetricEncoder<'_>) -> fmt::Result {

@@ -6,6 +6,7 @@ mod clock;
 mod commands;
 mod config;
 mod drain;
+mod durations;
 mod followed_files;
 mod function;
 mod http;

@@ -23,8 +23,8 @@ use crate::options::ConfiguredTokens;
 use crate::page_data::PageContent;
 use crate::tools::ProductTools;
 use crate::{
-    Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, drain, log,
-    print, probe, stdio, stop,
+    Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, drain,
+    durations, log, print, probe, stdio, stop,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
@@ -242,6 +242,9 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             };
             let stop = stop::on_signals()?;
             let mut running = self.start(command, &key).await?;
+            if let Some(exporter) = &exporter {
+                exporter.export_durations(durations::reader(&running.server, &running.service));
+            }
             anyhow::ensure!(
                 options.stdio || running.service.view().is_none(),
                 "--view is for --stdio; over HTTP the path /mcp/NAME names a view"

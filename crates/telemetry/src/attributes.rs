@@ -1,12 +1,12 @@
-//! The name and the attributes of a request of MCP, which its span and its duration share.
+//! The name and the attributes of the span of a request of MCP.
 
 use mcp_core::trace::{McpRequest, SpanError};
 
 use crate::protobuf::Writer;
 
-/// The field of the name in a span …
+/// The field of the name in a span.
 pub(crate) const NAME: u32 = 5;
-/// … and that of the attributes, in a span and in a data point.
+/// The field of the attributes, in a span and in a data point.
 pub(crate) const ATTRIBUTES: u32 = 9;
 /// The method of a request that names an unknown one.
 const OTHER: &str = "_OTHER";
@@ -15,43 +15,25 @@ const MAX_NAME_BYTES: usize = 256;
 
 /// The fields of a request, encoded once for all that have the same: for each span that would take a tenth of the
 /// work of a call.
-#[derive(Clone, Default)]
-pub(crate) struct RequestFields {
-    name: Vec<u8>,
-    pub(crate) attributes: Vec<u8>,
-}
+#[derive(Clone, Debug, PartialEq)]
+pub(crate) struct RequestFields(pub(crate) Box<[u8]>);
 
 impl RequestFields {
     pub(crate) fn new(request: &McpRequest<'_>, error: Option<SpanError>) -> Self {
-        let (mut name_field, mut fields) = (Vec::new(), Vec::new());
-        name(request, &mut Writer(&mut name_field));
+        let mut fields = Vec::new();
         let mut writer = Writer(&mut fields);
+        name(request, &mut writer);
         attributes(request, &mut writer);
         if let Some(error) = error {
             error_type(error, |text| {
                 writer.attribute(ATTRIBUTES, "error.type", text)
             });
         }
-        Self {
-            name: name_field,
-            attributes: fields,
+        if let Some(SpanError::Code(code)) = error {
+            let name = "rpc.response.status_code";
+            writer.attribute(ATTRIBUTES, name, &code.to_string());
         }
-    }
-
-    /// The attributes of all requests that are one in the durations.
-    pub(crate) fn for_others() -> Self {
-        let mut attributes = Vec::new();
-        Writer(&mut attributes).flag_attribute(ATTRIBUTES, "otel.metric.overflow");
-        Self {
-            name: Vec::new(),
-            attributes,
-        }
-    }
-
-    /// Writes the name and the attributes of a span.
-    pub(crate) fn write(&self, writer: &mut Writer<'_>) {
-        writer.0.extend_from_slice(&self.name);
-        writer.0.extend_from_slice(&self.attributes);
+        Self(fields.into())
     }
 }
 
@@ -106,14 +88,6 @@ fn is_known(code: i64) -> bool {
         code,
         -32_700 | -32_603..=-32_600 | -32_042 | -32_029 | -32_022..=-32_020 | -32_012..=-32_000
     )
-}
-
-/// Returns the error as `error.type` tells it apart.
-pub(crate) fn told_apart(error: Option<SpanError>) -> Option<SpanError> {
-    match error {
-        Some(SpanError::Code(code)) if !is_known(code) => Some(SpanError::Code(0)),
-        error => error,
-    }
 }
 
 /// Cuts a name of a tool, which another server may have given.

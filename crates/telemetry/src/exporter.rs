@@ -1,26 +1,26 @@
 //! The thread that sends spans and durations to their collectors.
 
 use std::io;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
 use bytes::Bytes;
 use futures_util::future::OptionFuture;
+use mcp_core::metrics::DurationMetric;
 use tokio::sync::oneshot;
 use tokio::time::{Instant, interval_at, sleep, timeout};
 
 use crate::Settings;
 use crate::clock::now;
 use crate::collector::{Collector, Sent};
+use crate::durations::DurationEncoder;
 use crate::protobuf::Writer;
 use crate::queue::{Batch, Queue};
 use crate::settings::Destination;
 
 /// Times that a batch is sent, before its spans count as lost.
 const MAX_TRIES: u32 = 5;
-/// Interval in which the records of calls are encoded.
-const COLLECT_INTERVAL: Duration = Duration::from_millis(100);
 /// The first pause before another try; it doubles each time.
 const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The longest pause that a collector can ask for.
@@ -30,8 +30,12 @@ const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
 /// The name of the instrumentation scope.
 const SCOPE: &str = "mcp-servers";
 
+/// Reads the durations of the process.
+type ReadDurations = Box<dyn Fn() -> Vec<DurationMetric> + Send + Sync>;
+
 /// The thread that exports.
 pub struct Exporter {
+    durations: Arc<OnceLock<ReadDurations>>,
     stop: oneshot::Sender<()>,
     thread: JoinHandle<()>,
 }
@@ -48,7 +52,8 @@ struct SpanExport {
 
 /// Sends durations.
 struct MetricExport {
-    queue: Arc<Queue>,
+    read: Arc<OnceLock<ReadDurations>>,
+    encoder: DurationEncoder,
     collector: Collector,
     resource: Arc<[u8]>,
 }
@@ -60,6 +65,7 @@ impl Exporter {
     /// If it cannot be started.
     pub(crate) fn start(queue: Arc<Queue>, settings: Settings) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
+        let durations = Arc::<OnceLock<ReadDurations>>::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
@@ -71,14 +77,15 @@ impl Exporter {
         let resource: Arc<[u8]> = resource.into();
         let collector = |place: Option<Destination>| place.map(Collector::new).transpose();
         let mut spans = collector(settings.traces)?.map(|collector| SpanExport {
-            queue: Arc::clone(&queue),
+            queue,
             collector,
             resource: Arc::clone(&resource),
             interrupted: None,
             lost: 0,
         });
         let mut metrics = collector(settings.metrics)?.map(|collector| MetricExport {
-            queue: Arc::clone(&queue),
+            read: Arc::clone(&durations),
+            encoder: DurationEncoder::new(now()),
             collector,
             resource,
         });
@@ -93,10 +100,8 @@ impl Exporter {
                 };
                 tokio::select! {
                     _ = export => {}
-                    () = collect(&queue) => {}
                     _ = stopped => {}
                 }
-                queue.collect(&mut Vec::new());
                 // What waits is sent once, in a time that no operator notices.
                 let last = async {
                     let spans = OptionFuture::from(spans.as_mut().map(SpanExport::finish));
@@ -109,7 +114,16 @@ impl Exporter {
                 }
             });
         })?;
-        Ok(Self { stop, thread })
+        Ok(Self {
+            durations,
+            stop,
+            thread,
+        })
+    }
+
+    /// Exports the durations that `read` returns, too. Only the first call has an effect.
+    pub fn export_durations(&self, read: impl Fn() -> Vec<DurationMetric> + Send + Sync + 'static) {
+        let _ = self.durations.set(Box::new(read));
     }
 
     /// Sends what waits and ends the thread, within a few seconds.
@@ -207,11 +221,10 @@ impl MetricExport {
 
     /// Sends the durations so far. What fails is a part of the next request.
     async fn export(&mut self) {
+        let Some(read) = self.read.get() else { return };
         let mut metrics = Vec::new();
-        let has_some = self
-            .queue
-            .encode_histograms(now(), &mut Writer(&mut metrics));
-        if has_some {
+        let mut writer = Writer(&mut metrics);
+        if self.encoder.encode(now(), &read(), &mut writer) {
             self.collector.post(body(&self.resource, &metrics)).await;
         }
     }
@@ -236,14 +249,4 @@ fn body(resource: &[u8], content: &[u8]) -> Bytes {
     body.extend(start);
     body.extend_from_slice(content);
     body.into()
-}
-
-/// Takes the records of calls, also while a collector does not answer.
-async fn collect(queue: &Queue) {
-    let mut room = Vec::new();
-    loop {
-        // A timeout is no failure: the interval is over.
-        let _ = timeout(COLLECT_INTERVAL, queue.busy.notified()).await;
-        queue.collect(&mut room);
-    }
 }

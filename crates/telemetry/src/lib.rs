@@ -1,8 +1,9 @@
 //! OpenTelemetry: exports the spans and the durations of requests over OTLP/HTTP.
 //!
 //! The `OTEL_*` variables of the specification are all of its configuration ([`Settings`]). [`start`] installs a
-//! tracer, which adds a record of each span that ends to a bounded queue, and a thread that encodes and sends it: no call
-//! waits for a collector. Spans for which the queue has no room are counted and dropped.
+//! tracer, which adds each span that ends to a bounded queue, and a thread that sends them: no call waits for a
+//! collector. Spans for which the queue has no room are counted and dropped. Durations are those of `/metrics`
+//! ([`Exporter::export_durations`]).
 //!
 //! Spans and attributes are those of the semantic conventions of MCP. Arguments, results, URIs and the ids of
 //! sessions are in none of them.
@@ -10,11 +11,11 @@
 mod attributes;
 mod clock;
 mod collector;
+mod durations;
 mod exporter;
-mod histograms;
+mod known_requests;
 mod protobuf;
 mod queue;
-mod record;
 mod sampler;
 mod settings;
 mod span;
@@ -38,7 +39,8 @@ pub fn start(settings: Settings) -> Option<Exporter> {
     }
     let queue = Arc::new(Queue::new(&settings));
     let tracer = SpanQueue::new(Arc::clone(&queue), settings.sampler);
-    if !mcp_core::trace::install(Box::new(tracer)) {
+    // Without a place for spans there is no work for any.
+    if settings.traces.is_some() && !mcp_core::trace::install(Box::new(tracer)) {
         return None;
     }
     let started = Exporter::start(queue, settings);

@@ -78,12 +78,6 @@ impl Writer<'_> {
         self.varint(3, value);
     }
 
-    /// Writes a `KeyValue` that is true.
-    pub(crate) fn flag_attribute(&mut self, tag: u32, key: &str) {
-        self.key(tag, key, 2);
-        self.varint(2, 1);
-    }
-
     /// Writes a `KeyValue` up to its `AnyValue`, of this length.
     fn key(&mut self, tag: u32, key: &str, value_len: usize) {
         let key_len = 1 + encoded_len_varint(key.len() as u64) + key.len();
@@ -140,11 +134,9 @@ mod tests {
         let mut writer = Writer(&mut bytes);
         writer.attribute(9, "a", "xyz");
         writer.number_attribute(9, "b", 300);
-        writer.flag_attribute(9, "c");
         let expected = [
             &b"\x4a\x0a\x0a\x01a\x12\x05\x0a\x03xyz"[..],
             b"\x4a\x08\x0a\x01b\x12\x03\x18\xac\x02",
-            b"\x4a\x07\x0a\x01c\x12\x02\x10\x01",
         ];
         assert_eq!(bytes, expected.concat());
         let long = "x".repeat(200);

@@ -1,34 +1,22 @@
-//! The records of ended spans, the spans that wait to be sent, and the durations.
+//! The spans that wait to be sent.
 
 use std::collections::VecDeque;
 use std::mem;
-use std::sync::atomic::AtomicU64;
-use std::sync::atomic::Ordering::Relaxed;
 
 use mcp_core::trace::EndedSpan;
 use parking_lot::Mutex;
 use tokio::sync::Notify;
 
 use crate::Settings;
-use crate::histograms::Histograms;
+use crate::known_requests::KnownRequests;
 use crate::protobuf::Writer;
-use crate::record::Record;
 use crate::span;
 
-/// Limit of records that wait for the thread that exports, which takes them a few times a second.
-const MAX_RECORDS: usize = 8_192;
-
-/// Waiting spans, with a limit. A call only adds a record: the thread that exports counts and encodes it.
+/// Waiting spans, with a limit. A call encodes its own: to copy it for another thread takes as long.
 pub(crate) struct Queue {
-    records: Mutex<Vec<Record>>,
-    /// Records of calls for which there was no room.
-    missed: AtomicU64,
-    /// Notified when half of the room for records is taken.
-    pub(crate) busy: Notify,
     content: Mutex<Content>,
     max_queued: usize,
     max_batch: usize,
-    has_traces: bool,
     /// Notified when a batch is full.
     pub(crate) full: Notify,
 }
@@ -39,7 +27,7 @@ struct Content {
     open: Batch,
     queued: usize,
     dropped: u64,
-    histograms: Histograms,
+    known: KnownRequests,
     /// The span that is being encoded.
     scratch: Vec<u8>,
 }
@@ -55,56 +43,27 @@ pub(crate) struct Batch {
 impl Queue {
     pub(crate) fn new(settings: &Settings) -> Self {
         Self {
-            records: Mutex::default(),
-            missed: AtomicU64::new(0),
-            busy: Notify::new(),
             content: Mutex::default(),
             max_queued: settings.max_queued,
             max_batch: settings.max_batch,
-            has_traces: settings.traces.is_some(),
             full: Notify::new(),
         }
     }
 
-    /// Adds a span that has ended.
+    /// Adds a span that has ended, if it is sampled.
     pub(crate) fn add(&self, span: &EndedSpan<'_>) {
-        let record = Record::from(span);
-        let mut records = self.records.lock();
-        if records.len() >= MAX_RECORDS {
-            self.missed.fetch_add(1, Relaxed);
+        if !span.context.is_sampled() {
             return;
         }
-        records.push(record);
-        let is_busy = records.len() == MAX_RECORDS / 2;
-        drop(records);
-        if is_busy {
-            self.busy.notify_one();
-        }
-    }
-
-    /// Counts and encodes the records that have been added. `room` is empty memory, before and after.
-    pub(crate) fn collect(&self, room: &mut Vec<Record>) {
-        mem::swap(&mut *self.records.lock(), room);
-        for record in room.drain(..) {
-            self.encode(&record.span());
-        }
-    }
-
-    /// Counts the duration of a span, and encodes it.
-    fn encode(&self, span: &EndedSpan<'_>) {
         let mut content = self.content.lock();
         let Content {
             full,
             open,
             queued,
             dropped,
-            histograms,
+            known,
             scratch,
         } = &mut *content;
-        let known = histograms.add(span);
-        if !self.has_traces || !span.context.is_sampled() {
-            return;
-        }
         if *queued >= self.max_queued {
             *dropped += 1;
             return;
@@ -139,12 +98,7 @@ impl Queue {
 
     /// Returns the number of spans that were dropped since the last time.
     pub(crate) fn take_dropped(&self) -> u64 {
-        mem::take(&mut self.content.lock().dropped) + self.missed.swap(0, Relaxed)
-    }
-
-    /// Writes the durations so far; see [`Histograms::encode`].
-    pub(crate) fn encode_histograms(&self, now: u64, writer: &mut Writer<'_>) -> bool {
-        self.content.lock().histograms.encode(now, writer)
+        mem::take(&mut self.content.lock().dropped)
     }
 }
 
@@ -179,7 +133,6 @@ mod tests {
             work: SpanWork::Answered(McpRequest::default()),
             error: None,
         });
-        queue.collect(&mut Vec::new());
     }
 
     /// A call does not wait for the thread that exports: there is none.
@@ -198,33 +151,10 @@ mod tests {
     }
 
     #[test]
-    fn spans_that_are_not_sampled_count_in_durations_only() {
+    fn spans_that_are_not_sampled_are_left_out() {
         let queue = queue();
-        add(&queue, "00");
+        (0..5).for_each(|_| add(&queue, "00"));
         assert!(queue.take(true).is_none());
-        let mut encoded = Vec::new();
-        assert!(queue.encode_histograms(0, &mut Writer(&mut encoded)));
-    }
-
-    #[test]
-    fn records_have_a_limit() {
-        let queue = queue();
-        let context = TraceContext::for_request(None);
-        for _ in 0..MAX_RECORDS + 3 {
-            queue.add(&EndedSpan {
-                context: &context,
-                parent: None,
-                started: Duration::ZERO,
-                took: Duration::ZERO,
-                work: SpanWork::Answered(McpRequest::default()),
-                error: None,
-            });
-        }
-        assert_eq!(queue.records.lock().len(), MAX_RECORDS);
-        assert_eq!(queue.take_dropped(), 3);
-        let mut room = Vec::new();
-        queue.collect(&mut room);
-        assert!(room.is_empty() && queue.records.lock().is_empty());
-        assert_eq!(queue.take(false).unwrap().count, 2);
+        assert_eq!(queue.take_dropped(), 0);
     }
 }

@@ -4,7 +4,8 @@ use std::time::Duration;
 
 use mcp_core::trace::{EndedSpan, HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork};
 
-use crate::attributes::{ATTRIBUTES, NAME, RequestFields, error_type};
+use crate::attributes::{ATTRIBUTES, NAME, error_type};
+use crate::known_requests::KnownRequests;
 use crate::protobuf::Writer;
 
 /// The field of a span in a `ScopeSpans`.
@@ -19,8 +20,9 @@ const LOCAL_PARENT: u32 = 0x100;
 const REMOTE_PARENT: u32 = 0x300;
 /// `STATUS_CODE_ERROR`.
 const ERROR: u64 = 2;
-/// Writes the fields of a span. `known` has its name and its first attributes, if it is one of MCP.
-pub(crate) fn encode(span: &EndedSpan<'_>, known: Option<&RequestFields>, writer: &mut Writer<'_>) {
+
+/// Writes the fields of a span.
+pub(crate) fn encode(span: &EndedSpan<'_>, known: &mut KnownRequests, writer: &mut Writer<'_>) {
     let context = span.context;
     writer.bytes(1, &context.trace_id().to_be_bytes());
     writer.bytes(2, &context.span_id().to_be_bytes());
@@ -38,9 +40,9 @@ pub(crate) fn encode(span: &EndedSpan<'_>, known: Option<&RequestFields>, writer
     writer.fixed64(7, nanos(span.started));
     writer.fixed64(8, nanos(span.started + span.took));
     match &span.work {
-        SpanWork::Answered(request) => mcp(request, known, span.error, writer),
+        SpanWork::Answered(request) => mcp(request, span.error, known, writer),
         SpanWork::Sent(request, peer) => {
-            mcp(request, known, span.error, writer);
+            mcp(request, span.error, known, writer);
             peer.iter().for_each(|peer| address(peer, writer));
         }
         SpanWork::Http(request) => http(request, span.error, writer),
@@ -54,19 +56,12 @@ pub(crate) fn encode(span: &EndedSpan<'_>, known: Option<&RequestFields>, writer
 
 fn mcp(
     request: &McpRequest<'_>,
-    known: Option<&RequestFields>,
     error: Option<SpanError>,
+    known: &mut KnownRequests,
     writer: &mut Writer<'_>,
 ) {
-    match known {
-        Some(known) => known.write(writer),
-        // One of too many.
-        None => RequestFields::new(request, error).write(writer),
-    }
-    if let Some(SpanError::Code(code)) = error {
-        let name = "rpc.response.status_code";
-        writer.attribute(ATTRIBUTES, name, &code.to_string());
-    }
+    let fields = known.fields(request, error);
+    writer.0.extend_from_slice(&fields.0);
     if let Some(session) = request.session {
         writer.attribute(ATTRIBUTES, "mcp.session.id", &format!("{session:016x}"));
     }

@@ -1,8 +1,10 @@
 """Traces and durations in a real collector: `python otel.py URL SERVER`. It starts SERVER and the gateway of the same
 folder itself."""
 
+import contextlib
 import json
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -22,6 +24,7 @@ TRACE, PARENT = "4bf92f3577b34da6a3ce929d0e0e4736", "00f067aa0ba902b7"
 CALLS = 2_000
 # Those of `fixture__echo` before them, and those while the collector is away.
 EARLIER, AWAY = 4, 200
+LABELS = ("backend", "mcp.method.name", "gen_ai.tool.name", "error.type")
 children: list[subprocess.Popen[bytes]] = []
 
 
@@ -146,6 +149,31 @@ def durations(collector: Collector) -> int:
     return max(of_tool, default=0)
 
 
+def same_as_metrics(collector: Collector, url: str) -> None:
+    """The collector has the numbers that the gateway shows, without those of `/metrics` itself."""
+
+    def exported() -> dict[tuple[Any, ...], int]:
+        points = [point for point in collector.metrics if point["service"] == "gateway"]
+        return {(point["name"], *(point.get(label) for label in LABELS)): point["count"] for point in points}
+
+    request = urllib.request.Request(url.replace("/mcp", "/metrics"), headers={"authorization": f"Bearer {TOKEN}"})
+
+    def shown() -> dict[tuple[Any, ...], int]:
+        with urllib.request.urlopen(request, timeout=30) as reply:
+            lines = reply.read().decode().splitlines()
+        found = {}
+        for name, labels, count in re.findall(r"^(\w+)_seconds_count{(.*)} (\d+)$", "\n".join(lines), re.MULTILINE):
+            pairs = dict(re.findall(r'(\w+)="(.*?)"', labels))
+            found[name.replace("_", "."), *(pairs.get(label.replace(".", "_")) for label in LABELS)] = int(count)
+        return found
+
+    with contextlib.suppress(TimeoutError):
+        eventually("the same numbers", lambda: exported() == shown())
+    check("same as metrics", exported(), shown())
+    kinds = {labels[-1] for labels in shown()}
+    check("kinds of errors", kinds >= {None, "tool_not_found", "method_not_found"}, True)
+
+
 def collector_is_away(collector: Collector, url: str, log: Path) -> None:
     before = echoes(collector)
     collector.stop()
@@ -175,6 +203,7 @@ def main() -> None:
         one_trace(collector, url)
         other_ways(collector, url, server)
         none_lost(collector, url)
+        same_as_metrics(collector, url)
         collector_is_away(collector, url, log)
         check("canaries", CANARY.encode() in collector.bytes, False)
         check("logs", [CANARY + "-header" in path.read_text() for path in (log, server_log)], [False, False])

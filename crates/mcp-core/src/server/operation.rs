@@ -7,7 +7,7 @@ use super::Server;
 use super::mcp_method::McpMethod;
 use super::outcome::MethodResult;
 use crate::error::Error;
-use crate::metrics::{Durations, LabelledDurations, Labels};
+use crate::metrics::{DurationMetric, Durations, LabelledDurations, Labels, OperationDurations};
 
 /// The kind of a failure of which only the result of a tool tells, as the conventions of OpenTelemetry name it.
 const TOOL_ERROR: &str = "tool_error";
@@ -20,17 +20,6 @@ pub struct Operations {
     /// Of the calls of tools, by label.
     tools: LabelledDurations<Arc<str>>,
     labels: Labels,
-}
-
-/// The durations of one method, or of the calls of one tool.
-#[derive(Clone, Debug)]
-pub struct OperationDurations {
-    /// The name of the method.
-    pub method: &'static str,
-    /// The label of the tool.
-    pub tool: Option<Arc<str>>,
-    /// Its durations.
-    pub durations: Arc<Durations>,
 }
 
 impl Default for Operations {
@@ -53,20 +42,19 @@ impl Operations {
     }
 
     /// All durations.
-    pub fn all(&self) -> Vec<OperationDurations> {
+    pub fn metric(&self) -> DurationMetric {
         let methods = McpMethod::ALL.into_iter().zip(&self.methods);
-        let methods = methods.map(|(method, durations)| OperationDurations {
-            method: method.name(),
-            tool: None,
-            durations: Arc::clone(durations),
-        });
+        let methods = methods.map(|(method, durations)| (method, None, Arc::clone(durations)));
         let tools = self.tools.all().into_iter();
-        let tools = tools.map(|(tool, durations)| OperationDurations {
-            method: McpMethod::CallTool.name(),
-            tool: Some(tool),
+        let tools = tools.map(|(tool, durations)| (McpMethod::CallTool, Some(tool), durations));
+        let all = methods.chain(tools);
+        let all = all.map(|(method, tool, durations)| OperationDurations {
+            backend: None,
+            method: method.name(),
+            tool,
             durations,
         });
-        methods.chain(tools).collect()
+        DurationMetric::answered(all.collect())
     }
 }
 

@@ -3,7 +3,6 @@
 use std::fmt;
 use std::sync::Arc;
 
-use mcp_core::server::Server;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric};
 use prometheus_client::metrics::MetricType;
@@ -24,7 +23,7 @@ pub(in crate::http) struct ServerMetrics {
 impl Collector for ServerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let server = self.mcp.server();
-        encode_operations(server, &mut encoder)?;
+        encode_durations(&server.operations().metric(), &mut encoder)?;
         let (name, help) = (
             "mcp_refused_requests",
             "Requests refused before they were read.",
@@ -80,33 +79,6 @@ impl Collector for ServerMetrics {
             ("version", identity.version.as_str()),
         ])
     }
-}
-
-/// Writes the durations of requests, named and labelled by the conventions of OpenTelemetry.
-fn encode_operations(server: &Server, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let (name, help, unit) = (
-        "mcp_server_operation_duration",
-        "Durations of requests, by method, tool and kind of error.",
-        Unit::Seconds,
-    );
-    let mut family = encoder.encode_descriptor(name, help, Some(&unit), MetricType::Histogram)?;
-    for operation in server.operations().all() {
-        for (error, values) in operation.durations.values() {
-            let labels: Vec<(&str, &str)> = [
-                Some(("mcp_method_name", operation.method)),
-                operation
-                    .tool
-                    .as_deref()
-                    .map(|tool| ("gen_ai_tool_name", tool)),
-                error.map(|error| ("error_type", error)),
-            ]
-            .into_iter()
-            .flatten()
-            .collect();
-            encode_durations(family.encode_family(&labels)?, &values)?;
-        }
-    }
-    Ok(())
 }
 
 impl fmt::Debug for ServerMetrics {
