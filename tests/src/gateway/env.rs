@@ -160,13 +160,23 @@ impl Gateway {
     }
 
     pub(super) async fn start(folder: Folder, config: &str, args: &[&str]) -> Self {
+        Self::with_env(folder, config, args, &[]).await
+    }
+
+    /// Starts it with this configuration, these arguments and no other environment than `env`.
+    pub(super) async fn with_env(
+        folder: Folder,
+        config: &str,
+        args: &[&str],
+        env: &[(&str, &str)],
+    ) -> Self {
         let file = folder.write("gateway.toml", config);
         let mut all = vec!["--config", file.as_str()];
         if !args.contains(&"--events") {
             all.extend(["--events", "memory"]);
         }
         all.extend(args);
-        let server = Server::with_args("mcp-gateway", &all, &[]).await;
+        let server = Server::with_args("mcp-gateway", &all, env).await;
         Self { server, folder }
     }
 

@@ -5,6 +5,8 @@ mod everything;
 mod filesystem;
 mod our_servers;
 mod sdks;
+mod spans;
+mod traces;
 
 use std::path::Path;
 use std::process::Stdio;

@@ -7,24 +7,27 @@ use super::{child, kill_and_wait_for_restart};
 use crate::harness::{Server, assert_contains, binary, eventually, member_texts, real};
 
 /// One of our servers.
-struct OurServer {
-    name: &'static str,
+pub(super) struct OurServer {
+    pub(super) name: &'static str,
     /// The address and the key of its service.
-    env: Vec<(&'static str, String)>,
+    pub(super) env: Vec<(&'static str, String)>,
     /// A tool that reads, and the member of its result that is a list.
-    list: (&'static str, &'static str),
+    pub(super) list: (&'static str, &'static str),
     /// A call that fails.
-    failing: (&'static str, Value),
+    pub(super) failing: (&'static str, Value),
+    /// The status with which the service answers it.
+    pub(super) failing_status: &'static str,
 }
 
 /// The servers whose services are running.
-fn all() -> Vec<OurServer> {
+pub(super) fn all() -> Vec<OurServer> {
     let unknown = "5f0c0000-0000-4000-8000-000000000000";
     let n8n = real::n8n().map(|n8n| OurServer {
         name: "n8n-mcp-server",
         env: vec![("N8N_URL", n8n.url), ("N8N_API_KEY", n8n.api_key)],
         list: ("list_workflows", "workflows"),
-        failing: ("get_workflow", json!({"workflow": "no-such-workflow"})),
+        failing: ("get_workflow", json!({"workflow_id": "no-such-workflow"})),
+        failing_status: "404",
     });
     let openhands = real::openhands().map(|openhands| OurServer {
         name: "openhands-mcp-server",
@@ -34,18 +37,20 @@ fn all() -> Vec<OurServer> {
         ],
         list: ("list_tasks", "tasks"),
         failing: ("get_task_status", json!({"task_id": unknown})),
+        failing_status: "404",
     });
     let docker = real::docker().map(|host| OurServer {
         name: "docker-mcp-server",
         env: vec![("DOCKER_HOST", host)],
         list: ("list_containers", "containers"),
         failing: ("get_container", json!({"container": "no-such-container"})),
+        failing_status: "404",
     });
     [n8n, openhands, docker].into_iter().flatten().collect()
 }
 
 impl OurServer {
-    fn env(&self) -> Vec<(&str, &str)> {
+    pub(super) fn env(&self) -> Vec<(&str, &str)> {
         let env = self.env.iter();
         env.map(|(name, value)| (*name, value.as_str())).collect()
     }
