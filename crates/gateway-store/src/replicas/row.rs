@@ -1,6 +1,6 @@
 //! The signed row of a replica: who can only write to the database cannot make others send requests elsewhere.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use mcp_core::server::ReplicaId;
 use mcp_core::sign::Signer;
@@ -72,7 +72,49 @@ impl SignedRow<'_> {
 
 /// The rows that are not used, to log each only once.
 #[derive(Default)]
-pub(super) struct FaultyRows(BTreeSet<ReplicaId>);
+pub(super) struct FaultyRows {
+    logged: BTreeSet<ReplicaId>,
+    checked: CheckedRows,
+}
+
+/// The rows of the last reading with the outcomes of their checks: a signature is verified again only if its row has
+/// changed. As many as the table has.
+#[derive(Default)]
+struct CheckedRows(BTreeMap<ReplicaId, CheckedRow>);
+
+struct CheckedRow {
+    address: Option<String>,
+    version: String,
+    signature: String,
+    outcome: Result<(), RowFault>,
+}
+
+impl CheckedRows {
+    /// Checks the signature of a row, unless that was done in the reading `before`.
+    fn check(
+        &mut self,
+        before: &mut Self,
+        row: SignedRow<'_>,
+        signature: &str,
+        signer: &Signer,
+    ) -> Result<(), RowFault> {
+        let is_same = |checked: &CheckedRow| {
+            checked.address.as_deref() == row.address
+                && checked.version == row.version
+                && checked.signature == signature
+        };
+        let known = before.0.remove(&row.id).filter(is_same);
+        let checked = known.unwrap_or_else(|| CheckedRow {
+            address: row.address.map(str::to_owned),
+            version: row.version.to_owned(),
+            signature: signature.to_owned(),
+            outcome: row.check(signature, signer),
+        });
+        let outcome = checked.outcome;
+        self.0.insert(row.id, checked);
+        outcome
+    }
+}
 
 impl FaultyRows {
     /// Reads the rows of a query, and leaves out those with our key and a wrong signature. Rows with another key stay: they
@@ -86,13 +128,14 @@ impl FaultyRows {
         listening: Option<&ListeningAddress>,
     ) -> Result<Vec<PeerRow>, StoreError> {
         let (mut peers, mut faulty) = (Vec::new(), BTreeSet::new());
+        let mut before = std::mem::take(&mut self.checked);
         for row in rows {
-            let (peer, checked) = read(row, listening)?;
+            let (peer, checked) = read(row, listening, &mut before, &mut self.checked)?;
             match checked {
                 Ok(()) => peers.push(peer),
                 Err(fault) => {
                     // One line for each reading, however many rows are forged.
-                    if !self.0.contains(&peer.id) && faulty.is_subset(&self.0) {
+                    if !self.logged.contains(&peer.id) && faulty.is_subset(&self.logged) {
                         let (version, why) = (&*peer.version, fault.explanation());
                         tracing::warn!(replica = %peer.id, version, why, "a replica is ignored");
                     }
@@ -100,7 +143,7 @@ impl FaultyRows {
                 }
             }
         }
-        self.0 = faulty;
+        self.logged = faulty;
         Ok(peers)
     }
 }
@@ -108,6 +151,8 @@ impl FaultyRows {
 fn read(
     row: &Row,
     listening: Option<&ListeningAddress>,
+    before: &mut CheckedRows,
+    rows: &mut CheckedRows,
 ) -> Result<(PeerRow, Result<(), RowFault>), StoreError> {
     let id: i64 = row.try_get(0)?;
     let id = ReplicaId::new(u32::try_from(id).unwrap_or_default());
@@ -123,7 +168,7 @@ fn read(
                 address,
                 version,
             };
-            signed.check(signature, &listening.signer)
+            rows.check(before, signed, signature, &listening.signer)
         }
         None => Ok(()),
     };
@@ -140,6 +185,48 @@ fn read(
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn signature_is_verified_again_only_after_a_change() {
+        let [signer, other] = [[1; 32], [2; 32]].map(Signer::new);
+        let row = SignedRow {
+            id: ReplicaId::new(7),
+            address: Some("http://10.0.0.7:1"),
+            version: "0.1.0",
+        };
+        let signature = row.sign(&signer);
+        let mut last = CheckedRows::default();
+        let mut check = |row, signature: &str, signer| {
+            let mut next = CheckedRows::default();
+            let outcome = next.check(&mut last, row, signature, signer);
+            last = next;
+            outcome
+        };
+        assert_eq!(check(row, &signature, &signer), Ok(()));
+        // Another key would refuse it, if it were asked.
+        assert_eq!(check(row, &signature, &other), Ok(()));
+        let moved = SignedRow {
+            address: Some("http://10.0.0.8:1"),
+            ..row
+        };
+        let newer = SignedRow {
+            version: "0.2.0",
+            ..row
+        };
+        for changed in [moved, newer] {
+            let outcome = check(changed, &signature, &signer);
+            assert_eq!(outcome, Err(RowFault::Signature));
+            // A refusal is remembered only for the same row.
+            assert_eq!(check(changed, &signature, &other), outcome);
+            assert_eq!(check(row, &signature, &signer), Ok(()));
+        }
+        assert_eq!(check(row, "", &signer), Err(RowFault::Version));
+        assert_eq!(check(row, &signature, &signer), Ok(()));
+        // A replica that is not in a reading is forgotten.
+        let id = ReplicaId::new(8);
+        let _ = check(SignedRow { id, ..row }, &signature, &signer);
+        assert_eq!(check(row, &signature, &other), Err(RowFault::Signature));
+    }
 
     #[test]
     fn signature_is_of_one_row_and_one_key() {
