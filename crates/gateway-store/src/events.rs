@@ -25,7 +25,7 @@ pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
 pub(crate) use self::location::Database;
 pub use self::location::StoreLocation;
 pub use self::log::EventLog;
-pub(crate) use self::postgres::PostgresConnection;
+pub(crate) use self::postgres::{News, PostgresConnection};
 pub use self::queue::LogHealth;
 pub use self::record::Record;
 pub(crate) use self::sqlite::SqliteDatabase;

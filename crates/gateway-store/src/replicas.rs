@@ -10,6 +10,7 @@
 //! * [`placements`]: which of them runs a backend that runs only once.
 //! * [`reports`]: what each of them tells the others.
 //! * [`worker`]: the thread that keeps the table of replicas, with each beat. No request waits for it.
+//! * [`news`]: notifications of the others, which hasten a beat.
 //! * [`adoption`]: the tasks of replicas that have ended.
 //! * [`tasks`]: tasks, for the replicas that do not run them.
 //! * [`schema`]: the tables, and how they change from version to version.
@@ -22,6 +23,7 @@ mod clock;
 mod ended;
 mod locality;
 mod members;
+mod news;
 mod own_row;
 mod peers;
 mod placements;
@@ -35,7 +37,6 @@ mod worker;
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
 use std::sync::Arc;
-use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -43,6 +44,7 @@ use futures_util::future::BoxFuture;
 use mcp_core::server::{Place, ReplicaId};
 use mcp_serve::{ListeningAddress, ReplicaSet, process_id};
 use parking_lot::{Mutex, RwLock};
+use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{oneshot, watch};
 use tokio::time::timeout;
 
@@ -76,7 +78,7 @@ const FIRST_READ_TIMEOUT: Duration = Duration::from_millis(1_500);
 /// The replicas that share a database.
 pub struct ReplicaTable {
     shared: Arc<SharedTable>,
-    jobs: SyncSender<Job>,
+    jobs: Sender<Job>,
     tasks: Tasks,
     threads: Mutex<Option<[JoinHandle<()>; 2]>>,
     started: Instant,
@@ -152,13 +154,14 @@ impl ReplicaTable {
         location: &StoreLocation,
         address: Option<String>,
     ) -> std::io::Result<Option<Self>> {
-        Self::start_as(process_id(), location, address)
+        Self::start_as(process_id(), location, address, BEAT_INTERVAL)
     }
 
     fn start_as(
         own: ReplicaId,
         location: &StoreLocation,
         address: Option<String>,
+        interval: Duration,
     ) -> std::io::Result<Option<Self>> {
         let StoreLocation::Postgres(database) = location else {
             return Ok(None);
@@ -168,7 +171,7 @@ impl ReplicaTable {
         if !is_local && address.as_deref().is_some_and(locality::is_local_address) {
             return Err(Error::new(ErrorKind::InvalidInput, UNREACHABLE));
         }
-        let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
+        let (jobs, waiting) = channel(MAX_WAITING_JOBS);
         let shared = Arc::new(SharedTable {
             own,
             moved: RwLock::default(),
@@ -180,7 +183,14 @@ impl ReplicaTable {
             placements: Placements::default(),
             readings: watch::Sender::new(0),
         });
-        let worker = Worker::new(own, location.clone(), address, waiting, Arc::clone(&shared));
+        let worker = Worker::new(
+            own,
+            location.clone(),
+            address,
+            interval,
+            waiting,
+            Arc::clone(&shared),
+        )?;
         let (tasks, tasks_thread) = Tasks::start(own, location.clone(), Arc::clone(&shared))?;
         let thread = std::thread::Builder::new()
             .name("replicas".into())
@@ -272,7 +282,7 @@ impl ReplicaTable {
         // The others look for its tasks once it has left. A full queue is emptied by its thread.
         self.tasks.close();
         let are_tasks_stored = tasks.join().is_ok();
-        let _ = self.jobs.send(Job::Close);
+        let _ = self.jobs.blocking_send(Job::Close);
         if beats.join().is_err() || !are_tasks_stored {
             tracing::error!("a thread of the replicas has panicked");
         }

@@ -2,86 +2,22 @@
 //!
 //! Blocks on a small runtime of its own, so that it has the same interface as SQLite.
 
+mod connection;
 mod find;
+mod hosts;
 mod retain;
 mod schema;
 mod tls;
 
-use std::future::Future;
-use std::sync::Arc;
-use std::time::Duration;
-
 use mcp_serve::process_id;
-use tokio::runtime::{Builder, Runtime};
 use tokio_postgres::types::{ToSql, Type};
-use tokio_postgres::{Client, Config};
-use tokio_rustls::TlsConnector;
 use upstream::time::Timestamp;
 
+pub(super) use self::connection::is_address;
+pub(crate) use self::connection::{News, PostgresConnection};
 use self::retain::TableSize;
-use self::tls::PostgresTls;
 use super::record::Record;
 use super::store::{Query, Retention, Store, StoreError, StoreFault};
-
-/// Timeout of one operation, connecting included.
-const DATABASE_TIMEOUT: Duration = Duration::from_secs(4);
-
-/// Returns true if `text` is a valid URL of a database.
-pub(super) fn is_address(text: &str) -> bool {
-    text.parse::<Config>().is_ok()
-}
-
-/// A connection to a database in which the tables of the events are.
-pub(crate) struct PostgresConnection {
-    pub(crate) runtime: Runtime,
-    pub(crate) client: Client,
-}
-
-impl PostgresConnection {
-    /// Connects, and creates the tables if they are missing.
-    pub(super) fn open(address: &str) -> Result<Self, StoreError> {
-        // The error is not shown: it may quote a part of the address.
-        let config: Result<Config, _> = address.parse();
-        let mut config = config.map_err(|_| StoreError::unavailable("the address is not valid"))?;
-        config.connect_timeout(DATABASE_TIMEOUT);
-        if config.get_application_name().is_none() {
-            config.application_name("mcp-gateway");
-        }
-        let runtime = Builder::new_current_thread().enable_all().build();
-        let runtime = runtime.map_err(|error| StoreError::unavailable(error.to_string()))?;
-        let client = Self::block_on(&runtime, async {
-            let (client, connection) = config.connect(tls()?).await?;
-            // Ends when the client is dropped.
-            tokio::spawn(async move {
-                if let Err(error) = connection.await {
-                    tracing::debug!(%error, "the connection of the event log has ended");
-                }
-            });
-            client.batch_execute(schema::CONNECTION).await?;
-            client.batch_execute(schema::TABLE).await?;
-            Ok(client)
-        })?;
-        Ok(Self { runtime, client })
-    }
-
-    /// Waits for `work`, but not for long.
-    pub(crate) fn within<T>(
-        &self,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        Self::block_on(&self.runtime, work)
-    }
-
-    /// The same, for work that changes the client.
-    pub(crate) fn block_on<T>(
-        runtime: &Runtime,
-        work: impl Future<Output = Result<T, StoreError>>,
-    ) -> Result<T, StoreError> {
-        let done = runtime.block_on(async { tokio::time::timeout(DATABASE_TIMEOUT, work).await });
-        let late = |_| StoreError::unavailable("the database does not answer in time");
-        done.map_err(late)?
-    }
-}
 
 pub(super) struct Postgres {
     connection: PostgresConnection,
@@ -148,18 +84,12 @@ impl Store for Postgres {
     }
 
     fn retain(&mut self, retention: &Retention, now: Timestamp) -> Result<bool, StoreError> {
-        let PostgresConnection { client, runtime } = &mut self.connection;
+        let PostgresConnection {
+            client, runtime, ..
+        } = &mut self.connection;
         let removing = retain::remove_excess(client, &mut self.size, retention, now);
         PostgresConnection::block_on(runtime, removing)
     }
-}
-
-/// Returns the TLS configuration of the workspace, which always verifies certificates.
-/// `sslmode=disable` in the address turns TLS off, `sslmode=require` makes it required.
-fn tls() -> Result<PostgresTls, StoreError> {
-    let config = mcp_client::tls::client_config();
-    let config = config.map_err(|error| StoreError::unavailable(error.to_string()))?;
-    Ok(PostgresTls(TlsConnector::from(Arc::new(config))))
 }
 
 impl From<tokio_postgres::Error> for StoreError {

@@ -2,6 +2,10 @@
 
 use std::collections::{HashSet, VecDeque};
 
+use tokio_postgres::Row;
+
+use crate::events::StoreError;
+
 /// Ended sessions in memory. Fewer end in the seven days that a session is valid.
 const MAX_SESSIONS: usize = 1_000_000;
 
@@ -16,6 +20,17 @@ pub(super) struct EndedSessions {
 impl EndedSessions {
     pub(super) fn insert(&mut self, session: u128) {
         self.insert_within(session, MAX_SESSIONS);
+    }
+
+    /// Adds those of a query, oldest first.
+    pub(super) fn add(&mut self, rows: &[Row]) -> Result<(), StoreError> {
+        for row in rows {
+            let bytes: &[u8] = row.try_get(0)?;
+            if let Ok(bytes) = bytes.try_into() {
+                self.insert(u128::from_be_bytes(bytes));
+            }
+        }
+        Ok(())
     }
 
     pub(super) fn contains(&self, session: u128) -> bool {

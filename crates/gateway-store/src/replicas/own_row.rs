@@ -4,6 +4,13 @@ use mcp_core::server::ReplicaId;
 use mcp_serve::ListeningAddress;
 
 use super::row::SignedRow;
+use crate::events::{PostgresConnection, StoreError};
+
+/// The database sees the address of a process that listens on all of them.
+const SEEN_HOST: &str = "
+    select case family(inet_client_addr())
+        when 6 then '[' || host(inet_client_addr()) || ']' else host(inet_client_addr()) end
+";
 
 /// The columns of the own row that this process knows.
 pub(super) struct OwnRow {
@@ -16,6 +23,14 @@ pub(super) struct OwnRow {
 pub(super) fn asks_address(listening: Option<&ListeningAddress>, configured: Option<&str>) -> bool {
     let is_everywhere = |listening: &ListeningAddress| listening.address.ip().is_unspecified();
     configured.is_none() && listening.is_some_and(is_everywhere)
+}
+
+/// Returns the host of this process as the database sees it.
+pub(super) fn seen_host(connection: &PostgresConnection) -> Result<Option<String>, StoreError> {
+    connection.within(async {
+        let rows = connection.client.query_typed(SEEN_HOST, &[]).await?;
+        Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
+    })
 }
 
 impl OwnRow {

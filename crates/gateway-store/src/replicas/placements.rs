@@ -204,3 +204,72 @@ impl Placements {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::replicas::ReplicaTable;
+    use crate::replicas::tests::{execute, joined, location, until};
+
+    fn place(table: &ReplicaTable) {
+        table.place_backends(vec!["b".to_owned()]);
+    }
+
+    async fn until_placed(table: &ReplicaTable, id: u32, lists: Option<&str>) {
+        let expected = Some((ReplicaId::new(id), lists.map(str::to_owned)));
+        let placed = || {
+            let placed = table.placed("b")?;
+            Some((placed.replica, placed.lists.map(|lists| lists.to_string())))
+        };
+        until(table, || placed() == expected).await;
+    }
+
+    #[tokio::test]
+    async fn backend_is_at_one_replica_and_moves_when_that_leaves() {
+        let Some(location) = location("replicas_placements").await else {
+            return;
+        };
+        let [first, second] = [joined(&location, 1).await, joined(&location, 2).await];
+        place(&first);
+        until_placed(&first, 1, None).await;
+        place(&second);
+        until_placed(&second, 1, None).await;
+        first.show_lists("b", "lists".to_owned());
+        until_placed(&second, 1, Some("lists")).await;
+        // Only the holder's lists count.
+        second.show_lists("b", "others".to_owned());
+        first.show_lists("b", "newer".to_owned());
+        until_placed(&second, 1, Some("newer")).await;
+        let close = tokio::task::spawn_blocking(move || first.close());
+        close.await.unwrap();
+        until_placed(&second, 2, None).await;
+        second.show_lists("b", "own".to_owned());
+        until_placed(&second, 2, Some("own")).await;
+    }
+
+    #[tokio::test]
+    async fn placement_is_taken_from_a_silent_replica_only() {
+        let Some(location) = location("replicas_silent_placement").await else {
+            return;
+        };
+        // The row of another one, with its beats as long as this test writes them.
+        let placed = "
+            insert into mcp_replicas (id, address, version, key) values (7, 'http://127.0.0.1:7', '1', 'x');
+            insert into mcp_placements (key, backend, replica) values ('0', 'b', 7);
+        ";
+        let table = joined(&location, 1).await;
+        execute(&location, placed).await;
+        place(&table);
+        for _ in 0..8 {
+            execute(
+                &location,
+                "update mcp_replicas set beat = now() where id = 7",
+            )
+            .await;
+            tokio::time::sleep(crate::replicas::members::GONE_AFTER / 6).await;
+            let holder = table.placed("b").map(|placed| placed.replica);
+            assert!(holder.is_none_or(|holder| holder == ReplicaId::new(7)));
+        }
+        until_placed(&table, 1, None).await;
+    }
+}

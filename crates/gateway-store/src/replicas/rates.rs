@@ -3,7 +3,12 @@
 
 use std::collections::{HashMap, HashSet};
 
+use mcp_core::server::ReplicaId;
 use parking_lot::Mutex;
+use tokio_postgres::Row;
+use tokio_postgres::types::{ToSql, Type};
+
+use crate::events::{PostgresConnection, StoreError, StoreFault};
 
 /// Clients whose requests are counted; the others have equal parts at all replicas.
 const MAX_CLIENTS: usize = 10_000;
@@ -11,6 +16,16 @@ const MAX_CLIENTS: usize = 10_000;
 const NEWEST_WEIGHT: f64 = 0.5;
 /// Average requests per interval below which a client is forgotten.
 const MIN_DEMAND: f64 = 0.01;
+
+const WRITE_DEMANDS: &str = "
+    insert into mcp_rates (client, replica, demand)
+        select client, $3, demand from unnest($1::text[], $2::double precision[]) as own (client, demand)
+        on conflict (client, replica) do update set demand = excluded.demand, beat = now()
+";
+const READ_DEMANDS: &str = "
+    select client, sum(demand) from mcp_rates
+        where client = any($1) and beat > now() - interval '3 seconds' group by client
+";
 
 /// The part of each client's requests that come to this replica.
 #[derive(Default)]
@@ -42,6 +57,43 @@ impl RateShares {
             clients.insert(client.to_owned(), new);
         }
         equal
+    }
+
+    /// Writes how many requests of each client come here, and reads those of all replicas together.
+    pub(super) fn exchange(
+        &self,
+        connection: &PostgresConnection,
+        own: ReplicaId,
+    ) -> Result<(), StoreError> {
+        let (names, demands) = self.end_interval();
+        if names.is_empty() {
+            return Ok(());
+        }
+        let own = i64::from(own.bits());
+        let values: [(&(dyn ToSql + Sync), Type); 3] = [
+            (&names, Type::TEXT_ARRAY),
+            (&demands, Type::FLOAT8_ARRAY),
+            (&own, Type::INT8),
+        ];
+        let client = &connection.client;
+        let totals = connection.within(async {
+            client.execute_typed(WRITE_DEMANDS, &values).await?;
+            let names: (&(dyn ToSql + Sync), Type) = (&names, Type::TEXT_ARRAY);
+            Ok(client.query_typed(READ_DEMANDS, &[names]).await?)
+        });
+        let totals = match totals {
+            // A name of a client may not cost the beats; the parts stay as they are.
+            Err(error) if error.fault == StoreFault::Rejected => {
+                tracing::debug!(reason = error.reason, "the demands are not stored");
+                return Ok(());
+            }
+            totals => totals?,
+        };
+        let total = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
+        let totals = totals.iter().map(total);
+        let totals = totals.collect::<Result<Vec<_>, StoreError>>()?;
+        self.set_totals(totals);
+        Ok(())
     }
 
     /// Ends an interval: returns the clients with their average demand here.

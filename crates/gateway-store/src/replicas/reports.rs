@@ -200,6 +200,51 @@ fn read(row: &Row, now: Instant) -> Result<(ReplicaId, Known), StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::replicas::ReplicaTable;
+    use crate::replicas::tests::{joined, location, until};
+
+    fn show(table: &ReplicaTable, text: &str, urgent: &str) {
+        let (text, urgent) = (text.to_owned(), urgent.to_owned());
+        let report = Report { text, urgent };
+        table.show(move || report.clone());
+        table.show_now();
+    }
+
+    fn texts(table: &ReplicaTable) -> Vec<(u32, String)> {
+        let reports = table.reports().into_iter();
+        let reports = reports.map(|one| (one.replica.bits(), one.text.to_string()));
+        reports.collect()
+    }
+
+    async fn until_texts(table: &ReplicaTable, expected: &[(u32, &str)]) {
+        let expected = expected.iter().map(|(id, text)| (*id, (*text).to_owned()));
+        let expected: Vec<_> = expected.collect();
+        until(table, || texts(table) == expected).await;
+    }
+
+    #[tokio::test]
+    async fn reports_of_replicas_that_are_alive_are_read() {
+        let Some(location) = location("replicas_reports").await else {
+            return;
+        };
+        let [first, second] = [joined(&location, 1).await, joined(&location, 2).await];
+        assert!(texts(&first).is_empty());
+        show(&first, "one", "a");
+        show(&second, "two", "a");
+        until_texts(&first, &[(2, "two")]).await;
+        until_texts(&second, &[(1, "one")]).await;
+        assert!(second.uptime(ReplicaId::new(1)).is_some());
+        // Another text under a changed state, and one that does not fit, in place of which the last one stays.
+        show(&first, "three", "b");
+        until_texts(&second, &[(1, "three")]).await;
+        show(&first, "a\0", "c");
+        show(&second, "four", "b");
+        until_texts(&first, &[(2, "four")]).await;
+        until_texts(&second, &[(1, "three")]).await;
+        let close = tokio::task::spawn_blocking(move || first.close());
+        close.await.unwrap();
+        until_texts(&second, &[]).await;
+    }
 
     #[test]
     fn numbers_are_written_seldom_and_the_rest_at_once() {

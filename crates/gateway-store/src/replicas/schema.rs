@@ -7,7 +7,7 @@ use crate::events::StoreError;
 
 /// The steps from each version to the next. Replicas of the version before must go on with the tables of the next one:
 /// while replicas are replaced one by one, both run.
-const STEPS: [&str; 5] = [
+const STEPS: [&str; 6] = [
     "
     create table mcp_replicas (
         id bigint primary key,
@@ -51,6 +51,7 @@ const STEPS: [&str; 5] = [
     "alter table mcp_replicas add column signature text not null default ''",
     super::reports::TABLE,
     super::placements::TABLE,
+    super::news::TRIGGERS,
 ];
 
 /// The table with the version, under a lock that replicas which start together wait for.

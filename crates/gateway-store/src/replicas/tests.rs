@@ -7,7 +7,12 @@ use super::*;
 use crate::state::tests::postgres;
 
 pub(super) fn start(location: &StoreLocation, id: u32) -> ReplicaTable {
-    let table = ReplicaTable::start_as(ReplicaId::new(id), location, None);
+    start_slow(location, id, BEAT_INTERVAL)
+}
+
+/// One with so much time between its beats.
+fn start_slow(location: &StoreLocation, id: u32, interval: Duration) -> ReplicaTable {
+    let table = ReplicaTable::start_as(ReplicaId::new(id), location, None, interval);
     table.unwrap().unwrap()
 }
 
@@ -18,6 +23,18 @@ fn listening(port: u16) -> ListeningAddress {
         key: "0".to_owned(),
         signer: Signer::new([1; 32]),
     }
+}
+
+pub(super) async fn joined(location: &StoreLocation, id: u16) -> ReplicaTable {
+    let table = start(location, id.into());
+    table.join(listening(id)).await;
+    table
+}
+
+/// Waits until a reading has brought it.
+pub(super) async fn until(table: &ReplicaTable, is_so: impl Fn() -> bool) {
+    let seen = table.shared.until(|_| is_so());
+    timeout(Duration::from_secs(10), seen).await.unwrap();
 }
 
 /// The database blocks.
@@ -95,7 +112,7 @@ async fn two_replicas_with_one_address_do_not_remove_each_other() {
     assert_eq!(fifth.shared.peers.read().rival(), None);
 }
 
-async fn execute(location: &StoreLocation, sql: &'static str) {
+pub(super) async fn execute(location: &StoreLocation, sql: &'static str) {
     let location = location.clone();
     let executed = tokio::task::spawn_blocking(move || {
         let connection = worker::connect(&location).unwrap();
@@ -201,7 +218,7 @@ async fn replica_that_has_just_started_is_found_by_another_look() {
 async fn address_of_this_machine_is_refused_with_a_database_elsewhere() {
     let elsewhere = StoreLocation::Postgres("postgres://a@db.invalid/b".to_owned());
     let address = Some("http://127.0.0.1:3455".to_owned());
-    let refused = ReplicaTable::start_as(ReplicaId::new(1), &elsewhere, address);
+    let refused = ReplicaTable::start_as(ReplicaId::new(1), &elsewhere, address, BEAT_INTERVAL);
     let reason = refused.err().unwrap().to_string();
     assert!(reason.contains("--replica-address"), "{reason}");
     // The same for the port; it does not wait for others then.
@@ -232,6 +249,69 @@ async fn session_that_ends_at_one_replica_has_ended_at_all_within_two_seconds() 
     assert!(third.has_ended(7));
 }
 
+async fn until_ended(table: &ReplicaTable, session: u128, limit: Duration) {
+    let ended = table.shared.until(|_| table.has_ended(session));
+    timeout(limit, ended).await.unwrap();
+}
+
+/// Of two replicas: only the news of a change can come before the next beat, which is an hour away.
+#[tokio::test]
+async fn change_is_seen_before_the_next_beat() {
+    let Some(location) = location("replicas_news").await else {
+        return;
+    };
+    let hour = Duration::from_secs(3_600);
+    let [first, second] = [1, 2].map(|id| start_slow(&location, id, hour));
+    first.ready().await;
+    second.ready().await;
+    for session in 1..=3 {
+        first.end_session(session).await;
+        until_ended(&second, session, Duration::from_secs(10)).await;
+    }
+    // Also one that joins, and who leaves.
+    first.send(Job::Join(listening(1)));
+    let has_first = |peers: &Peers| peers.address(ReplicaId::new(1)).is_some();
+    let seen = second.shared.until(has_first);
+    timeout(Duration::from_secs(10), seen).await.unwrap();
+    let left = second.gone(ReplicaId::new(1));
+    let close = tokio::task::spawn_blocking(move || first.close());
+    close.await.unwrap();
+    timeout(Duration::from_secs(10), left).await.unwrap();
+    // A flood of them is answered with a beat from time to time.
+    let before = *second.readings().borrow();
+    let flood = tokio::time::Instant::now();
+    let many = "do $$ begin for one in 1..300 loop
+            insert into mcp_ended_sessions (session) values (decode(lpad(to_hex(one), 32, '0'), 'hex'))
+                on conflict do nothing; commit;
+        end loop; end $$";
+    execute(&location, many).await;
+    until_ended(&second, 300, Duration::from_secs(10)).await;
+    let beats = u128::from(*second.readings().borrow() - before);
+    let most = flood.elapsed().as_millis() / news::spacing(0).as_millis() + 2;
+    assert!((1..=most).contains(&beats), "{beats} of at most {most}");
+}
+
+/// Without notifications, or after the end of the connection.
+#[tokio::test]
+async fn lost_news_cost_a_beat_at_most() {
+    let location = location("replicas_lost_news").await;
+    let Some(StoreLocation::Postgres(address)) = location else {
+        return;
+    };
+    let location = StoreLocation::Postgres(format!("{address}&application_name=lost_news"));
+    let [first, second] = [1, 2].map(|id| start(&location, id));
+    first.ready().await;
+    second.ready().await;
+    execute(&location, "drop trigger mcp_changed on mcp_ended_sessions").await;
+    first.end_session(1).await;
+    until_ended(&second, 1, BEAT_INTERVAL * 4).await;
+    let end = "select pg_terminate_backend(pid) from pg_stat_activity
+        where pid <> pg_backend_pid() and application_name = 'lost_news'";
+    execute(&location, end).await;
+    first.end_session(2).await;
+    until_ended(&second, 2, BEAT_INTERVAL * 4).await;
+}
+
 #[tokio::test]
 async fn tables_of_a_newer_gateway_are_refused() {
     let Some(location) = location("replicas_newer").await else {
@@ -249,7 +329,7 @@ async fn tables_of_a_newer_gateway_are_refused() {
     });
     let reason = reason.await.unwrap();
     assert!(
-        reason.contains("version 6, of a newer gateway; this one knows 5"),
+        reason.contains("version 7, of a newer gateway; this one knows 6"),
         "{reason}"
     );
 }

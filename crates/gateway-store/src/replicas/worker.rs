@@ -2,22 +2,23 @@
 
 use std::collections::VecDeque;
 use std::sync::Arc;
-use std::sync::mpsc::{Receiver, RecvTimeoutError, TryRecvError};
 use std::time::{Duration, Instant};
 
 use mcp_core::server::ReplicaId;
 use mcp_serve::ListeningAddress;
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::Receiver;
+use tokio::sync::mpsc::error::TryRecvError;
 use tokio::sync::oneshot;
-use tokio_postgres::Row;
+use tokio::time::sleep_until;
 use tokio_postgres::types::{ToSql, Type};
 
 use super::adoption;
-use super::members::BEAT_INTERVAL;
 use super::own_row::{self, OwnRow};
 use super::peers::Peers;
 use super::row::FaultyRows;
-use super::{SharedTable, schema};
-use crate::events::{Database, PostgresConnection, StoreError, StoreFault, StoreLocation};
+use super::{SharedTable, news, schema};
+use crate::events::{Database, PostgresConnection, StoreError, StoreLocation};
 
 /// Beats between two removals of old rows.
 const BEATS_BETWEEN_CLEANUPS: u32 = 800;
@@ -28,11 +29,6 @@ const VERSION: &str = env!("CARGO_PKG_VERSION");
 const BEAT: &str = "
     insert into mcp_replicas (id, address, version, key, signature) values ($1, $2, $3, $4, $5)
         on conflict (id) do update set beat = now(), address = excluded.address, signature = excluded.signature
-";
-/// The database sees the address of a process that listens on all of them.
-const SEEN_HOST: &str = "
-    select case family(inet_client_addr())
-        when 6 then '[' || host(inet_client_addr()) || ']' else host(inet_client_addr()) end
 ";
 /// A process that had the same address before has ended without a word. Tried once, when this one joins: one that still
 /// runs writes its row again.
@@ -55,15 +51,6 @@ const ALL_ENDED: &str = "
 ";
 const END: &str =
     "insert into mcp_ended_sessions (session) select unnest($1::bytea[]) on conflict do nothing";
-const WRITE_DEMANDS: &str = "
-    insert into mcp_rates (client, replica, demand)
-        select client, $3, demand from unnest($1::text[], $2::double precision[]) as own (client, demand)
-        on conflict (client, replica) do update set demand = excluded.demand, beat = now()
-";
-const READ_DEMANDS: &str = "
-    select client, sum(demand) from mcp_rates
-        where client = any($1) and beat > now() - interval '3 seconds' group by client
-";
 /// A session is valid for seven days.
 const CLEAN: &str = "
     delete from mcp_replicas where beat < now() - interval '1 hour';
@@ -83,14 +70,27 @@ pub(super) enum Job {
     Close,
 }
 
+/// The end of a wait.
+enum Wake {
+    Job(Job),
+    News,
+    Time,
+}
+
 pub(super) struct Worker {
     own: ReplicaId,
     location: StoreLocation,
     /// The configured URL of this process.
     address: Option<String>,
+    /// The time between two beats.
+    interval: Duration,
     jobs: Receiver<Job>,
     shared: Arc<SharedTable>,
+    /// Waits while there is no connection.
+    runtime: Runtime,
     connection: Option<PostgresConnection>,
+    /// The time of the last beat.
+    beaten: Instant,
     listening: Option<ListeningAddress>,
     /// The host of this process as the database sees it.
     seen_host: Option<String>,
@@ -113,16 +113,21 @@ impl Worker {
         own: ReplicaId,
         location: StoreLocation,
         address: Option<String>,
+        interval: Duration,
         jobs: Receiver<Job>,
         shared: Arc<SharedTable>,
-    ) -> Self {
-        Self {
+    ) -> std::io::Result<Self> {
+        let runtime = Builder::new_current_thread().enable_time().build()?;
+        Ok(Self {
             own,
             location,
             address,
+            interval,
             jobs,
             shared,
+            runtime,
             connection: None,
+            beaten: Instant::now(),
             listening: None,
             seen_host: None,
             faults: FaultyRows::default(),
@@ -132,70 +137,96 @@ impl Worker {
             unsaved: VecDeque::new(),
             beats: 0,
             failure: None,
-        }
+        })
     }
 
     pub(super) fn run(mut self) {
         let mut next = Instant::now();
+        // The time of a beat between two others, for what another replica has changed.
+        let mut hastened = None;
         loop {
             // The beat comes first, whatever clients ask for.
             if Instant::now() >= next {
-                next = Instant::now() + BEAT_INTERVAL;
-                self.beat();
+                next = Instant::now() + self.interval;
+                self.beat(false);
+                hastened = None;
+            } else if hastened.is_some_and(|time| Instant::now() >= time) {
+                self.beat(true);
+                hastened = None;
             }
-            match self.next_job(next) {
-                Ok(Job::Join(listening)) => {
+            match self.wait(hastened.map_or(next, |time| next.min(time))) {
+                Wake::Time => {}
+                Wake::News => {
+                    let count = self.shared.peers.read().count_others();
+                    hastened = Some(self.beaten + news::spacing(count));
+                }
+                Wake::Job(Job::Join(listening)) => {
                     // Rows count with the right signature only from now on, and the address may have to be asked for.
                     *self.shared.peers.write() = Peers::new(self.own);
                     self.connection = None;
                     self.listening = Some(listening);
                     next = Instant::now();
                 }
-                Ok(Job::Beat) => next = Instant::now(),
-                Ok(Job::EndSession(session, stored)) => {
+                Wake::Job(Job::Beat) => next = Instant::now(),
+                Wake::Job(Job::EndSession(session, stored)) => {
                     if self.unsaved.len() >= MAX_UNSAVED_SESSIONS {
                         self.unsaved.pop_front();
                     }
                     self.unsaved.push_back((session, stored));
                 }
-                Ok(Job::Refresh(arrived, answer)) => {
+                Wake::Job(Job::Refresh(arrived, answer)) => {
                     let is_read = |read: Option<Instant>| read.is_some_and(|read| read >= arrived);
                     if !is_read(self.read) {
-                        next = Instant::now() + BEAT_INTERVAL;
-                        self.beat();
+                        next = Instant::now() + self.interval;
+                        self.beat(false);
                     }
                     // An error means that the caller does not wait any more.
                     let _ = answer.send(is_read(self.read));
                 }
-                Err(RecvTimeoutError::Timeout) => {}
-                Ok(Job::Close) | Err(RecvTimeoutError::Disconnected) => return self.leave(),
+                Wake::Job(Job::Close) => return self.leave(),
             }
         }
     }
 
-    /// Waits for a job until `next`. Changes are stored once no job waits: many of them together.
-    fn next_job(&mut self, next: Instant) -> Result<Job, RecvTimeoutError> {
+    /// Waits for a job or for news until `next`. Changes are stored once no job waits: many of them together.
+    fn wait(&mut self, next: Instant) -> Wake {
         match self.jobs.try_recv() {
-            Ok(job) => return Ok(job),
-            Err(TryRecvError::Disconnected) => return Err(RecvTimeoutError::Disconnected),
+            Ok(job) => return Wake::Job(job),
+            Err(TryRecvError::Disconnected) => return Wake::Job(Job::Close),
             Err(TryRecvError::Empty) => self.save(),
         }
-        let rest = next.saturating_duration_since(Instant::now());
-        self.jobs.recv_timeout(rest)
+        let connection = self.connection.as_ref();
+        let news = connection.map(|connection| Arc::clone(&connection.news));
+        let jobs = &mut self.jobs;
+        let waiting = async {
+            tokio::select! {
+                job = jobs.recv() => Wake::Job(job.unwrap_or(Job::Close)),
+                () = news::arrived(news.as_deref()) => Wake::News,
+                () = sleep_until(next.into()) => Wake::Time,
+            }
+        };
+        let runtime = connection.map_or(&self.runtime, |connection| &connection.runtime);
+        runtime.block_on(waiting)
     }
 
-    fn beat(&mut self) {
-        match self.try_beat() {
+    fn beat(&mut self, is_hastened: bool) {
+        self.beaten = Instant::now();
+        match self.try_beat(is_hastened) {
             Ok(()) => self.failure = None,
             Err(error) => self.on_error(error),
         }
         self.shared.readings.send_modify(|_| ());
     }
 
-    fn try_beat(&mut self) -> Result<(), StoreError> {
+    /// A hastened beat reads what others may have changed, and leaves what is counted by time.
+    fn try_beat(&mut self, is_hastened: bool) -> Result<(), StoreError> {
+        let connection = self.connection.take();
+        self.connection = connection.filter(|connection| !connection.client.is_closed());
         let is_reconnected = self.connection.is_none();
         if is_reconnected {
-            self.connection = Some(connect(&self.location)?);
+            let connection = connect(&self.location)?;
+            connection.listen(news::LISTEN)?;
+            self.connection = Some(connection);
         }
         self.try_save()?;
         let Some(connection) = &self.connection else {
@@ -204,10 +235,7 @@ impl Worker {
         let client = &connection.client;
         let asks_address = own_row::asks_address(self.listening.as_ref(), self.address.as_deref());
         if is_reconnected && asks_address {
-            self.seen_host = connection.within(async {
-                let rows = client.query_typed(SEEN_HOST, &[]).await?;
-                Ok(rows.first().map(|row| row.try_get(0)).transpose()?)
-            })?;
+            self.seen_host = own_row::seen_host(connection)?;
         }
         let own = self.listening.as_ref().map(|listening| {
             let (configured, seen) = (self.address.as_deref(), self.seen_host.as_deref());
@@ -252,24 +280,22 @@ impl Worker {
         }
         let listening = self.listening.as_ref();
         let peers = self.faults.without_faulty(&rows, listening)?;
-        self.add_ended(&ended)?;
+        self.shared.ended_sessions.write().add(&ended)?;
         // Before this replica counts as one that has been seen by the others.
         tasks.set_moved(&self.shared)?;
         self.shared.peers.write().update(peers, sent);
         self.read = Some(sent);
         self.shared.readings.send_modify(|number| *number += 1);
         tasks.mark_lost(&self.shared, connection)?;
-        match self.exchange_demands(connection) {
-            // A name of a client may not cost the beats; the parts stay as they are.
-            Err(error) if error.fault == StoreFault::Rejected => {
-                tracing::debug!(reason = error.reason, "the demands are not stored");
-            }
-            exchanged => exchanged?,
+        if !is_hastened {
+            self.shared.rates.exchange(connection, self.own)?;
         }
         if let Some(row) = &own {
-            let others = self.shared.peers.read().others();
-            let reports = &self.shared.reports;
-            reports.exchange(connection, self.own, &others, is_reconnected)?;
+            if !is_hastened || is_reconnected {
+                let others = self.shared.peers.read().others();
+                let reports = &self.shared.reports;
+                reports.exchange(connection, self.own, &others, is_reconnected)?;
+            }
             let members = self.shared.peers.read().members().clone();
             let key = row.key.as_str();
             let placements = &self.shared.placements;
@@ -291,42 +317,6 @@ impl Worker {
             replica = %id,
             "another gateway on this database has the same address: give each its own (--replica-address)"
         );
-    }
-
-    /// Writes how many requests of each client come here, and reads those of all replicas together.
-    fn exchange_demands(&self, connection: &PostgresConnection) -> Result<(), StoreError> {
-        let (names, demands) = self.shared.rates.end_interval();
-        if names.is_empty() {
-            return Ok(());
-        }
-        let own = i64::from(self.own.bits());
-        let values: [(&(dyn ToSql + Sync), Type); 3] = [
-            (&names, Type::TEXT_ARRAY),
-            (&demands, Type::FLOAT8_ARRAY),
-            (&own, Type::INT8),
-        ];
-        let client = &connection.client;
-        let totals = connection.within(async {
-            client.execute_typed(WRITE_DEMANDS, &values).await?;
-            let names: (&(dyn ToSql + Sync), Type) = (&names, Type::TEXT_ARRAY);
-            Ok(client.query_typed(READ_DEMANDS, &[names]).await?)
-        })?;
-        let total = |row: &Row| Ok((row.try_get(0)?, row.try_get(1)?));
-        let totals = totals.iter().map(total);
-        let totals = totals.collect::<Result<Vec<_>, StoreError>>()?;
-        self.shared.rates.set_totals(totals);
-        Ok(())
-    }
-
-    fn add_ended(&self, rows: &[Row]) -> Result<(), StoreError> {
-        let mut ended = self.shared.ended_sessions.write();
-        for row in rows {
-            let bytes: &[u8] = row.try_get(0)?;
-            if let Ok(bytes) = bytes.try_into() {
-                ended.insert(u128::from_be_bytes(bytes));
-            }
-        }
-        Ok(())
     }
 
     fn save(&mut self) {
@@ -392,7 +382,9 @@ pub(super) fn connect(location: &StoreLocation) -> Result<PostgresConnection, St
     let Database::Postgres(mut connection) = location.connect()? else {
         return Err(StoreError::unavailable("it is not PostgreSQL"));
     };
-    let PostgresConnection { client, runtime } = &mut connection;
+    let PostgresConnection {
+        client, runtime, ..
+    } = &mut connection;
     PostgresConnection::block_on(runtime, schema::migrate(client))?;
     Ok(connection)
 }

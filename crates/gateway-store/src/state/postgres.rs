@@ -114,7 +114,9 @@ impl StateDatabase for PostgresState {
             .iter()
             .map(|change| change.value.as_deref())
             .collect();
-        let PostgresConnection { client, runtime } = &mut self.0;
+        let PostgresConnection {
+            client, runtime, ..
+        } = &mut self.0;
         PostgresConnection::block_on(runtime, async {
             let work = client.transaction().await?;
             // Locks the row until the commit: revisions become visible in their order.

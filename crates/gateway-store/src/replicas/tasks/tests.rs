@@ -120,7 +120,8 @@ async fn work_of_clients_does_not_delay_the_beats() {
     let ends = tokio::task::spawn_blocking(move || {
         for session in (0..).take_while(|_| !ends.load(Ordering::Relaxed)) {
             let (stored, _) = oneshot::channel();
-            jobs.send(Job::EndSession(session, stored)).unwrap();
+            let job = Job::EndSession(session, stored);
+            assert!(jobs.blocking_send(job).is_ok());
         }
     });
     let questions = async {
