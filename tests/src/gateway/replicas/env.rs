@@ -36,6 +36,16 @@ impl Event {
     }
 }
 
+/// The database for tests; `None` without one.
+pub(super) fn store() -> Option<String> {
+    let store = std::env::var("MCP_TEST_POSTGRES_URL").ok();
+    let store = store.filter(|url| !url.is_empty());
+    if store.is_none() {
+        eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
+    }
+    store
+}
+
 impl ReplicaGroup {
     /// Starts them; `None` without a database for tests.
     pub(super) async fn start() -> Option<Self> {
@@ -87,11 +97,20 @@ impl ReplicaGroup {
         with_token: usize,
         more: &str,
     ) -> Option<Self> {
-        let store = std::env::var("MCP_TEST_POSTGRES_URL").ok();
-        let Some(store) = store.filter(|url| !url.is_empty()) else {
-            eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
-            return None;
-        };
+        Some(Self::start_with_store(&store()?, options, with_token, more).await)
+    }
+
+    /// The same on another database.
+    pub(super) async fn start_on(store: &str) -> Self {
+        Self::start_with_store(store, |_, _| Vec::new(), 3, "").await
+    }
+
+    async fn start_with_store(
+        store: &str,
+        options: impl Fn(usize, &Folder) -> Vec<String>,
+        with_token: usize,
+        more: &str,
+    ) -> Self {
         let backend = Server::start("mcp-conformance", &[]).await;
         let config = format!(
             "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n[backends.child]\n{}\n{more}",
@@ -104,7 +123,7 @@ impl ReplicaGroup {
         let start = async |at| {
             let folder = Folder::new();
             let file = folder.write("gateway.toml", &config);
-            let args = ["--config", file.as_str(), "--events", store.as_str()];
+            let args = ["--config", file.as_str(), "--events", store];
             let options = options(at, &folder);
             let mut options: Vec<_> = options.iter().map(String::as_str).collect();
             if !options.contains(&"--replica-address") {
@@ -133,7 +152,7 @@ impl ReplicaGroup {
             })
             .await;
         }
-        Some(group)
+        group
     }
 
     /// Kills one of them.
