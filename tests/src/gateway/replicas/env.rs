@@ -92,7 +92,7 @@ impl ReplicaGroup {
     }
 
     /// The same with more backends.
-    async fn start_more(
+    pub(super) async fn start_more(
         options: impl Fn(usize, &Folder) -> Vec<String>,
         with_token: usize,
         more: &str,
