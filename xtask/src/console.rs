@@ -10,6 +10,8 @@ use std::time::{Duration, Instant};
 
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::progress::{Expected, style_with_share};
+
 /// Width of the longest name that is used as a prefix.
 const PREFIX_WIDTH: usize = 9;
 
@@ -119,16 +121,19 @@ fn link_in(line: &str) -> Option<&str> {
     })
 }
 
-/// Shows that a step is running until it is dropped: by a bar with the time that it takes, or by a line from time to
-/// time.
+/// Shows that a step is running until it is dropped: by a bar with the time that it takes and its share, if that is
+/// known, or by a line from time to time.
 #[derive(Debug)]
 pub(crate) struct Heartbeat {
     who: &'static str,
     step: String,
     started: Instant,
     next: Duration,
+    expected: Option<Expected>,
+    measured: Duration,
     bar: Option<ProgressBar>,
-    has_succeeded: bool,
+    /// The end of the line that stays in place of the bar.
+    end: &'static str,
 }
 
 impl Heartbeat {
@@ -150,22 +155,59 @@ impl Heartbeat {
             step,
             started: Instant::now(),
             next: HEARTBEAT_INTERVAL,
+            expected: None,
+            measured: Duration::ZERO,
             bar,
-            has_succeeded: false,
+            end: ": failed",
         }
+    }
+
+    /// Shows the share that is done, too.
+    pub(crate) fn expecting(mut self, expected: Expected) -> Self {
+        if let Some(bar) = &self.bar {
+            bar.set_style(style_with_share());
+            self.show_share(&expected, bar, 0);
+        }
+        self.expected = Some(expected);
+        self
+    }
+
+    fn show_share(&self, expected: &Expected, bar: &ProgressBar, done: u64) {
+        expected.show(bar, done);
+        bar.set_message(format!("{}: {}", self.step, expected.text(done)));
     }
 
     /// Notes that the step has succeeded.
     pub(crate) fn succeeded(&mut self) {
-        self.has_succeeded = true;
+        self.end = "";
     }
 
-    /// Prints a line if the interval is over; to be called often.
+    /// Notes that the step is stopped, which may take some seconds.
+    pub(crate) fn stopped(&mut self) {
+        self.end = ": stopped";
+        if let Some(bar) = &self.bar {
+            bar.set_message(format!("{}: stopping", self.step));
+        }
+    }
+
+    /// Updates the bar, or prints a line if the interval is over; to be called often.
     pub(crate) fn beat(&mut self) {
         let elapsed = self.started.elapsed();
-        if self.bar.is_none() && elapsed >= self.next {
-            self.next += HEARTBEAT_INTERVAL;
-            print_as!(self.who, "{} … {} s", self.step, elapsed.as_secs());
+        let expected = self.expected.as_ref();
+        let Some(bar) = &self.bar else {
+            if elapsed >= self.next {
+                self.next += HEARTBEAT_INTERVAL;
+                let share = expected.map(|expected| expected.text(expected.done(elapsed)));
+                let share = share.map_or_else(String::new, |share| format!(" ({share})"));
+                print_as!(self.who, "{} … {} s{share}", self.step, elapsed.as_secs());
+            }
+            return;
+        };
+        if let Some(expected) = expected
+            && elapsed >= self.measured + expected.interval()
+        {
+            self.show_share(expected, bar, expected.done(elapsed));
+            self.measured = elapsed;
         }
     }
 }
@@ -176,8 +218,7 @@ impl Drop for Heartbeat {
         let Some(bar) = &self.bar else { return };
         bar.finish_and_clear();
         let seconds = self.started.elapsed().as_secs();
-        let end = if self.has_succeeded { "" } else { ": failed" };
-        print_as!(self.who, "{}{end} ({seconds} s)", self.step);
+        print_as!(self.who, "{}{} ({seconds} s)", self.step, self.end);
     }
 }
 

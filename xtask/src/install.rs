@@ -15,6 +15,7 @@ use anyhow::{anyhow, bail};
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir, on_path};
 use crate::process::{Program, last_line};
+use crate::progress::Expected;
 
 /// Timeout for another process that installs the same package.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(1800);
@@ -133,10 +134,25 @@ impl<'a> Package<'a> {
 
     /// Runs one step of the installation, its output in a log.
     pub(crate) fn step(&self, step: &str, program: Program) -> anyhow::Result<()> {
+        self.show(step, Heartbeat::start(self.who, step), program)
+    }
+
+    /// The same for a step of which the end is expected.
+    pub(crate) fn step_to(
+        &self,
+        step: &str,
+        end: Expected,
+        program: Program,
+    ) -> anyhow::Result<()> {
+        let heartbeat = Heartbeat::start(self.who, step).expecting(end);
+        self.show(step, heartbeat, program)
+    }
+
+    fn show(&self, step: &str, heartbeat: Heartbeat, program: Program) -> anyhow::Result<()> {
         let log = self.layout.log(&self.log_name())?;
         let before = fs::read(&log).map_or(0, |text| text.len());
         let program = program.envs(REGISTRY_SETTINGS).log_to(&log)?;
-        let run = program.run(&self.layout.shutdown, Heartbeat::start(self.who, step));
+        let run = program.run(&self.layout.shutdown, heartbeat);
         run.map_err(|_| {
             let output = fs::read(&log).unwrap_or_default();
             let output = String::from_utf8_lossy(output.get(before..).unwrap_or_default());
@@ -173,8 +189,9 @@ pub(crate) fn install_python(package: &Package<'_>, requirements: &str) -> anyho
         package.run("making a Python environment", &python, "-m venv .")?;
         fs::write(dir.join("requirements.txt"), requirements)?;
         let pip = "-m pip install --no-compile -r requirements.txt";
-        let step = "downloading its packages (up to 1 minute)";
-        package.run(step, &dir.join("bin/python"), pip)
+        let pip = Program::new(dir.join("bin/python"))?.words(pip).dir(dir);
+        // pip fills the folder at the end only, so that its size tells nothing.
+        package.step_to("downloading its packages", Expected::minutes(1), pip)
     })
 }
 

@@ -94,10 +94,14 @@ impl Instance {
         let log = self.log(layout)?;
         let program = program.marked(self.mark()).log_to(&log)?;
         let mut process = program.spawn()?;
-        process.wait_ready(&layout.shutdown, &log, timeout, || {
+        let started = process.wait_ready(&layout.shutdown, &log, timeout, || {
             heartbeat.beat();
             ready()
-        })?;
+        });
+        if layout.shutdown.requested() {
+            heartbeat.stopped();
+        }
+        started?;
         heartbeat.succeeded();
         Ok(process)
     }

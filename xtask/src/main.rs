@@ -25,6 +25,7 @@ mod package;
 mod parallel;
 mod portable;
 mod process;
+mod progress;
 mod reaper;
 mod release;
 mod replicas;

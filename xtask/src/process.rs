@@ -120,6 +120,7 @@ impl Program {
             status.is_some()
         }) {
             if shutdown.requested() {
+                heartbeat.iter_mut().for_each(Heartbeat::stopped);
                 bail!("stopped");
             }
             if let Some(heartbeat) = &mut heartbeat {

@@ -20,6 +20,9 @@ const FIRST: &str = "docker";
 /// The time in which a server must notice that its service is up.
 const NOTICE_TIMEOUT: Duration = Duration::from_secs(20);
 
+/// The time in which servers usually answer after their start.
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(5);
+
 /// Interval of the calls for a server's status, which it counts as requests.
 const STATUS_INTERVAL: Duration = Duration::from_millis(500);
 
@@ -137,6 +140,12 @@ fn start_all(
             for pair in others {
                 scope.spawn(move || announce_ready(layout, pair, begun));
             }
+            // Else the gateway warns of each that does not answer yet, and calls it again a second later.
+            layout.shutdown.wait_until(ANSWER_TIMEOUT, || {
+                shared
+                    .iter()
+                    .all(|pair| servers::status(pair.server.port).is_some())
+            });
             // The servers are useful without the gateway, so its failure is only reported.
             let servers = shared.iter().map(|pair| pair.server);
             *gateway = Gateway::start(layout, &layout.binaries(release), servers)

@@ -14,6 +14,7 @@ use crate::install::Package;
 use crate::instance::{Instance, free_port};
 use crate::layout::{Layout, create_dir, on_path, path_with};
 use crate::process::{Process, Program};
+use crate::progress::Expected;
 use crate::secrets;
 
 pub(crate) const API_KEY: &str = "api-key";
@@ -31,6 +32,8 @@ pub(crate) struct N8n {
     /// Its version, as in its `package.json`.
     version: &'static str,
     size: &'static str,
+    /// The sizes of its files together.
+    megabytes: u64,
     /// Its `package.json` and `package-lock.json`.
     npm: [&'static str; 2],
     variables: &'static [(&'static str, &'static str)],
@@ -40,6 +43,7 @@ pub(crate) const CURRENT: N8n = N8n {
     name: "n8n",
     version: "2.41.1",
     size: "2.2 GB",
+    megabytes: 1_800,
     npm: [
         include_str!("../../backends/n8n/package.json"),
         include_str!("../../backends/n8n/package-lock.json"),
@@ -52,6 +56,7 @@ pub(crate) const OLDER: N8n = N8n {
     name: "n8n-1",
     version: "1.123.81",
     size: "1.4 GB",
+    megabytes: 1_000,
     npm: [
         include_str!("../../backends/n8n-1/package.json"),
         include_str!("../../backends/n8n-1/package-lock.json"),
@@ -139,24 +144,33 @@ impl Service for N8n {
             CURRENT.install(layout)?;
         }
         let package = self.package(layout);
-        let npm = |step: &str, dir: &Path, words: &str| {
+        let npm = |step: &str, end: Expected, dir: &Path, words: &str| {
             let node = node(layout);
             let path = path_with([node.join("bin")])?;
             let env = [("PATH", path), ("npm_config_nodedir", node.into())];
-            package.step(step, Program::new("npm")?.words(words).envs(env).dir(dir))
+            let npm = Program::new("npm")?.words(words).envs(env).dir(dir);
+            package.step_to(step, end, npm)
         };
         package.install("", |dir| {
             if is_current {
                 let node_dir = dir.join("node24");
                 write_manifest(&node_dir, NODE)?;
-                npm("downloading Node.js 24 (190 MB)", &node_dir, "install")?;
+                let end = Expected::megabytes(&node_dir, 183);
+                npm("downloading Node.js 24", end, &node_dir, "install")?;
             }
             write_manifest(dir, self.npm)?;
             // Without install scripts: some would download binaries from other places, and only
             // sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
-            let step = "downloading its packages (up to 2 GB, about 2 minutes)";
-            npm(step, dir, "install --legacy-peer-deps --ignore-scripts")?;
-            npm("compiling sqlite3 (about 1 minute)", dir, "rebuild sqlite3")
+            let end = Expected::megabytes(dir, self.megabytes);
+            let words = "install --legacy-peer-deps --ignore-scripts";
+            npm(
+                "downloading its packages (about 2 minutes)",
+                end,
+                dir,
+                words,
+            )?;
+            let end = Expected::minutes(1);
+            npm("compiling sqlite3", end, dir, "rebuild sqlite3")
         })
     }
 
