@@ -3,6 +3,7 @@
 
 mod client;
 mod cluster;
+mod failover;
 mod faults;
 mod load;
 mod manifests;
@@ -64,9 +65,11 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     let is_chosen = |row: &&Row| {
         options.words.is_empty() || options.words.iter().any(|word| row.name.contains(word))
     };
-    let groups: [(&[&str], Vec<&Row>); 2] = [
+    // Each has a cluster of its own; the last one a second server for its database.
+    let groups: [(&[&str], bool, Vec<&Row>); 3] = [
         (
             &[],
+            false,
             uses::USES
                 .iter()
                 .chain(&FILES)
@@ -77,22 +80,28 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         ),
         (
             &rates::LIMIT_OPTIONS,
+            false,
             LIMITS.iter().filter(is_chosen).collect(),
+        ),
+        (
+            &[],
+            true,
+            failover::FAILOVER.iter().filter(is_chosen).collect(),
         ),
     ];
     ensure!(
-        groups.iter().any(|(_, rows)| !rows.is_empty()),
+        groups.iter().any(|(_, _, rows)| !rows.is_empty()),
         "no row has such a name"
     );
     let Some(programs) = programs(layout, options)? else {
         return Ok(ExitCode::FAILURE);
     };
     let mut failed = 0;
-    for (options, rows) in groups {
+    for (options, has_standby, rows) in groups {
         if rows.is_empty() {
             continue;
         }
-        let mut cluster = Cluster::start(layout, programs.clone(), options)?;
+        let mut cluster = Cluster::start(layout, programs.clone(), options, has_standby)?;
         for row in rows {
             ensure!(!layout.shutdown.requested(), "stopped");
             let started = Instant::now();

@@ -42,8 +42,15 @@ pub(super) struct Cluster<'a> {
     pub(super) nginx_port: u16,
     _nginx: Process,
     _backend: RunningServer,
-    _postgres: Process,
-    _instance: Instance,
+    standby: Option<Standby>,
+    postgres: Process,
+    instance: Instance,
+}
+
+/// A server that can take the place of the first one.
+struct Standby {
+    port: u16,
+    _process: Process,
 }
 
 impl<'a> Cluster<'a> {
@@ -51,11 +58,21 @@ impl<'a> Cluster<'a> {
         layout: &'a Layout,
         programs: PathBuf,
         options: &[&str],
+        has_standby: bool,
     ) -> anyhow::Result<Self> {
         let instance = Instance::lock(layout, "replicas", Purpose::Test, 0)?;
         instance.clear()?;
         Postgres.install(layout)?;
         let postgres = Postgres.start(layout, &instance)?;
+        let standby = has_standby.then(|| {
+            let port = free_port(0)?;
+            let process = Postgres.start_standby(layout, &instance, port)?;
+            anyhow::Ok(Standby {
+                port,
+                _process: process,
+            })
+        });
+        let standby = standby.transpose()?;
         let dir = layout.backends().join("replicas");
         clear_dir(&dir)?;
         let log = layout.fresh_log("replicas-backend")?;
@@ -88,8 +105,9 @@ impl<'a> Cluster<'a> {
             nginx_port,
             _nginx: nginx,
             _backend: backend,
-            _postgres: postgres,
-            _instance: instance,
+            standby,
+            postgres,
+            instance,
         };
         for at in 0..REPLICAS {
             let gateway = cluster.launch(at)?;
@@ -103,10 +121,11 @@ impl<'a> Cluster<'a> {
 
     fn launch(&self, at: usize) -> anyhow::Result<RunningServer> {
         let log = self.layout.fresh_log(&format!("replicas-gateway-{at}"))?;
-        let store = format!(
-            "postgres://mcp@127.0.0.1:{}/postgres?sslmode=disable",
-            self.proxies[at].port
-        );
+        let mut hosts = format!("127.0.0.1:{}", self.proxies[at].port);
+        if let Some(standby) = &self.standby {
+            hosts += &format!(",127.0.0.1:{}", standby.port);
+        }
+        let store = format!("postgres://mcp@{hosts}/postgres?sslmode=disable");
         let program = Program::new(self.programs.join(Gateway::PROGRAM))?
             .args([
                 "--config".as_ref(),
@@ -136,12 +155,17 @@ impl<'a> Cluster<'a> {
     /// Kills a replica, which does not notice it.
     pub(super) fn kill(&mut self, at: usize) -> anyhow::Result<()> {
         let gateway = self.gateways[at].take().context("it does not run")?;
-        kill(
-            gateway.process.pid().context("no process id")?,
-            Signal::SIGKILL,
-        )?;
-        drop(gateway);
-        Ok(())
+        kill_process(&gateway.process)
+    }
+
+    /// Kills the first server of the database.
+    pub(super) fn kill_database(&self) -> anyhow::Result<()> {
+        kill_process(&self.postgres)
+    }
+
+    /// Makes the standby take its place.
+    pub(super) fn promote(&self) -> anyhow::Result<()> {
+        Postgres.promote(self.layout, &self.instance)
     }
 
     /// Asks a replica to end, and waits for that.
@@ -178,6 +202,11 @@ impl<'a> Cluster<'a> {
         }
         Ok(())
     }
+}
+
+fn kill_process(process: &Process) -> anyhow::Result<()> {
+    kill(process.pid().context("no process id")?, Signal::SIGKILL)?;
+    Ok(())
 }
 
 fn start_nginx(

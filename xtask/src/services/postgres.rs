@@ -1,6 +1,8 @@
 //! A PostgreSQL for one test run, for the event log that gateways share: the installed one, or
 //! Debian's.
 
+mod standby;
+
 use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::{MetadataExt, PermissionsExt as _, chown};
@@ -22,6 +24,9 @@ const UNPRIVILEGED_UID: u32 = 65_534;
 const START_TIMEOUT: Duration = Duration::from_secs(60);
 
 const PACKAGES: DebianPackages = DebianPackages::new("postgres", &["postgresql"]);
+
+const SERVER_OPTIONS: &str =
+    "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c ssl=on -p";
 
 #[derive(Debug)]
 pub(crate) struct Postgres;
@@ -45,39 +50,19 @@ impl Service for Postgres {
     }
 
     fn start(&self, layout: &Layout, instance: &Instance) -> anyhow::Result<Process> {
-        let programs = programs(layout).context("PostgreSQL is not installed")?;
-        let data = instance.file("data");
-        create_dir(&data)?;
-        let is_root = fs::metadata(&data)?.uid() == 0;
-        if is_root {
-            chown(&data, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))?;
-        }
+        let data = data_folder(instance, "data")?;
         let log = instance.log(layout)?;
         let program = |name: &str| -> anyhow::Result<Program> {
-            let program = programs.join(name);
-            let program = if is_root {
-                let as_user = format!(
-                    "--reuid {UNPRIVILEGED_UID} --regid {UNPRIVILEGED_UID} --clear-groups --"
-                );
-                Program::new("setpriv")?.words(&as_user).args([program])
-            } else {
-                Program::new(program)?
-            };
-            let libraries = match programs.starts_with(layout.backends()) {
-                true => debian::environment(&[PACKAGES.root(layout)])?,
-                false => Vec::new(),
-            };
             let data = ["-D".into(), OsString::from(&data)];
-            Ok(program.envs(libraries).dir(&instance.dir).args(data))
+            Ok(program(layout, instance, name)?.args(data))
         };
         program("initdb")?
             .words("--username=mcp --auth=trust --encoding=UTF8 --locale=C --no-sync")
             .log_to(&log)?
             .run(&layout.shutdown, Heartbeat::start("postgres", "initdb"))
             .with_context(|| format!("initdb: {}", last_line(&log)))?;
-        install_certificate(&tls(layout), &data, is_root)?;
-        let options = "-c listen_addresses=127.0.0.1 -c unix_socket_directories= -c ssl=on -p";
-        let server = program("postgres")?.words(options);
+        install_certificate(&tls(layout), &data)?;
+        let server = program("postgres")?.words(SERVER_OPTIONS);
         let server = server.args([instance.port.to_string()]);
         let step = "starting PostgreSQL";
         instance.start(layout, step, START_TIMEOUT, server, || {
@@ -97,11 +82,45 @@ impl Service for Postgres {
     }
 }
 
+/// Creates a folder for the files of a server, which belongs to its user.
+fn data_folder(instance: &Instance, name: &str) -> anyhow::Result<PathBuf> {
+    let data = instance.file(name);
+    create_dir(&data)?;
+    fs::set_permissions(&data, Permissions::from_mode(0o700))?;
+    if is_root(&data)? {
+        chown(&data, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))?;
+    }
+    Ok(data)
+}
+
+/// Returns true if this process runs as root, and has just made this folder or file.
+fn is_root(made: &Path) -> anyhow::Result<bool> {
+    Ok(fs::metadata(made)?.uid() == 0)
+}
+
+/// Returns a program of PostgreSQL, as its user.
+fn program(layout: &Layout, instance: &Instance, name: &str) -> anyhow::Result<Program> {
+    let programs = programs(layout).context("PostgreSQL is not installed")?;
+    let program = programs.join(name);
+    let program = if is_root(&instance.dir)? {
+        let as_user =
+            format!("--reuid {UNPRIVILEGED_UID} --regid {UNPRIVILEGED_UID} --clear-groups --");
+        Program::new("setpriv")?.words(&as_user).args([program])
+    } else {
+        Program::new(program)?
+    };
+    let libraries = match programs.starts_with(layout.backends()) {
+        true => debian::environment(&[PACKAGES.root(layout)])?,
+        false => Vec::new(),
+    };
+    Ok(program.envs(libraries).dir(&instance.dir))
+}
+
 fn tls(layout: &Layout) -> PathBuf {
     layout.root.join("crates/mcp-client/tests/it/tls")
 }
 
-fn install_certificate(tls: &Path, data: &Path, is_root: bool) -> anyhow::Result<()> {
+fn install_certificate(tls: &Path, data: &Path) -> anyhow::Result<()> {
     for (from, to) in [
         ("server.pem", "server.crt"),
         ("server.key.pem", "server.key"),
@@ -109,7 +128,7 @@ fn install_certificate(tls: &Path, data: &Path, is_root: bool) -> anyhow::Result
         let to = data.join(to);
         fs::copy(tls.join(from), &to)?;
         fs::set_permissions(&to, Permissions::from_mode(0o600))?;
-        if is_root {
+        if is_root(&to)? {
             chown(&to, Some(UNPRIVILEGED_UID), Some(UNPRIVILEGED_UID))?;
         }
     }
