@@ -1,5 +1,7 @@
 //! Tests of the table on PostgreSQL, if `MCP_TEST_POSTGRES_URL` names one.
 
+mod other_key;
+
 use mcp_core::sign::Signer;
 use mcp_serve::ReplicaSet as _;
 
