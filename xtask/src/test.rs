@@ -45,7 +45,8 @@ const OLDER_OPENHANDS: &str = "test --package tests --no-fail-fast -- openhands:
 
 /// The event log of the gateway, and the tables of its replicas, in a real PostgreSQL.
 const SHARED_STORE: &str = "test --package gateway-store --lib --no-fail-fast -- \
-     events::tests::postgres replicas::tests replicas::tasks::tests replicas::reports::tests replicas::placements::tests";
+     events::tests::postgres events::postgres::hosts replicas::tests replicas::tasks::tests \
+     replicas::reports::tests replicas::placements::tests";
 
 /// Lines of a failed stage's output on the terminal.
 const MAX_SHOWN_LINES: usize = 200;

@@ -36,7 +36,7 @@ mod worker;
 
 use std::collections::HashMap;
 use std::io::{Error, ErrorKind};
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
@@ -91,6 +91,8 @@ pub struct ReplicaTable {
 /// The table as it was read last.
 struct SharedTable {
     own: ReplicaId,
+    /// The name of the key, once this process has a port. Tasks of replicas with another one are not its own.
+    key: OnceLock<String>,
     /// The tasks that another replica has taken, by the random digits of their ids.
     moved: RwLock<HashMap<String, ReplicaId>>,
     peers: RwLock<Peers>,
@@ -104,6 +106,10 @@ struct SharedTable {
 }
 
 impl SharedTable {
+    fn key(&self) -> Option<&str> {
+        self.key.get().map(String::as_str)
+    }
+
     fn set_moved(&self, moved: impl IntoIterator<Item = (String, ReplicaId)>) {
         let moved = moved.into_iter();
         let moved = moved.map(|(id, replica)| (tasks::digits(&id).to_owned(), replica));
@@ -174,6 +180,7 @@ impl ReplicaTable {
         let (jobs, waiting) = channel(MAX_WAITING_JOBS);
         let shared = Arc::new(SharedTable {
             own,
+            key: OnceLock::new(),
             moved: RwLock::default(),
             peers: RwLock::new(Peers::new(own)),
             ended_sessions: RwLock::default(),
@@ -191,7 +198,7 @@ impl ReplicaTable {
             waiting,
             Arc::clone(&shared),
         )?;
-        let (tasks, tasks_thread) = Tasks::start(own, location.clone(), Arc::clone(&shared))?;
+        let (tasks, tasks_thread) = Tasks::start(location.clone(), Arc::clone(&shared))?;
         let thread = std::thread::Builder::new()
             .name("replicas".into())
             .spawn(move || worker.run())?;
@@ -314,6 +321,8 @@ impl ReplicaSet for ReplicaTable {
             tracing::error!(address = %listening.address, "{UNREACHABLE}");
             return Box::pin(std::future::ready(()));
         }
+        // The key of a process stays.
+        let _ = self.shared.key.set(listening.key.clone());
         self.send(Job::Join(listening));
         Box::pin(async move {
             let joined = async {

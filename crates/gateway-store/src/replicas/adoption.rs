@@ -1,6 +1,6 @@
 //! Tasks of replicas that have ended. One that another process can go on with is taken when its client asks for it, since
 //! only then its backend can be called in the client's name; all others are lost, and every replica looks for them with each
-//! beat.
+//! beat. Replicas with another key have other clients, and leave them alone.
 
 use mcp_core::server::{ReplicaId, TaskOwner};
 use tokio::sync::oneshot;
@@ -18,14 +18,15 @@ const OWNER: &str = "
         select (extract(epoch from beat) * 1000000)::bigint as beat from mcp_replicas where id = $1 for update
     )
     update mcp_tasks set replica = $2, moved = now(), is_lost = not can_move
-        where not has_ended and not is_lost and not exists (select from owner where beat is distinct from $3)
+        where not has_ended and not is_lost and (key is null or key = $4)
+            and not exists (select from owner where beat is distinct from $3)
 ";
-const ONE: &str = " and owner = $4 and id = $5 and (replica = $1 or replica is null)";
+const ONE: &str = " and owner = $5 and id = $6 and (replica = $1 or replica is null)";
 const LOST: &str = " and replica = $1 and not can_move";
 /// The replicas with tasks that end with them.
 const OWNERS: &str = "
     select distinct replica from mcp_tasks
-        where not has_ended and not is_lost and not can_move and replica <> $1
+        where not has_ended and not is_lost and not can_move and replica <> $1 and (key is null or key = $2)
 ";
 /// Longer than a process pauses.
 const MOVED: &str =
@@ -64,15 +65,17 @@ impl AdoptedTask {
     /// Takes it, if its owner has ended.
     pub(super) fn take(
         &self,
-        own: ReplicaId,
+        shared: &SharedTable,
         connection: &PostgresConnection,
     ) -> Result<(), StoreError> {
-        let [from, own] = [self.from, own].map(|id| i64::from(id.bits()));
+        let key = shared.key();
+        let [from, own] = [self.from, shared.own].map(|id| i64::from(id.bits()));
         let owner = &self.owner[..];
-        let values: [(&(dyn ToSql + Sync), Type); 5] = [
+        let values: [(&(dyn ToSql + Sync), Type); 6] = [
             integer(&from),
             integer(&own),
             (&self.beat, Type::INT8),
+            (&key, Type::TEXT),
             (&owner, Type::BYTEA),
             (&self.id, Type::TEXT),
         ];
@@ -86,8 +89,12 @@ impl AdoptedTask {
 }
 
 /// Reads which tasks have another owner than before, and who has tasks that end with it.
-pub(super) async fn read(client: &Client, own: i64) -> Result<TaskRows, tokio_postgres::Error> {
-    let own = [integer(&own)];
+pub(super) async fn read(
+    client: &Client,
+    shared: &SharedTable,
+) -> Result<TaskRows, tokio_postgres::Error> {
+    let (own, key) = (i64::from(shared.own.bits()), shared.key());
+    let own = [integer(&own), (&key, Type::TEXT)];
     let (owners, moved) = tokio::try_join!(
         client.query_typed(OWNERS, &own),
         client.query_typed(MOVED, &[])
@@ -119,9 +126,13 @@ impl TaskRows {
             let Some(beat) = condition(adoption) else {
                 continue;
             };
-            let own = i64::from(shared.own.bits());
-            let values: [(&(dyn ToSql + Sync), Type); 3] =
-                [integer(&owner), integer(&own), (&beat, Type::INT8)];
+            let (own, key) = (i64::from(shared.own.bits()), shared.key());
+            let values: [(&(dyn ToSql + Sync), Type); 4] = [
+                integer(&owner),
+                integer(&own),
+                (&beat, Type::INT8),
+                (&key, Type::TEXT),
+            ];
             let client = &connection.client;
             let lost = connection.within(async {
                 let losing = format!("{OWNER}{LOST}");

@@ -7,7 +7,7 @@ use crate::events::StoreError;
 
 /// The steps from each version to the next. Replicas of the version before must go on with the tables of the next one:
 /// while replicas are replaced one by one, both run.
-const STEPS: [&str; 6] = [
+const STEPS: [&str; 7] = [
     "
     create table mcp_replicas (
         id bigint primary key,
@@ -52,6 +52,7 @@ const STEPS: [&str; 6] = [
     super::reports::TABLE,
     super::placements::TABLE,
     super::news::TRIGGERS,
+    "alter table mcp_tasks add column key text",
 ];
 
 /// The table with the version, under a lock that replicas which start together wait for.

@@ -41,23 +41,24 @@ const ID_DIGITS: usize = 32;
 const MAX_ID_BYTES: usize = 2_000;
 
 const SAVE: &str = "
-    insert into mcp_tasks (owner, id, task, expires, replica, has_ended, can_move)
-        values ($1, $2, $3, now() + $4 * interval '1 millisecond', $5, $6, $7)
+    insert into mcp_tasks (owner, id, task, expires, replica, has_ended, can_move, key)
+        values ($1, $2, $3, now() + $4 * interval '1 millisecond', $5, $6, $7, $8)
         on conflict (owner, id) do update
             set task = excluded.task, has_ended = excluded.has_ended, can_move = excluded.can_move
             where mcp_tasks.replica = excluded.replica and not mcp_tasks.is_lost
 ";
 const FIND: &str = "
-    select task, replica, is_lost from mcp_tasks where owner = $1 and id = $2 and expires > now()
+    select task, replica, is_lost from mcp_tasks
+        where owner = $1 and id = $3 and expires > now() and (key is null or key = $2)
 ";
 /// The newest tasks, oldest first.
 const LIST: &str = "
     select task, replica, is_lost from (
         select task, created, id, replica, is_lost, sum(octet_length(task)) over newest - octet_length(task) as newer
-            from mcp_tasks where owner = $1 and expires > now()
+            from mcp_tasks where owner = $1 and expires > now() and (key is null or key = $2)
             window newest as (order by created desc, id rows unbounded preceding)
             order by created desc, id limit 1000
-    ) as own where newer < $2 order by created, id desc
+    ) as own where newer < $3 order by created, id desc
 ";
 
 /// The way to the thread of the tasks.
@@ -103,12 +104,11 @@ struct TaskRow {
 impl Tasks {
     /// Starts the thread. It connects when there is a task or a question.
     pub(super) fn start(
-        own: ReplicaId,
         location: StoreLocation,
         shared: Arc<SharedTable>,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
-        let worker = TaskWorker::new(own, location, waiting);
+        let worker = TaskWorker::new(location, waiting, Arc::clone(&shared));
         let thread = std::thread::Builder::new().name("replica-tasks".into());
         let thread = thread.spawn(move || worker.run())?;
         let bytes = Arc::new(Semaphore::new(MAX_WAITING_BYTES));
@@ -226,10 +226,14 @@ impl TaskRow {
 }
 
 impl SavedTask {
-    fn save(&self, own: ReplicaId, connection: &PostgresConnection) -> Result<(), StoreError> {
+    fn save(
+        &self,
+        shared: &SharedTable,
+        connection: &PostgresConnection,
+    ) -> Result<(), StoreError> {
         let lifetime = self.lifetime.as_secs_f64() * 1_000.0;
-        let own = i64::from(own.bits());
-        let values: [(&(dyn ToSql + Sync), Type); 7] = [
+        let (own, key) = (i64::from(shared.own.bits()), shared.key());
+        let values: [(&(dyn ToSql + Sync), Type); 8] = [
             (&&self.owner[..], Type::BYTEA),
             (&self.id, Type::TEXT),
             (&self.json, Type::TEXT),
@@ -237,6 +241,7 @@ impl SavedTask {
             (&own, Type::INT8),
             (&self.has_ended, Type::BOOL),
             (&self.can_move, Type::BOOL),
+            (&key, Type::TEXT),
         ];
         let client = &connection.client;
         connection.within(async {
@@ -253,9 +258,13 @@ impl TaskQuery {
     }
 
     /// Answers it. Returns the failure of the connection, if that is the reason.
-    fn answer(self, connection: Option<&PostgresConnection>) -> Result<(), StoreError> {
+    fn answer(
+        self,
+        connection: Option<&PostgresConnection>,
+        key: Option<&str>,
+    ) -> Result<(), StoreError> {
         let away = || StoreError::unavailable("the database is away");
-        let found = match connection.map(|connection| self.find(connection)) {
+        let found = match connection.map(|connection| self.find(connection, key)) {
             // No task has such an id; the connection is as before.
             Some(Err(error)) if error.fault == StoreFault::Rejected => Ok(Vec::new()),
             Some(found) => found,
@@ -267,16 +276,25 @@ impl TaskQuery {
         failure.map_or(Ok(()), Err)
     }
 
-    fn find(&self, connection: &PostgresConnection) -> Result<Vec<TaskRow>, StoreError> {
+    fn find(
+        &self,
+        connection: &PostgresConnection,
+        key: Option<&str>,
+    ) -> Result<Vec<TaskRow>, StoreError> {
         let owner = &self.owner[..];
+        let key: (&(dyn ToSql + Sync), Type) = (&key, Type::TEXT);
         let owner: (&(dyn ToSql + Sync), Type) = (&owner, Type::BYTEA);
         let client = &connection.client;
         let rows = connection.within(async {
             Ok(match &self.id {
-                Some(id) => client.query_typed(FIND, &[owner, (id, Type::TEXT)]).await?,
+                Some(id) => {
+                    client
+                        .query_typed(FIND, &[owner, key, (id, Type::TEXT)])
+                        .await?
+                }
                 None => {
                     let limit: (&(dyn ToSql + Sync), Type) = (&MAX_LIST_BYTES, Type::INT8);
-                    client.query_typed(LIST, &[owner, limit]).await?
+                    client.query_typed(LIST, &[owner, key, limit]).await?
                 }
             })
         })?;

@@ -19,17 +19,26 @@ fn start_slow(location: &StoreLocation, id: u32, interval: Duration) -> ReplicaT
 }
 
 fn listening(port: u16) -> ListeningAddress {
+    listening_with("0", port)
+}
+
+fn listening_with(key: &str, port: u16) -> ListeningAddress {
     ListeningAddress {
         scheme: "http",
         address: ([127, 0, 0, 1], port).into(),
-        key: "0".to_owned(),
+        key: key.to_owned(),
         signer: Signer::new([1; 32]),
     }
 }
 
 pub(super) async fn joined(location: &StoreLocation, id: u16) -> ReplicaTable {
+    joined_with("0", location, id).await
+}
+
+/// One whose session key has this name.
+pub(super) async fn joined_with(key: &str, location: &StoreLocation, id: u16) -> ReplicaTable {
     let table = start(location, id.into());
-    table.join(listening(id)).await;
+    table.join(listening_with(key, id)).await;
     table
 }
 
@@ -331,7 +340,7 @@ async fn tables_of_a_newer_gateway_are_refused() {
     });
     let reason = reason.await.unwrap();
     assert!(
-        reason.contains("version 7, of a newer gateway; this one knows 6"),
+        reason.contains("version 8, of a newer gateway; this one knows 7"),
         "{reason}"
     );
 }

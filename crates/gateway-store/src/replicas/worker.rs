@@ -53,7 +53,7 @@ const END: &str =
     "insert into mcp_ended_sessions (session) select unnest($1::bytea[]) on conflict do nothing";
 /// A session is valid for seven days.
 const CLEAN: &str = "
-    delete from mcp_replicas where beat < now() - interval '1 hour';
+    delete from mcp_replicas where beat < now() - interval '10 minutes';
     delete from mcp_tasks where expires < now();
     delete from mcp_rates where beat < now() - interval '1 minute';
     delete from mcp_ended_sessions where ended < now() - interval '8 days';
@@ -264,8 +264,10 @@ impl Worker {
             let asked = Instant::now();
             let rows = client.query_typed(READ, &[]).await?;
             let answered = Instant::now();
-            let (ended, tasks) =
-                tokio::try_join!(client.query_typed(ended, &[]), adoption::read(client, id))?;
+            let (ended, tasks) = tokio::try_join!(
+                client.query_typed(ended, &[]),
+                adoption::read(client, &self.shared)
+            )?;
             if self.beats.is_multiple_of(BEATS_BETWEEN_CLEANUPS) {
                 client.batch_execute(CLEAN).await?;
             }

@@ -109,6 +109,7 @@ fn tls() -> Result<PostgresTls, StoreError> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::events::PostgresConnection;
 
     #[test]
     fn each_host_has_all_settings_of_the_address() {
@@ -133,5 +134,29 @@ mod tests {
                 TargetSessionAttrs::ReadWrite
             );
         }
+    }
+
+    /// Of several hosts, at a database for tests: one that does not answer, and a server that takes no writes.
+    #[test]
+    fn hosts_that_are_silent_or_read_only_are_passed_over() {
+        let address = std::env::var("MCP_TEST_POSTGRES_URL").unwrap_or_default();
+        if address.is_empty() {
+            eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
+            return;
+        }
+        // Connections to it are made, and nothing answers.
+        let silent = std::net::TcpListener::bind(("127.0.0.1", 0)).unwrap();
+        let host = format!("@{},", silent.local_addr().unwrap());
+        let several = address.replacen('@', &host, 1);
+        assert!(PostgresConnection::open(&several).is_ok());
+        let more = if several.contains('?') { '&' } else { '?' };
+        let read_only = format!("{several}{more}options=-cdefault_transaction_read_only%3Don");
+        let reason = PostgresConnection::open(&read_only).err().unwrap().reason;
+        assert!(reason.contains("does not answer in time; "), "{reason}");
+        assert!(reason.contains("does not allow writes"), "{reason}");
+        // A single one is used; the connection is given up when it refuses a write.
+        let alone = format!("{address}{more}options=-cdefault_transaction_read_only%3Don");
+        let refused = PostgresConnection::open(&alone).err().unwrap();
+        assert_eq!(refused.fault, crate::events::StoreFault::Unavailable);
     }
 }

@@ -5,8 +5,9 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use serde_json::json;
 
 use super::*;
-use crate::replicas::tests::{location, start};
+use crate::replicas::tests::{joined, joined_with, location, start};
 use crate::replicas::worker::Job;
+use mcp_serve::ReplicaSet as _;
 
 const OWNER: TaskOwner = [7; 32];
 const LIFETIME: Duration = Duration::from_secs(600);
@@ -80,7 +81,7 @@ fn refused_question_is_no_failure_of_the_connection() {
         id: Some("a\0".to_owned()),
         answer,
     };
-    query.answer(Some(&connection)).unwrap();
+    query.answer(Some(&connection), None).unwrap();
     assert!(answered.try_recv().unwrap().unwrap().is_empty());
     let (answer, answered) = oneshot::channel();
     let (owner, id) = (OWNER, None);
@@ -139,4 +140,36 @@ async fn work_of_clients_does_not_delay_the_beats() {
     is_over.store(true, Ordering::Relaxed);
     ends.await.unwrap();
     assert!(is_in_time);
+}
+
+/// Replicas with another key have other clients, also if those have the same names.
+#[tokio::test]
+async fn tasks_belong_to_the_replicas_with_one_key() {
+    let Some(location) = location("replicas_task_keys").await else {
+        return;
+    };
+    let owner = joined(&location, 1).await;
+    let other = joined_with("1", &location, 2).await;
+    owner.save(OWNER, task(id(1), 0), LIFETIME);
+    assert_eq!(ids(&owner).await, [id(1)]);
+    assert!(ids(&other).await.is_empty());
+    assert!(other.find(OWNER, &id(1)).await.unwrap().is_none());
+    // Its replica leaves without the end of it: who says so has the same key.
+    let close = tokio::task::spawn_blocking(move || owner.close());
+    close.await.unwrap();
+    for _ in 0..3 {
+        assert!(other.refresh(Instant::now()).await);
+    }
+    let next = joined(&location, 3).await;
+    let lost = async {
+        loop {
+            let found = next.find(OWNER, &id(1)).await.unwrap().unwrap();
+            if found.is_lost {
+                return found.replica;
+            }
+            assert!(next.refresh(Instant::now()).await);
+        }
+    };
+    let by = timeout(Duration::from_secs(10), lost).await.unwrap();
+    assert_eq!(by, Some(ReplicaId::new(3)));
 }

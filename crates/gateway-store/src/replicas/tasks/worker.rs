@@ -1,13 +1,13 @@
 //! The thread that stores and reads tasks.
 
 use std::collections::VecDeque;
+use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use mcp_core::server::ReplicaId;
-
 use super::{SavedTask, TaskJob};
 use crate::events::{PostgresConnection, StoreError, StoreFault, StoreLocation};
+use crate::replicas::SharedTable;
 use crate::replicas::adoption::AdoptedTask;
 use crate::replicas::worker::connect;
 
@@ -17,9 +17,9 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_UNSAVED_TASKS: usize = 1_000;
 
 pub(super) struct TaskWorker {
-    own: ReplicaId,
     location: StoreLocation,
     jobs: Receiver<TaskJob>,
+    shared: Arc<SharedTable>,
     connection: Option<PostgresConnection>,
     /// The time of the last failure, until the database can be used again.
     failed: Option<Instant>,
@@ -28,11 +28,15 @@ pub(super) struct TaskWorker {
 }
 
 impl TaskWorker {
-    pub(super) fn new(own: ReplicaId, location: StoreLocation, jobs: Receiver<TaskJob>) -> Self {
+    pub(super) fn new(
+        location: StoreLocation,
+        jobs: Receiver<TaskJob>,
+        shared: Arc<SharedTable>,
+    ) -> Self {
         Self {
-            own,
             location,
             jobs,
+            shared,
             connection: None,
             failed: None,
             unsaved: VecDeque::new(),
@@ -58,7 +62,7 @@ impl TaskWorker {
                 Ok(TaskJob::Find(query)) => {
                     // It may ask for one of them.
                     self.save();
-                    if let Err(error) = query.answer(self.connection.as_ref()) {
+                    if let Err(error) = query.answer(self.connection.as_ref(), self.shared.key()) {
                         self.on_error(&error);
                     }
                 }
@@ -77,7 +81,7 @@ impl TaskWorker {
     fn adopt(&self, task: AdoptedTask) -> Result<(), StoreError> {
         let away = || StoreError::unavailable("the database is away");
         let taken = self.connection.as_ref().ok_or_else(away);
-        let taken = taken.and_then(|connection| task.take(self.own, connection));
+        let taken = taken.and_then(|connection| task.take(&self.shared, connection));
         let failure = taken.as_ref().err().cloned();
         // An error means that the request has ended.
         let _ = task.answer.send(taken);
@@ -98,7 +102,7 @@ impl TaskWorker {
             None => self.connection.insert(connect(&self.location)?),
         };
         while let Some(task) = self.unsaved.front() {
-            match task.save(self.own, connection) {
+            match task.save(&self.shared, connection) {
                 // It would be refused again, and hold up all others.
                 Err(error) if error.fault == StoreFault::Rejected => {
                     tracing::warn!(reason = error.reason, "a task is not stored");
