@@ -13,7 +13,7 @@ fn with_other_key(port: u16) -> ListeningAddress {
     }
 }
 
-/// They serve other clients, but whether one has ended is the same for all.
+/// The task is one of an earlier version, whose row has no key: whether its replica has ended is the same for all.
 #[tokio::test]
 async fn tasks_of_a_replica_with_another_key_are_lost_only_when_it_has_ended() {
     let Some(location) = location("replicas_other_key").await else {
