@@ -9,7 +9,7 @@ use mcp_serve::{Product, Service};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// Items of one result, about 10 KB together.
+/// Items of one result, about 10 KB together, if the call does not say another number.
 const ITEM_COUNT: u32 = 50;
 
 #[derive(clap::Args)]
@@ -30,6 +30,8 @@ struct ListItems {
     /// Only items with this status.
     #[expect(dead_code, reason = "the schema is that of a tool in use")]
     status: Option<String>,
+    /// Maximum number of items.
+    limit: Option<u32>,
 }
 
 /// The items in stock.
@@ -64,7 +66,7 @@ impl Tool for ListItems {
             description: "As described in the catalogue, with everything that belongs to it.",
         };
         Ok(Items {
-            items: (0..ITEM_COUNT).map(item).collect(),
+            items: (0..self.limit.unwrap_or(ITEM_COUNT)).map(item).collect(),
         })
     }
 }

@@ -4,7 +4,10 @@
 
 mod comparisons;
 mod instructions;
+mod peers;
+mod plot;
 mod row;
+mod scale;
 mod server;
 
 use std::fs;
@@ -30,6 +33,10 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         return Ok(ExitCode::FAILURE);
     }
     let bench = Bench::new(layout);
+    if options.has("scale") {
+        print_rows(&scale::measure(&bench)?);
+        return Ok(ExitCode::SUCCESS);
+    }
     let only_instructions = options.has("instructions");
     let mut rows = Vec::new();
     if !only_instructions {
@@ -47,12 +54,16 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         );
     }
     rows.extend(counted);
+    print_rows(&rows);
+    Ok(cargo::exit_code(!(only_instructions && is_missed)))
+}
+
+fn print_rows(rows: &[Row]) {
     let cells: Vec<_> = [row::heading()]
         .into_iter()
         .chain(rows.iter().map(Row::cells))
         .collect();
     print_line!("\n{}", table(&cells));
-    Ok(cargo::exit_code(!(only_instructions && is_missed)))
 }
 
 fn machine_load() -> String {

@@ -10,6 +10,7 @@ use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
 use tokio::task::LocalSet;
 
+use crate::company;
 use crate::process;
 use crate::reply::Replies;
 
@@ -45,6 +46,8 @@ pub(crate) struct Options {
     /// Text that every answer must contain.
     #[arg(long, default_value = "")]
     expect: String,
+    #[command(flatten)]
+    company: company::Options,
 }
 
 /// The work that all connections share.
@@ -61,7 +64,15 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
         let initialize = request(&options.path, options.port, &options.header, body);
         let session = open_session(options.port, &initialize).await?;
         options.header.push(format!("Mcp-Session-Id: {session}"));
+        // Servers of others answer no call before it.
+        let body = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+        let message = request(&options.path, options.port, &options.header, body);
+        post(options.port, &message).await?;
     }
+    let before = process::memory(options.pid)?;
+    let _company = options.company.open(options.port, &options.header).await?;
+    let memory = process::memory(options.pid)?;
+    let idle_kib = memory.saturating_sub(before);
     let shared = Rc::new(SharedLoad {
         request: request(&options.path, options.port, &options.header, &options.body),
         depth: options.depth,
@@ -69,12 +80,15 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
         until: Instant::now() + Duration::from_millis(options.millis),
         left: Cell::new(options.requests),
     });
-    let memory = process::memory(options.pid)?;
     let (cpu, started) = (process::cpu(options.pid)?, Instant::now());
     let tasks = LocalSet::new();
     let connections: Vec<_> = (0..options.connections)
         .map(|_| tasks.spawn_local(connection(options.port, Rc::clone(&shared))))
         .collect();
+    let beside = options.company.beside.as_ref().map(|body| {
+        let request = request(&options.path, options.port, &options.header, body);
+        tasks.spawn_local(company::repeat(options.port, request))
+    });
     let mut waits = Vec::new();
     let mut bytes = 0;
     tasks
@@ -87,6 +101,8 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
             anyhow::Ok(())
         })
         .await?;
+    let is_alone = beside.is_some_and(|beside| beside.is_finished());
+    ensure!(!is_alone, "the connection beside has failed");
     let seconds = started.elapsed().as_secs_f64();
     let cpu = process::cpu(options.pid)?.saturating_sub(cpu);
     let answers = waits.len() * options.depth;
@@ -100,18 +116,25 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
         "cpu_us": cpu.as_secs_f64() * 1e6 / answers as f64,
         "p50_us": at(0.5),
         "p99_us": at(0.99),
+        "idle_kib": idle_kib,
+        "memory_mib": process::memory(options.pid)? as f64 / 1024.0,
         "grown_kib": process::memory(options.pid)? as i64 - memory as i64,
     }))
 }
 
 /// Returns the id of the session that the request opens.
 async fn open_session(port: u16, initialize: &[u8]) -> anyhow::Result<String> {
+    post(port, initialize).await?.session.context("no session")
+}
+
+/// Sends one request on a connection of its own, and reads the answer.
+async fn post(port: u16, request: &[u8]) -> anyhow::Result<Replies> {
     let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let (input, mut output) = stream.into_split();
     let mut replies = Replies::new(input);
-    output.write_all(initialize).await?;
+    output.write_all(request).await?;
     replies.next().await?;
-    replies.session.take().context("no session")
+    Ok(replies)
 }
 
 /// Returns the duration of each round trip, and the size of the last answer.

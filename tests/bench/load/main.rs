@@ -1,6 +1,7 @@
 //! The load generator of `cargo xtask bench` and `cargo xtask soak`: sends requests, checks the answers,
 //! and prints the measurement as one line of JSON.
 
+mod company;
 mod http;
 mod process;
 mod reply;

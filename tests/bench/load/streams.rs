@@ -4,6 +4,7 @@ use anyhow::Context as _;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::net::tcp::OwnedWriteHalf;
 
 use crate::http::request;
 use crate::process;
@@ -30,31 +31,37 @@ pub(crate) struct Options {
 
 pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
     // The first stream also allocates shared memory.
-    let first = open(&options).await?;
+    let open = || open(options.port, &options.header, &options.body);
+    let first = open().await?;
     let before = process::memory(options.pid)?;
     let mut streams = vec![first];
     for _ in 0..options.count {
-        streams.push(open(&options).await?);
+        streams.push(open().await?);
     }
     let grown = process::memory(options.pid)?.saturating_sub(before);
     Ok(json!({"streams": options.count, "grown_kib": grown}))
 }
 
+/// An open stream, as long as it is kept.
+pub(crate) type Stream = (Replies, OwnedWriteHalf);
+
 /// Opens a session, and its stream on the same connection.
-async fn open(options: &Options) -> anyhow::Result<(Replies, tokio::net::tcp::OwnedWriteHalf)> {
-    let stream = TcpStream::connect(("127.0.0.1", options.port)).await?;
+pub(crate) async fn open(
+    port: u16,
+    headers: &[String],
+    initialize: &str,
+) -> anyhow::Result<Stream> {
+    let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     let (input, mut output) = stream.into_split();
     let mut replies = Replies::new(input);
-    let initialize = request("/mcp", options.port, &options.header, &options.body);
+    let initialize = request("/mcp", port, headers, initialize);
     output.write_all(&initialize).await?;
     replies.next().await?;
     let session = replies.session.take().context("no session")?;
-    let headers: String = options
-        .header
+    let headers: String = headers
         .iter()
         .map(|header| format!("{header}\r\n"))
         .collect();
-    let port = options.port;
     let watch = format!(
         "GET /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nAccept: text/event-stream\r\n\
          Mcp-Session-Id: {session}\r\n{headers}\r\n"

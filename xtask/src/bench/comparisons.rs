@@ -1,6 +1,9 @@
 //! Measures ours beside other servers, as `comparisons.txt` says.
 
+use std::time::Instant;
+
 use anyhow::{Context, bail};
+use serde_json::json;
 
 use super::row::{Limit, Pairs, Row, compare};
 use super::server::{Bench, BenchServer};
@@ -10,6 +13,9 @@ const COMPARISONS: &str = include_str!("comparisons.txt");
 
 /// The 99th percentile of the durations in µs.
 const P99: &str = "p99_us";
+
+/// The time from the start of a server to the first answered call, in ms; not a figure of the load.
+const START: &str = "start_ms";
 
 struct Comparison<'a> {
     ours: (&'a str, &'a str),
@@ -38,6 +44,25 @@ impl<'a> Comparison<'a> {
             limit: Limit::parse(limit)?,
             work,
         })
+    }
+
+    /// Measures the starts of both, which are installed by now.
+    fn start(&self, bench: &Bench<'_>) -> anyhow::Result<Row> {
+        let millis = |(server, load): (&str, &str)| {
+            let started = Instant::now();
+            let server = bench.start(server)?;
+            server.load(bench, &format!("http {load} --requests 1"), 0)?;
+            anyhow::Ok(json!({"start_ms": started.elapsed().as_secs_f64() * 1e3}))
+        };
+        let pairs = compare(|| millis(self.ours), || millis(self.other))?;
+        let sample = pairs.sample(START);
+        Ok(Row::relative(
+            self.work,
+            &sample,
+            None,
+            self.other.0,
+            self.limit,
+        ))
     }
 
     fn compare(
@@ -88,6 +113,10 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
         let Some((own, peer)) = &servers else {
             continue;
         };
+        if comparison.field == START {
+            rows.push(comparison.start(bench)?);
+            continue;
+        }
         let key = format!(
             "{ours} {} {other} {}",
             comparison.ours.1, comparison.options
@@ -114,7 +143,7 @@ mod tests {
     #[test]
     fn every_line_is_valid() {
         let lines: Vec<_> = comparisons().collect::<anyhow::Result<_>>().unwrap();
-        assert_eq!(lines.len(), 25);
+        assert_eq!(lines.len(), 34);
         assert_eq!(lines[0].ours, ("ours", "echo"));
         assert_eq!(lines[0].other, ("hyper", "echo-sized"));
         assert_eq!(lines[0].work, "echo, 32 connections, µs");

@@ -148,7 +148,8 @@ impl Counter<'_> {
         let profile = self.bench.layout.fresh_log("bench-callgrind")?;
         let program = self.bench.program(Cpu::Own, &self.valgrind)?;
         let program = program.args(self.args(&profile, Gateway::PROGRAM));
-        let gateway = self.bench.gateway_over_http(program, Cpu::Own)?;
+        let backend = self.bench.fixture(Cpu::Load)?;
+        let gateway = self.bench.gateway_over_http(program, backend)?;
         self.load(gateway, load, requests)?;
         sum(&profile)
     }

@@ -211,7 +211,7 @@ fn spread(values: &[f64]) -> f64 {
 }
 
 /// Returns the middle value, or the mean of the two in the middle.
-fn median(mut values: Vec<f64>) -> f64 {
+pub(super) fn median(mut values: Vec<f64>) -> f64 {
     values.sort_by(f64::total_cmp);
     let middle = values.len() / 2;
     match values.len() % 2 {

@@ -13,12 +13,16 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::cargo;
+use crate::http::Client;
 use crate::instance::{clear_dir, free_port};
 use crate::layout::{Layout, create_dir, on_path};
 use crate::nginx;
 use crate::process::Program;
 use crate::servers::Gateway;
 use crate::test_server::{self, FIXTURE, RunningServer};
+
+/// The server with any number of tools and results of any size.
+const ITEMS: &str = "bench-server";
 
 /// The time in which the gateway must reach its backend.
 const START_TIMEOUT: Duration = Duration::from_secs(30);
@@ -53,7 +57,7 @@ pub(super) struct BenchServer {
     pid: Pid,
     cpu: Cpu,
     _server: RunningServer,
-    backend: Option<Box<BenchServer>>,
+    pub(super) backend: Option<Box<BenchServer>>,
 }
 
 impl<'a> Bench<'a> {
@@ -93,20 +97,38 @@ impl<'a> Bench<'a> {
         match name {
             "ours" | "JSON" => self.fixture(Cpu::Own),
             "hyper" => own("bench-floor", ""),
-            "3-tools" => own("bench-server", "--token bench --tools 3"),
-            "500-tools" => own("bench-server", "--token bench --tools 500"),
             "rmcp" => self.rmcp(),
             "TypeScript" => self.sdk("typescript", "bench.mjs"),
             "Python" => self.sdk("python", "bench.py"),
-            "gateway" => self.gateway_over_http(gateway(Cpu::Own)?, Cpu::Own),
-            "HTTP" => self.gateway_over_http(gateway(Cpu::Any)?, Cpu::Any),
+            "gateway" => self.gateway_over_http(gateway(Cpu::Own)?, self.fixture(Cpu::Load)?),
+            "items-gateway" => {
+                let backend = self.start_program(Cpu::Load, self.binary(ITEMS), "--token bench")?;
+                self.gateway_over_http(gateway(Cpu::Own)?, backend)
+            }
+            "HTTP" => self.gateway_over_http(gateway(Cpu::Any)?, self.fixture(Cpu::Any)?),
             "gateway-child" => {
                 let child = self.binary(FIXTURE);
-                let backend = format!("command = [\"{child}\", \"--stdio\", \"--log\", \"error\"]");
+                let backend = format!(
+                    "command = [\"{child}\", \"--stdio\", \"--log\", \"error\"]\nbare = true\n"
+                );
                 self.gateway(gateway(Cpu::Any)?, "stdio", &backend, Cpu::Any)
             }
             "nginx" => self.nginx(),
-            other => bail!("there is no server {other}"),
+            other => match other.split_once('-') {
+                Some((tools, "tools")) => own(ITEMS, &format!("--token bench --tools {tools}")),
+                Some((threads, "threads")) => {
+                    let program = self.program(Cpu::Any, self.binary(FIXTURE))?;
+                    let threads = [("TOKIO_WORKER_THREADS", threads)];
+                    self.start_words(Cpu::Any, program.envs(threads), "--token bench")
+                }
+                Some((count, "backends")) => {
+                    self.gateway_of(gateway(Cpu::Own)?, count.parse()?, self.fixture(Cpu::Load)?)
+                }
+                _ => match self.peer(other)? {
+                    Some(peer) => Ok(peer),
+                    None => bail!("there is no server {other}"),
+                },
+            },
         }
     }
 
@@ -115,7 +137,7 @@ impl<'a> Bench<'a> {
         self.start_program(
             cpu,
             self.binary(FIXTURE),
-            "--token bench --stream-limit 1100",
+            "--token bench --stream-limit 11000",
         )
     }
 
@@ -126,7 +148,11 @@ impl<'a> Bench<'a> {
         program: impl AsRef<OsStr>,
         words: &str,
     ) -> anyhow::Result<BenchServer> {
-        let program = self.program(cpu, program)?.words(words).words("--port 0");
+        self.start_words(cpu, self.program(cpu, program)?, words)
+    }
+
+    fn start_words(&self, cpu: Cpu, program: Program, words: &str) -> anyhow::Result<BenchServer> {
+        let program = program.words(words).words("--port 0");
         self.launch(cpu, program, test_server::listens_on)
     }
 
@@ -199,47 +225,61 @@ impl<'a> Bench<'a> {
         Ok(nginx)
     }
 
-    /// Starts the gateway, as `program` begins, in front of our server.
+    /// Starts the gateway, as `program` begins, in front of a server.
     pub(super) fn gateway_over_http(
         &self,
         program: Program,
-        cpu: Cpu,
+        backend: BenchServer,
     ) -> anyhow::Result<BenchServer> {
-        let backend = self.fixture(if cpu == Cpu::Own { Cpu::Load } else { cpu })?;
-        let url = format!("http://127.0.0.1:{}/mcp", backend.port);
-        let lines = format!("url = \"{url}\"\ntoken = \"bench\"");
-        let mut gateway = self.gateway(program, "http", &lines, cpu)?;
+        self.gateway_of(program, 1, backend)
+    }
+
+    /// Starts a gateway with a number of backends, which are all the same server.
+    fn gateway_of(
+        &self,
+        program: Program,
+        count: usize,
+        backend: BenchServer,
+    ) -> anyhow::Result<BenchServer> {
+        let lines = format!("url = \"{}\"\ntoken = \"bench\"\n", backend.url());
+        let others = (1..count).map(|number| format!("[backends.n{number}]\n{lines}"));
+        let config = format!("{lines}bare = true\n{}", others.collect::<String>());
+        let cpu = match backend.cpu {
+            Cpu::Load => Cpu::Own,
+            cpu => cpu,
+        };
+        let mut gateway = self.gateway(program, "http", &config, cpu)?;
         gateway.backend = Some(Box::new(backend));
         Ok(gateway)
     }
 
-    /// Starts a gateway with one backend, whose tools keep their names. Other than nginx, which only
-    /// relays, it does all its work: it checks a token and every message, and writes every call into
-    /// its event log, a SQLite file.
+    /// Starts a gateway with this configuration, whose first backend keeps the names of its tools. Other than
+    /// nginx, which only relays, it does all its work: it checks a token and every message, and
+    /// writes every call into its event log, a SQLite file.
     fn gateway(
         &self,
         program: Program,
         name: &str,
-        backend: &str,
+        backends: &str,
         cpu: Cpu,
     ) -> anyhow::Result<BenchServer> {
         let dir = self.layout.backends().join("bench").join(name);
         clear_dir(&dir)?;
         let file = dir.join("gateway.toml");
-        let config = format!("[backends.fixture]\n{backend}\nbare = true\n");
-        fs::write(&file, config)?;
+        fs::write(&file, format!("[backends.fixture]\n{backends}"))?;
         let gateway = program
             .args(["--config".as_ref(), file.as_os_str()])
             .args(["--events".as_ref(), dir.join("events.db").as_os_str()])
             .words("--token bench --port 0");
         let gateway = self.launch(cpu, gateway, test_server::listens_on)?;
-        // Its backend needs a moment more.
-        let call = "http echo --requests 1";
-        let is_ready = || gateway.load(self, call, 0).is_ok();
+        // Its backends need a moment more.
+        let base = format!("http://127.0.0.1:{}", gateway.port);
+        let client = Client::new(&base, START_TIMEOUT);
+        let is_ready = || client.get("/readyz").is_ok_and(|ready| ready.status == 200);
         let is_ready = self.layout.shutdown.wait_until(START_TIMEOUT, is_ready);
         ensure!(
             is_ready,
-            "the gateway does not reach its backend over {name}"
+            "the gateway does not reach its backends over {name}"
         );
         Ok(gateway)
     }
@@ -258,6 +298,10 @@ impl<'a> Bench<'a> {
 }
 
 impl BenchServer {
+    pub(super) fn url(&self) -> String {
+        format!("http://127.0.0.1:{}/mcp", self.port)
+    }
+
     pub(super) fn load(&self, bench: &Bench<'_>, line: &str, size: usize) -> anyhow::Result<Value> {
         let Self { port, pid, .. } = self;
         let cpu = match self.cpu {
@@ -269,8 +313,8 @@ impl BenchServer {
     }
 }
 
-/// Returns the arguments of a line with names of `load.txt`. `BATCH` stands for ten echoes, and `SIZE`
-/// for the path with the size of a response.
+/// Returns the arguments of a line with names of `load.txt`. `BATCH` stands for ten echoes, and `{size}`
+/// for the size of a response, or for another number.
 fn load_args(line: &str, size: usize) -> Vec<String> {
     let options = |word| match meaning(word) {
         Some(options) if word.chars().all(|c| !c.is_ascii_uppercase()) => options,
@@ -280,8 +324,9 @@ fn load_args(line: &str, size: usize) -> Vec<String> {
     let words = words.flat_map(str::split_whitespace);
     let arg = |word| match word {
         "BATCH" => format!("[{}]", [meaning("ECHO").unwrap_or_default(); 10].join(",")),
-        "SIZE" => format!("/{size}"),
-        word => meaning(word).unwrap_or(word).to_owned(),
+        word => meaning(word)
+            .unwrap_or(word)
+            .replace("{size}", &size.to_string()),
     };
     words.map(arg).collect()
 }
