@@ -61,12 +61,15 @@ const LIST: &str = "
     ) as own where newer < $3 order by created, id desc
 ";
 
+/// The table as its threads share it.
+type Table = Arc<SharedTable>;
+
 /// The way to the thread of the tasks.
 pub(super) struct Tasks {
     jobs: SyncSender<TaskJob>,
     /// A permit for each byte that may wait.
     bytes: Arc<Semaphore>,
-    shared: Arc<SharedTable>,
+    shared: Table,
 }
 
 enum TaskJob {
@@ -105,7 +108,7 @@ impl Tasks {
     /// Starts the thread. It connects when there is a task or a question.
     pub(super) fn start(
         location: StoreLocation,
-        shared: Arc<SharedTable>,
+        shared: Table,
     ) -> std::io::Result<(Self, JoinHandle<()>)> {
         let (jobs, waiting) = sync_channel(MAX_WAITING_JOBS);
         let worker = TaskWorker::new(location, waiting, Arc::clone(&shared));

@@ -1,13 +1,11 @@
 //! The thread that stores and reads tasks.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
 use std::time::{Duration, Instant};
 
-use super::{SavedTask, TaskJob};
+use super::{SavedTask, Table, TaskJob};
 use crate::events::{PostgresConnection, StoreError, StoreFault, StoreLocation};
-use crate::replicas::SharedTable;
 use crate::replicas::adoption::AdoptedTask;
 use crate::replicas::worker::connect;
 
@@ -19,7 +17,7 @@ const MAX_UNSAVED_TASKS: usize = 1_000;
 pub(super) struct TaskWorker {
     location: StoreLocation,
     jobs: Receiver<TaskJob>,
-    shared: Arc<SharedTable>,
+    shared: Table,
     connection: Option<PostgresConnection>,
     /// The time of the last failure, until the database can be used again.
     failed: Option<Instant>,
@@ -28,11 +26,7 @@ pub(super) struct TaskWorker {
 }
 
 impl TaskWorker {
-    pub(super) fn new(
-        location: StoreLocation,
-        jobs: Receiver<TaskJob>,
-        shared: Arc<SharedTable>,
-    ) -> Self {
+    pub(super) fn new(location: StoreLocation, jobs: Receiver<TaskJob>, shared: Table) -> Self {
         Self {
             location,
             jobs,
