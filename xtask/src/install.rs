@@ -177,6 +177,18 @@ impl<'a> Package<'a> {
     }
 }
 
+/// Installs the packages that `package-lock.json` in the folder `source` pins.
+pub(crate) fn install_node(package: &Package<'_>, source: &Path, name: &str) -> anyhow::Result<()> {
+    let lock = fs::read_to_string(source.join("package-lock.json"))?;
+    package.install(&lock, |dir| {
+        for file in ["package.json", "package-lock.json"] {
+            fs::copy(source.join(file), dir.join(file))?;
+        }
+        let step = format!("installing {name}");
+        package.run(&step, "npm".as_ref(), "ci --ignore-scripts")
+    })
+}
+
 /// Exits with 0 if this Python can make virtual environments and has wheels for the pinned packages.
 const IS_SUITABLE: &str =
     "import sys, venv, ensurepip; sys.exit(sys.version_info[:2] not in ((3, 12), (3, 13)))";

@@ -60,15 +60,7 @@ impl Bench<'_> {
 
     fn peers_node(&self) -> anyhow::Result<PathBuf> {
         let package = Package::new(self.layout, "bench", "bench-peers-node");
-        let source = self.layout.root.join(FILES);
-        let lock = fs::read_to_string(source.join("package-lock.json"))?;
-        package.install(&lock, |dir| {
-            for file in ["package.json", "package-lock.json"] {
-                fs::copy(source.join(file), dir.join(file))?;
-            }
-            let words = "ci --ignore-scripts --omit=optional";
-            package.run("installing mcp-proxy", "npm".as_ref(), words)
-        })?;
+        install::install_node(&package, &self.layout.root.join(FILES), "mcp-proxy")?;
         Ok(package.dir)
     }
 }

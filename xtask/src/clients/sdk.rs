@@ -172,14 +172,7 @@ impl Sdk {
         match self.tool {
             Tool::Node => {
                 needs_node()?;
-                let lock = fs::read_to_string(source.join("package-lock.json"))?;
-                package.install(&lock, |dir| {
-                    for file in ["package.json", "package-lock.json"] {
-                        fs::copy(source.join(file), dir.join(file))?;
-                    }
-                    let step = format!("installing {}", self.name);
-                    package.run(&step, "npm".as_ref(), "ci --ignore-scripts")
-                })?;
+                install::install_node(&package, &source, self.name)?;
             }
             Tool::Python(packages) => {
                 let requirements = fs::read_to_string(source.join(packages))?;
