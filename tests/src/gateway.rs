@@ -28,6 +28,7 @@ mod roles;
 mod secrets;
 mod seed_000;
 mod seed_003;
+mod spans;
 mod sse_backends;
 mod stdio_bridge;
 mod test_proxy;

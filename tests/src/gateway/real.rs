@@ -5,7 +5,6 @@ mod everything;
 mod filesystem;
 mod our_servers;
 mod sdks;
-mod spans;
 mod traces;
 
 use std::path::Path;

@@ -7,6 +7,7 @@ mod pins_and_approvals;
 mod placement;
 mod recorder;
 mod status;
+mod traces;
 mod trust;
 
 use std::time::{Duration, Instant};

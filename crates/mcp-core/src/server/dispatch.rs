@@ -128,8 +128,11 @@ impl Server {
             Err(error) => return Some(self.refuse_at_once(Some(request.id), era, &error)),
         };
         let request_token = request_token.as_ref();
-        let parent = params.meta().trace();
-        let parent = parent.or_else(|| TraceContext::parse(source.hints.trace));
+        let of_meta = || params.meta().trace();
+        let parent = match source.hints.is_forwarded {
+            true => TraceContext::parse(source.hints.trace).or_else(of_meta),
+            false => of_meta().or_else(|| TraceContext::parse(source.hints.trace)),
+        };
         // Without a tracer only servers that relay need a trace that the client has not started.
         let is_traced = parent.is_some() || self.features.relays || trace::tracer().is_some();
         let mut context = is_traced.then(|| TraceContext::for_request(parent.as_ref()));
@@ -169,13 +172,14 @@ impl Server {
             return None;
         }
         let took = control.operation.end(&outcome);
-        let reply = match outcome {
+        let mut reply = match outcome {
             Ok(result) => {
                 if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
                     connection.set_negotiated(found);
                 }
                 MessageReply {
                     succeeded: !result.is_error,
+                    is_elsewhere: false,
                     negotiated: result.negotiated,
                     response: Response {
                         id: Some(request.id),
@@ -186,6 +190,13 @@ impl Server {
             }
             Err(error) => self.refuse(Some(request.id), era, &error),
         };
+        let forwarding = source.caller.forwarding().filter(|_| !in_batch);
+        if forwarding.is_some_and(|forwarding| forwarding.is_elsewhere()) {
+            // That replica counts and records it.
+            (reply.is_elsewhere, reply.succeeded) = (true, true);
+            control.operation.is_elsewhere();
+            control.notes.iter().for_each(|notes| notes.take_over());
+        }
         self.health.record(reply.succeeded, took);
         if let Some(record) = &mut record {
             record.answered(&reply, took);
@@ -368,6 +379,7 @@ impl Server {
             response: Response { id, outcome },
             status,
             succeeded: false,
+            is_elsewhere: false,
             negotiated: None,
         }
     }

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex};
 
 use super::lock;
 use crate::error::Error;
+use crate::trace::{self, TraceContext};
 
 /// The id of a process, which differs from that of every other replica.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash, PartialOrd, Ord)]
@@ -99,6 +100,8 @@ pub struct Forwarded {
     pub to: Receivers,
     /// The message; `None` for the whole frame.
     pub frame: Option<Vec<u8>>,
+    /// The trace of the request; `None` for other messages.
+    pub trace: Option<TraceContext>,
 }
 
 /// Forwarding of one frame. A frame that another replica has forwarded has none, so that it is never forwarded again.
@@ -124,6 +127,12 @@ impl Forwarding {
         lock(&self.messages).is_empty()
     }
 
+    /// Returns true if another replica answers the request.
+    pub(super) fn is_elsewhere(&self) -> bool {
+        let is_answered = |message: &Forwarded| matches!(message.to, Receivers::One(_));
+        lock(&self.messages).iter().any(is_answered)
+    }
+
     /// Takes the messages that must be forwarded.
     pub fn take(&self) -> Vec<Forwarded> {
         std::mem::take(&mut lock(&self.messages))
@@ -145,7 +154,8 @@ impl Forwarding {
     }
 
     pub(super) fn add(&self, to: Receivers, frame: Option<Vec<u8>>) {
-        lock(&self.messages).push(Forwarded { to, frame });
+        let trace = trace::current();
+        lock(&self.messages).push(Forwarded { to, frame, trace });
     }
 
     /// Forwards the frame to the replica at `place`, which may not be known yet, unless it is a batch.

@@ -74,6 +74,7 @@ pub(super) struct Operation<'a> {
     failed: OnceLock<&'static str>,
     /// The kind of its error, if it has one, and its duration.
     end: OnceLock<(Option<&'static str>, Duration)>,
+    is_elsewhere: OnceLock<()>,
 }
 
 impl<'a> Operation<'a> {
@@ -86,6 +87,7 @@ impl<'a> Operation<'a> {
             tool: OnceLock::new(),
             failed: OnceLock::new(),
             end: OnceLock::new(),
+            is_elsewhere: OnceLock::new(),
         }
     }
 
@@ -118,6 +120,12 @@ impl<'a> Operation<'a> {
         took
     }
 
+    /// Notes that another replica answers it, and counts it.
+    pub(super) fn is_elsewhere(&self) {
+        // It is set once.
+        let _ = self.is_elsewhere.set(());
+    }
+
     fn took(&self) -> Duration {
         self.server.uptime().saturating_sub(self.started)
     }
@@ -125,6 +133,9 @@ impl<'a> Operation<'a> {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
+        if self.is_elsewhere.get().is_some() {
+            return;
+        }
         if self.method == McpMethod::Listen {
             // It lasts as long as its client listens.
             return;

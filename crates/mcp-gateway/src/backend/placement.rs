@@ -187,10 +187,6 @@ impl Backend {
             }
         };
         let place = timeout(PLACE_WAIT, found).await.unwrap_or(Place::Here);
-        if let (Place::There(_), Some(origin)) = (place, origin) {
-            // The other replica records it.
-            origin.notes.take_over();
-        }
         forwarding.check(place).map_err(|_| {
             let text = format!(
                 "Another replica runs the backend {}; send the call alone, not in a batch.",

@@ -268,7 +268,7 @@ pub(super) fn is_forwarded(name: &HeaderName) -> bool {
 }
 
 /// True for the headers of W3C Trace Context and W3C Baggage.
-fn is_of_trace(name: &HeaderName) -> bool {
+pub(super) fn is_of_trace(name: &HeaderName) -> bool {
     matches!(name.as_str(), "traceparent" | "tracestate" | "baggage")
 }
 

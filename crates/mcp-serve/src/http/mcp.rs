@@ -7,6 +7,7 @@ mod batch;
 mod forward;
 pub(super) mod hop;
 mod post;
+mod refusal;
 mod sse;
 
 use std::sync::{Arc, OnceLock};

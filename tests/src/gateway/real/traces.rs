@@ -7,8 +7,8 @@ use tokio::io::{AsyncRead, AsyncReadExt as _, AsyncWrite, AsyncWriteExt as _, co
 use tokio::net::{TcpListener, TcpStream, UnixStream};
 
 use super::super::env::{Folder, Gateway};
+use super::super::spans::{Span, SpanReceiver};
 use super::our_servers::{OurServer, all};
-use super::spans::{Span, SpanReceiver};
 use crate::harness::{Server, eventually};
 
 /// The span of the client.

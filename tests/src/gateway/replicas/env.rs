@@ -97,12 +97,17 @@ impl ReplicaGroup {
         with_token: usize,
         more: &str,
     ) -> Option<Self> {
-        Some(Self::start_with_store(&store()?, options, with_token, more).await)
+        Some(Self::start_with_store(&store()?, options, with_token, more, &[]).await)
+    }
+
+    /// The same with more variables.
+    pub(super) async fn start_with_env(env: &[(&str, &str)]) -> Option<Self> {
+        Some(Self::start_with_store(&store()?, |_, _| Vec::new(), 3, "", env).await)
     }
 
     /// The same on another database.
     pub(super) async fn start_on(store: &str) -> Self {
-        Self::start_with_store(store, |_, _| Vec::new(), 3, "").await
+        Self::start_with_store(store, |_, _| Vec::new(), 3, "", &[]).await
     }
 
     async fn start_with_store(
@@ -110,6 +115,7 @@ impl ReplicaGroup {
         options: impl Fn(usize, &Folder) -> Vec<String>,
         with_token: usize,
         more: &str,
+        more_env: &[(&str, &str)],
     ) -> Self {
         let backend = Server::start("mcp-conformance", &[]).await;
         let config = format!(
@@ -132,7 +138,8 @@ impl ReplicaGroup {
             let args = [&args[..], &options].concat();
             let env = [("MCP_SESSION_KEY", key.as_str()), ("MCP_TOKEN", TOKEN)];
             let env = &env[..if at < with_token { 2 } else { 1 }];
-            let server = Server::with_args("mcp-gateway", &args, env).await;
+            let env = [env, more_env].concat();
+            let server = Server::with_args("mcp-gateway", &args, &env).await;
             Gateway { server, folder }
         };
         let (a, b, c) = tokio::join!(start(0), start(1), start(2));
@@ -194,10 +201,10 @@ impl ReplicaGroup {
     /// Sends a request of the modern era to the replica `at`, and returns its response.
     pub(super) async fn modern(&self, at: usize, method: &str, mut params: Value) -> Value {
         let extensions = json!({"io.modelcontextprotocol/tasks": {}});
-        params["_meta"] = json!({
-            "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-            "io.modelcontextprotocol/clientCapabilities": {"elicitation": {}, "extensions": extensions},
-        });
+        let meta = &mut params["_meta"];
+        meta["io.modelcontextprotocol/protocolVersion"] = json!("2026-07-28");
+        meta["io.modelcontextprotocol/clientCapabilities"] =
+            json!({"elicitation": {}, "extensions": extensions});
         let name = params["name"].as_str().or(params["taskId"].as_str());
         let builder = self
             .builder("POST", at, "")

@@ -1,5 +1,6 @@
 //! Requests that another replica has to answer, or to know of.
 
+use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
@@ -99,7 +100,7 @@ impl McpEndpoint {
                 None => return ForwardOutcome::Answered(reply::replica_failed()),
                 Some(Place::There(to)) if answer.body.is_none() => hops.tell(to, &request).await,
                 Some(Place::There(to)) => {
-                    return match hops.send(to, &request).await {
+                    return match hops.send_traced(to, request, message.trace).await {
                         Ok(response) => ForwardOutcome::Answered(response),
                         Err(Unreachable) => ForwardOutcome::Unreachable,
                     };
@@ -193,7 +194,7 @@ impl KeptMessage {
     fn request<'a>(&'a self, body: Bytes, client: &'a Authenticated) -> HopRequest<'a> {
         HopRequest {
             method: Method::POST,
-            headers: &self.headers,
+            headers: Cow::Borrowed(&self.headers),
             body,
             client,
         }
@@ -233,7 +234,7 @@ fn bodiless<'a>(
 ) -> HopRequest<'a> {
     HopRequest {
         method,
-        headers,
+        headers: Cow::Borrowed(headers),
         body: Bytes::new(),
         client,
     }

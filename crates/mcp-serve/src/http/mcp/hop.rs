@@ -5,8 +5,10 @@
 
 mod nonces;
 mod refusal;
+mod span;
 mod ticket;
 
+use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -59,7 +61,7 @@ pub(in crate::http) struct Hops {
 /// A request of a client that can be forwarded.
 pub(in crate::http) struct HopRequest<'a> {
     pub(in crate::http) method: Method,
-    pub(in crate::http) headers: &'a HeaderMap,
+    pub(in crate::http) headers: Cow<'a, HeaderMap>,
     pub(in crate::http) body: Bytes,
     pub(in crate::http) client: &'a Authenticated,
 }

@@ -8,13 +8,12 @@ use http::header::{HeaderMap, HeaderValue};
 use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::era::{Era, Hints};
-use mcp_core::error::Error;
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
 use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
-use super::super::body::{self, BodyError};
+use super::super::body;
 use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
 };
@@ -22,6 +21,7 @@ use super::super::headers::{Accepts, HeaderFacts, params};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
 use super::forward::{ForwardOutcome, KeptMessage};
+use super::refusal::Refusal;
 use super::{Authenticated, McpEndpoint};
 
 /// A request whose head was read.
@@ -29,16 +29,6 @@ pub(super) struct Post<'a> {
     endpoint: &'a McpEndpoint,
     client: Authenticated,
     headers: HeaderMap,
-}
-
-/// The reason why a request is refused.
-enum Refusal {
-    AtLimit,
-    Unauthorized,
-    NotJson,
-    Encoded,
-    Body(BodyError),
-    SessionNotFound,
 }
 
 /// A call that has started and is not answered yet.
@@ -80,7 +70,9 @@ impl<'a> Post<'a> {
         let (session, message, permit) = match self.receive(body).await {
             Ok(received) => received,
             Err(refusal) => {
-                let response = self.refuse(refusal);
+                let response = self
+                    .endpoint
+                    .refuse_post(&self.headers, &self.client, refusal);
                 return reply::before_body(response, &self.headers, body);
             }
         };
@@ -103,7 +95,9 @@ impl<'a> Post<'a> {
                 let (reply, messages) = self.call(session, body, permit);
                 reply.send(messages).await
             }
-            Err(refusal) => self.refuse(refusal),
+            Err(refusal) => self
+                .endpoint
+                .refuse_post(&self.headers, &self.client, refusal),
         }
     }
 
@@ -122,7 +116,9 @@ impl<'a> Post<'a> {
                 reply::empty(StatusCode::ACCEPTED)
             }
             Err(refusal) => {
-                let response = self.refuse(refusal);
+                let response = self
+                    .endpoint
+                    .refuse_post(&self.headers, &self.client, refusal);
                 reply::before_body(response, &self.headers, body)
             }
         }
@@ -206,6 +202,7 @@ impl<'a> Post<'a> {
         let protocol = client.headers.protocol.take();
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
         let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
+        let is_forwarded = client.forwarded_body.is_some();
         let replay = session
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
@@ -240,6 +237,7 @@ impl<'a> Post<'a> {
             let hints = Hints {
                 params: &params,
                 has_headers: true,
+                is_forwarded,
                 ..hints.unwrap_or_default()
             };
             let answer = server
@@ -268,31 +266,6 @@ impl<'a> Post<'a> {
             call: InFlightCall::new(answer, client_gone),
         };
         (reply, messages)
-    }
-
-    fn refuse(&self, refusal: Refusal) -> Response<Reply> {
-        let error = match refusal {
-            Refusal::AtLimit => return reply::busy(),
-            Refusal::NotJson => {
-                return reply::unsupported("send the message as Content-Type: application/json");
-            }
-            Refusal::Encoded => {
-                return reply::unsupported("send the message without Content-Encoding");
-            }
-            Refusal::Body(BodyError::TooSlow) => {
-                return reply::because("slow_body", reply::empty(StatusCode::REQUEST_TIMEOUT));
-            }
-            Refusal::Body(BodyError::Broken) => {
-                return reply::because("broken_body", reply::empty(StatusCode::BAD_REQUEST));
-            }
-            Refusal::Body(BodyError::TooLarge) => {
-                Error::TooLarge(self.endpoint.limits.max_body_bytes)
-            }
-            Refusal::Unauthorized => Error::Unauthorized,
-            Refusal::SessionNotFound => Error::SessionNotFound,
-        };
-        let view = self.client.view().map(|view| &**view);
-        self.endpoint.refuse(&self.headers, &error, view)
     }
 }
 

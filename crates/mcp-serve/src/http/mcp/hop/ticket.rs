@@ -90,7 +90,7 @@ impl HopTicket {
             nonce,
             method: request.method.to_string(),
             target: target.to_owned(),
-            headers: hash(request.headers),
+            headers: hash(&request.headers),
             body: Hash::hash(&request.body),
             client: TicketClient::new(request.client, signer),
         }

@@ -1,5 +1,6 @@
 //! Tests of tickets.
 
+use std::borrow::Cow;
 use std::time::Instant;
 
 use bytes::Bytes;
@@ -44,7 +45,7 @@ const FIELDS: [(&str, &str); 4] = [
 fn ticket_of(client: &Authenticated) -> HopTicket {
     let request = HopRequest {
         method: Method::POST,
-        headers: &headers(&FIELDS),
+        headers: Cow::Owned(headers(&FIELDS)),
         body: Bytes::from_static(b"{}"),
         client,
     };

@@ -42,9 +42,14 @@ impl SpanReceiver {
 
     /// The spans of a trace so far.
     pub(super) fn in_trace(&self, trace: &str) -> Vec<Span> {
-        let bodies = self.0.requests().into_iter().map(|request| request.body);
-        let spans = bodies.flat_map(|body| read(&body));
+        let spans = self.all().into_iter();
         spans.filter(|span| span.trace == trace).collect()
+    }
+
+    /// All spans so far.
+    pub(super) fn all(&self) -> Vec<Span> {
+        let bodies = self.0.requests().into_iter().map(|request| request.body);
+        bodies.flat_map(|body| read(&body)).collect()
     }
 }
 
