@@ -366,13 +366,13 @@ impl ReplicaSet for ReplicaTable {
         Box::pin(async move { shared.until(|peers| peers.is_gone(id)).await })
     }
 
-    fn end_session(&self, session: u128) -> BoxFuture<'_, ()> {
+    fn end_session(&self, session: u128) -> BoxFuture<'_, Option<bool>> {
         self.shared.ended_sessions.write().insert(session);
         let (stored, is_stored) = oneshot::channel();
         self.send(Job::EndSession(session, stored));
         Box::pin(async move {
             // It is stored later if the database does not answer.
-            let _ = timeout(CHANGE_TIMEOUT, is_stored).await;
+            timeout(CHANGE_TIMEOUT, is_stored).await.ok()?.ok()
         })
     }
 

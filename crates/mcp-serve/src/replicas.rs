@@ -55,8 +55,9 @@ pub trait ReplicaSet: Send + Sync {
     /// Completes when a replica is gone.
     fn gone(&self, id: ReplicaId) -> BoxFuture<'static, ()>;
 
-    /// Remembers that a session has ended. Completes once the others can see it, or after a second.
-    fn end_session(&self, session: u128) -> BoxFuture<'_, ()>;
+    /// Remembers that a session, or something else with a handle, has ended. Completes once the others can see it, with
+    /// false if it had ended before at any replica; with `None` after a second, if that is not known.
+    fn end_session(&self, session: u128) -> BoxFuture<'_, Option<bool>>;
 
     /// Counts a request of this client, and returns the part of its rate limit that this process may admit.
     fn rate_share(&self, client: &str) -> f64;

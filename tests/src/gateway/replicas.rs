@@ -3,6 +3,7 @@
 mod adoption;
 mod empty_database;
 mod env;
+mod page;
 mod pins_and_approvals;
 mod placement;
 mod recorder;

@@ -25,10 +25,9 @@ impl EndedSessions {
     /// Adds those of a query, oldest first.
     pub(super) fn add(&mut self, rows: &[Row]) -> Result<(), StoreError> {
         for row in rows {
-            let bytes: &[u8] = row.try_get(0)?;
-            if let Ok(bytes) = bytes.try_into() {
-                self.insert(u128::from_be_bytes(bytes));
-            }
+            handle(row)?
+                .into_iter()
+                .for_each(|handle| self.insert(handle));
         }
         Ok(())
     }
@@ -48,6 +47,17 @@ impl EndedSessions {
             self.sessions.remove(&oldest);
         }
     }
+}
+
+/// Returns the handles in the rows of a query.
+pub(super) fn handles(rows: &[Row]) -> Result<HashSet<u128>, StoreError> {
+    let handles = rows.iter().map(handle);
+    handles.filter_map(Result::transpose).collect()
+}
+
+fn handle(row: &Row) -> Result<Option<u128>, StoreError> {
+    let bytes: &[u8] = row.try_get(0)?;
+    Ok(bytes.try_into().ok().map(u128::from_be_bytes))
 }
 
 #[cfg(test)]

@@ -17,7 +17,7 @@ use super::adoption;
 use super::own_row::{self, OwnRow};
 use super::peers::Peers;
 use super::row::FaultyRows;
-use super::{SharedTable, news, schema};
+use super::{SharedTable, ended, news, schema};
 use crate::events::{Database, PostgresConnection, StoreError, StoreLocation};
 
 /// Beats between two removals of old rows.
@@ -49,8 +49,9 @@ const ALL_ENDED: &str = "
         select session, ended from mcp_ended_sessions order by ended desc limit 1000000
     ) as newest order by ended
 ";
-const END: &str =
-    "insert into mcp_ended_sessions (session) select unnest($1::bytea[]) on conflict do nothing";
+const END: &str = "
+    insert into mcp_ended_sessions (session) select unnest($1::bytea[]) on conflict do nothing returning session
+";
 /// A session is valid for seven days.
 const CLEAN: &str = "
     delete from mcp_replicas where beat < now() - interval '10 minutes';
@@ -64,7 +65,7 @@ pub(super) enum Job {
     Join(ListeningAddress),
     /// Does not wait for the time of the next beat.
     Beat,
-    EndSession(u128, oneshot::Sender<()>),
+    EndSession(u128, oneshot::Sender<bool>),
     /// Reads the table, unless it was read after this time; the answer is whether it was.
     Refresh(Instant, oneshot::Sender<bool>),
     Close,
@@ -102,7 +103,7 @@ pub(super) struct Worker {
     /// The last replica with the same address, to log each only once.
     rival: Option<ReplicaId>,
     /// Sessions that have ended and are to be stored, oldest first, and who waits for that.
-    unsaved: VecDeque<(u128, oneshot::Sender<()>)>,
+    unsaved: VecDeque<(u128, oneshot::Sender<bool>)>,
     beats: u32,
     /// The last failure, to log each only once.
     failure: Option<String>,
@@ -339,14 +340,14 @@ impl Worker {
         let sessions = self.unsaved.iter();
         let sessions: Vec<_> = sessions.map(|(id, _)| id.to_be_bytes().to_vec()).collect();
         let client = &connection.client;
-        connection.within(async {
+        let rows = connection.within(async {
             let sessions: (&(dyn ToSql + Sync), Type) = (&sessions, Type::BYTEA_ARRAY);
-            client.execute_typed(END, &[sessions]).await?;
-            Ok(())
+            Ok(client.query_typed(END, &[sessions]).await?)
         })?;
-        for (_, stored) in self.unsaved.drain(..) {
-            // An error means that the caller does not wait any more.
-            let _ = stored.send(());
+        let mut inserted = ended::handles(&rows)?;
+        for (session, stored) in self.unsaved.drain(..) {
+            // Only the first of several that end the same one. An error means that the caller does not wait any more.
+            let _ = stored.send(inserted.remove(&session));
         }
         Ok(())
     }

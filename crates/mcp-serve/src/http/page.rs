@@ -5,6 +5,7 @@
 //! files, without anything of the server.
 
 mod assets;
+mod link;
 mod session;
 
 use std::net::IpAddr;
@@ -31,7 +32,7 @@ use super::reply::{self, Reply};
 use crate::clock::unix_time;
 use crate::config::SetOption;
 use crate::page_data::PageContent;
-use crate::{PageCaller, PageData};
+use crate::{PageCaller, PageData, ReplicaSet};
 use assets::Assets;
 use session::{PageSessions, SignIn, SignedIn};
 
@@ -97,11 +98,12 @@ impl Page {
         name: &str,
         url: Option<String>,
         signer: Signer,
+        replicas: Option<Arc<dyn ReplicaSet>>,
         PageContent { data, options }: PageContent,
     ) -> Self {
         Self {
             assets: Assets::new(),
-            sessions: PageSessions::new(name, url, signer),
+            sessions: PageSessions::new(name, url, signer, replicas),
             data,
             options,
         }
@@ -156,12 +158,8 @@ impl Page {
         peer: IpAddr,
         limit_rate: impl Fn(&Authenticated, bool) -> Result<(), Error>,
     ) -> Response<Reply> {
-        let path = head
-            .uri
-            .path()
-            .strip_prefix(FOLDER)
-            .unwrap_or_default()
-            .to_owned();
+        let path = head.uri.path().strip_prefix(FOLDER);
+        let path = path.unwrap_or_default().to_owned();
         let is_sign_in = matches!(&*path, "sign-in" | "new-link");
         let signed_in = match is_sign_in {
             true => None,
@@ -213,8 +211,8 @@ impl Page {
                 ),
             },
             ("sign-out", signed_in) => {
-                if signed_in.is_some_and(|signed_in| signed_in.is_operator) {
-                    self.sessions.end_links();
+                if let Some(signed_in) = &signed_in {
+                    self.sessions.end_link(signed_in).await;
                 }
                 let gone = self.sessions.cookie(&head, "", 0);
                 with_cookie(reply::json(StatusCode::OK, "{}"), gone)

@@ -162,6 +162,16 @@ impl ReplicaGroup {
         group
     }
 
+    /// The URL of the replica `at`.
+    pub(super) fn url(&self, at: usize) -> &str {
+        &self.urls[at]
+    }
+
+    /// The log of the replica `at` so far.
+    pub(super) fn log(&self, at: usize) -> String {
+        self.gateways[at].as_ref().unwrap().server.log()
+    }
+
     /// Kills one of them.
     pub(super) async fn kill(&mut self, at: usize) {
         self.gateways[at].take().unwrap().server.kill().await;

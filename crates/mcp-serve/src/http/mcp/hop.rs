@@ -92,6 +92,10 @@ impl Hops {
         &*self.replicas
     }
 
+    pub(in crate::http) fn shared_replicas(&self) -> Arc<dyn ReplicaSet> {
+        Arc::clone(&self.replicas)
+    }
+
     /// Signs tickets.
     pub(in crate::http) fn signer(&self) -> &Signer {
         &self.signer

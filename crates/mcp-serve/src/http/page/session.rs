@@ -1,12 +1,12 @@
 //! The sign-in of the page: a token or a one-time link is exchanged for a signed cookie and a key, which together
 //! are valid for 8 h, on the paths of the page only. Tokens of the file are found again by their fingerprint, so that
-//! replicas with one key share these sign-ins. Those by access tokens of OAuth issuers and by the link are of one
-//! process: the first are remembered here, the second end with it.
+//! replicas with one key share these sign-ins, and those by the link, too ([`super::link`]). Those by access tokens of
+//! OAuth issuers are of one process, and remembered here.
 
 use std::collections::HashMap;
 use std::io::Write as _;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use http::HeaderValue;
 use http::header::{COOKIE, ORIGIN};
@@ -17,19 +17,14 @@ use serde::{Deserialize, Serialize};
 use serde_json::json;
 
 use super::super::guard::Guard;
+use super::link::{Links, random};
 use super::{FOLDER, KEY, host};
+use crate::ReplicaSet;
 use crate::clock::unix_time;
-use crate::key;
 use crate::tokens::{Credential, Digest, LastToken, digest};
 
 /// Seconds for which a sign-in is valid.
 const MAX_AGE: u64 = 8 * 60 * 60;
-
-/// Interval between two links that are printed on request.
-const LINK_INTERVAL: Duration = Duration::from_secs(10);
-
-/// Age at which a link is not valid any more: it stays in logs.
-const LINK_AGE: Duration = Duration::from_secs(10 * 60);
 
 /// Signed-in access tokens of OAuth issuers that are remembered.
 const MAX_REMEMBERED: usize = 1000;
@@ -53,7 +48,7 @@ struct Ticket {
     token: Option<String>,
     /// The owner of the token.
     name: Option<String>,
-    /// [`PageSessions::round`] for the one-time link.
+    /// The name of a sign-in by the one-time link.
     round: Option<String>,
 }
 
@@ -63,6 +58,8 @@ pub(super) struct SignedIn {
     pub(super) is_operator: bool,
     /// Seconds since 1970.
     pub(super) expires: u64,
+    /// The name of a sign-in by a link.
+    link: Option<String>,
 }
 
 impl SignedIn {
@@ -76,37 +73,23 @@ pub(super) struct PageSessions {
     name: String,
     /// `None` if no browser opens the page at the address of the server.
     url: Option<String>,
-    link: Mutex<Link>,
-    /// A random value of all sign-ins by a link: those of another process or before a sign-out have another one.
-    round: Mutex<Option<String>>,
+    links: Links,
     /// The access tokens of OAuth issuers, by fingerprint: these are not in a file.
     remembered: Mutex<HashMap<String, Arc<Credential>>>,
 }
 
-/// A link that works once: the last that was printed.
-#[derive(Default)]
-struct Link {
-    secret: Option<String>,
-    made: Option<Instant>,
-    printed: Option<Instant>,
-}
-
-impl Link {
-    /// Its secret, if it is not too old.
-    fn valid(&self) -> Option<&str> {
-        let is_new = self.made.is_some_and(|at| at.elapsed() < LINK_AGE);
-        self.secret.as_deref().filter(|_| is_new)
-    }
-}
-
 impl PageSessions {
-    pub(super) fn new(name: &str, url: Option<String>, signer: Signer) -> Self {
+    pub(super) fn new(
+        name: &str,
+        url: Option<String>,
+        signer: Signer,
+        replicas: Option<Arc<dyn ReplicaSet>>,
+    ) -> Self {
         Self {
+            links: Links::new(name, signer.clone(), replicas),
             signer,
             name: name.to_owned(),
             url,
-            link: Mutex::default(),
-            round: Mutex::new(random()),
             remembered: Mutex::default(),
         }
     }
@@ -116,34 +99,17 @@ impl PageSessions {
             let place = self.url.as_deref().unwrap_or("/, by HTTPS or localhost");
             tracing::info!("the page is at {place}; sign in with a token");
         } else {
-            self.print(&mut self.link.lock());
+            self.links.print(false, |secret| self.print(secret));
         }
     }
 
-    /// Prints a link that works: the last one as long as it does, so that other processes cannot take it away.
+    /// Prints a link that works, unless one was printed a moment ago. Returns false if there is none.
     pub(super) fn new_link(&self, guard: &Guard) -> bool {
-        if guard.needs_token() {
-            return false;
-        }
-        let mut link = self.link.lock();
-        let is_soon = link.printed.is_some_and(|at| at.elapsed() < LINK_INTERVAL);
-        if is_soon {
-            return link.valid().is_some();
-        }
-        self.print(&mut link);
-        true
+        !guard.needs_token() && self.links.print(true, |secret| self.print(secret))
     }
 
     /// Not in the log, whose level may hide it. `secret=` marks a secret for those who redact logs.
-    fn print(&self, link: &mut Link) {
-        let now = Instant::now();
-        if link.valid().is_none() {
-            (link.secret, link.made) = (random(), Some(now));
-        }
-        link.printed = Some(now);
-        let Some(secret) = &link.secret else {
-            return;
-        };
+    fn print(&self, secret: &str) {
         let how = match &self.url {
             Some(url) => format!("open {url}#secret={secret} to see the page"),
             None => format!(
@@ -154,9 +120,11 @@ impl PageSessions {
         let _ = writeln!(std::io::stderr(), "{text}");
     }
 
-    /// Ends all sign-ins by a link.
-    pub(super) fn end_links(&self) {
-        *self.round.lock() = random();
+    /// Ends a sign-in by a link.
+    pub(super) async fn end_link(&self, signed_in: &SignedIn) {
+        if let Some(name) = &signed_in.link {
+            self.links.sign_out(name).await;
+        }
     }
 
     /// Returns the cookie and the answer for the page.
@@ -198,21 +166,7 @@ impl PageSessions {
                 SignIn {
                     link: Some(given), ..
                 },
-            ) => {
-                let mut link = self.link.lock();
-                // Of their digests, so that the time of the comparison says nothing about a prefix.
-                let (given, known) = (
-                    digest(given.as_bytes()),
-                    link.valid().map(|known| digest(known.as_bytes())),
-                );
-                if known != Some(given) {
-                    return Err(
-                        "this link was used already, is older than 10 min, or there is a newer one",
-                    );
-                }
-                link.secret = None;
-                (None, None, self.round.lock().clone())
-            }
+            ) => (None, None, self.links.sign_in(&given).await?),
             (false, _) => return Err("open the link that the server has printed"),
         };
         let page_key = random().ok_or("there are no random numbers")?;
@@ -246,7 +200,11 @@ impl PageSessions {
             return None;
         }
         let credential = match (&ticket.token, guard.needs_token()) {
-            (None, false) if ticket.round.is_some() && ticket.round == *self.round.lock() => None,
+            (None, false) => {
+                let name = ticket.round.as_deref();
+                name.filter(|name| self.links.has_sign_in(name))?;
+                None
+            }
             (Some(token), true) => {
                 let of_file = guard
                     .tokens()
@@ -263,6 +221,7 @@ impl PageSessions {
             is_operator: credential.is_none(),
             credential,
             expires: ticket.expires,
+            link: ticket.round,
         })
     }
 
@@ -309,11 +268,6 @@ impl PageSessions {
     }
 }
 
-/// 128 random bits; `None` if there are no random numbers.
-fn random() -> Option<String> {
-    key::random().map(|random| format!("{random:032x}"))
-}
-
 /// Cookies are shared by all ports of a host, so that the name has the port.
 fn cookie_name(head: &Parts) -> String {
     let port = host(head).rsplit_once(':').map_or("", |(_, port)| port);
@@ -325,17 +279,8 @@ fn cookie_name(head: &Parts) -> String {
 
 #[cfg(test)]
 impl PageSessions {
-    /// The link that was printed last.
-    pub(super) fn link(&self) -> String {
-        self.link.lock().secret.clone().unwrap_or_default()
-    }
-
-    /// Makes the last link, and its print, older.
-    pub(super) fn age_link(&self, age: Duration) {
-        let mut link = self.link.lock();
-        let earlier = |at: Instant| at.checked_sub(age);
-        link.made = link.made.and_then(earlier);
-        link.printed = link.printed.and_then(earlier);
+    pub(super) fn links(&self) -> &Links {
+        &self.links
     }
 }
 
@@ -348,14 +293,14 @@ mod tests {
 
     #[tokio::test]
     async fn sign_in_ends_after_its_time_and_when_tokens_are_needed() {
-        let sessions = PageSessions::new("x", None, Signer::new([7; 32]));
+        let sessions = PageSessions::new("x", None, Signer::new([7; 32]), None);
         let now = unix_time().as_secs();
         let (open, secured) = (
             Guard::new(Tokens::default(), &[]),
             Tokens::parse("ada s3cret"),
         );
         let secured = Guard::new(secured.unwrap(), &[]);
-        let round = sessions.round.lock().clone();
+        let round = sessions.links.round();
         for (expires, guard, round, expected) in [
             (now + 60, &open, round.clone(), true),
             (now, &open, round.clone(), false),

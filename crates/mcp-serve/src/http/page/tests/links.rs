@@ -14,6 +14,7 @@ impl Linked {
             "page-test",
             Some(ORIGIN.into()),
             signer,
+            None,
             PageContent::default(),
         );
         let guard = Guard::new(Tokens::default(), &[]);
@@ -52,7 +53,7 @@ fn head(headers: &[(&str, &str)]) -> Parts {
 async fn link_works_once_and_where_no_token_is_needed() {
     let site = Site::new("");
     let linked = Linked::new();
-    let link = linked.page.sessions.link();
+    let link = linked.page.sessions.links().last();
     assert!(linked.sign_in("0").await.is_none());
     assert!(linked.sign_in(&link).await.is_some());
     assert!(linked.sign_in(&link).await.is_none());
@@ -70,7 +71,7 @@ async fn link_works_once_and_where_no_token_is_needed() {
     };
     assert!(
         secured
-            .sign_in(&secured.page.sessions.link())
+            .sign_in(&secured.page.sessions.links().last())
             .await
             .is_none()
     );
@@ -81,24 +82,29 @@ async fn link_works_once_and_where_no_token_is_needed() {
 async fn link_that_works_is_not_replaced_and_an_old_one_does_not_work() {
     let linked = Linked::new();
     let sessions = &linked.page.sessions;
-    let link = sessions.link();
+    let link = sessions.links().last();
     assert!(sessions.new_link(&linked.guard));
-    sessions.age_link(Duration::from_secs(60));
+    sessions.links().age(Duration::from_secs(60));
     assert!(sessions.new_link(&linked.guard));
-    assert_eq!(sessions.link(), link);
-    sessions.age_link(Duration::from_secs(600));
+    assert_eq!(sessions.links().last(), link);
+    sessions.links().age(Duration::from_secs(600));
     assert!(linked.sign_in(&link).await.is_none());
     assert!(sessions.new_link(&linked.guard));
-    assert_ne!(sessions.link(), link);
-    assert!(linked.sign_in(&sessions.link()).await.is_some());
+    assert_ne!(sessions.links().last(), link);
+    assert!(linked.sign_in(&sessions.links().last()).await.is_some());
 }
 
 #[tokio::test]
 async fn sign_out_ends_the_sign_ins_by_link_and_another_process_has_its_own() {
     let linked = Linked::new();
-    let signed = linked.sign_in(&linked.page.sessions.link()).await.unwrap();
+    let signed = linked
+        .sign_in(&linked.page.sessions.links().last())
+        .await
+        .unwrap();
     assert!(linked.is_open(&signed).await);
     assert!(!Linked::new().is_open(&signed).await);
-    linked.page.sessions.end_links();
+    let sessions = &linked.page.sessions;
+    let found = sessions.open(&linked.guard, &signed).await.unwrap();
+    sessions.end_link(&found).await;
     assert!(!linked.is_open(&signed).await);
 }
