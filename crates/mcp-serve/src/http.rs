@@ -16,6 +16,7 @@ mod limits;
 mod listener;
 mod mcp;
 mod metrics;
+mod open_files;
 mod page;
 mod rate;
 mod reply;

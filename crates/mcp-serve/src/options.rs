@@ -145,6 +145,16 @@ pub struct Options {
     )]
     pub stream_limit: u32,
 
+    /// Connections at the same time; requests on more are answered with 503.
+    #[arg(
+        long,
+        env = "MCP_CONNECTION_LIMIT",
+        value_name = "CONNECTIONS",
+        default_value_t = 1024,
+        value_parser = clap::value_parser!(u32).range(1..=1_000_000)
+    )]
+    pub connection_limit: u32,
+
     /// Serve HTTP+SSE as well (GET /sse, POST /messages), for clients that have only this transport
     /// of 2024-11-05.
     #[arg(long, env = "MCP_SSE", value_parser = clap::builder::FalseyValueParser::new())]
@@ -286,6 +296,7 @@ impl Options {
     pub(crate) fn limits(&self) -> Limits {
         Limits {
             max_body_bytes: self.body_limit,
+            max_connections: self.connection_limit as usize,
             max_requests_per_second: self.rate_limit,
             max_streams_per_client: self.stream_limit as usize,
             ..Limits::default()

@@ -313,12 +313,17 @@ async fn rate_limit_answers_429_with_retry_after() {
     }
 }
 
-#[tokio::test]
-async fn listener_survives_running_out_of_file_descriptors() {
-    // File descriptors for a few connections, far below the limit.
+type LogLines = tokio::io::Lines<tokio::io::BufReader<tokio::process::ChildStderr>>;
+
+/// Starts the conformance server with a limit of open files; returns it, its log and its URL.
+async fn server_with_open_files(
+    limit: &str,
+    args: &[&str],
+) -> (tokio::process::Child, LogLines, String) {
     let mut server = tokio::process::Command::new("sh")
-        .args(["-c", r#"ulimit -n 40; exec "$0" --port 0"#])
+        .args(["-c", &format!(r#"ulimit {limit}; exec "$0" --port 0 "$@""#)])
         .arg(crate::harness::binary("mcp-conformance"))
+        .args(args)
         .env_clear()
         .stdin(std::process::Stdio::null())
         .stderr(std::process::Stdio::piped())
@@ -326,17 +331,36 @@ async fn listener_survives_running_out_of_file_descriptors() {
         .spawn()
         .unwrap();
     let mut log = tokio::io::BufReader::new(server.stderr.take().unwrap()).lines();
-    let mut url = String::new();
-    while url.is_empty() {
-        let line = log
-            .next_line()
-            .await
-            .unwrap()
-            .expect("the server has exited");
-        if let Some((_, found)) = line.split_once("listens on ") {
-            url = found.trim().to_owned();
+    loop {
+        let line = log.next_line().await.unwrap();
+        let line = line.expect("the server has exited");
+        if let Some((_, url)) = line.split_once("listens on ") {
+            let url = url.trim().to_owned();
+            return (server, log, url);
         }
     }
+}
+
+#[tokio::test]
+async fn soft_limit_of_open_files_does_not_lower_the_connection_limit() {
+    let args = ["--connection-limit", "120"];
+    let (_server, _log, url) = server_with_open_files("-S -n 64", &args).await;
+    let mut connections = Vec::new();
+    for number in 0..120 {
+        let mut wire = RawConnection::connect(&url).await;
+        wire.send(ping(number)).await;
+        assert_eq!(wire.reply().await.unwrap().status, 200, "{number}");
+        connections.push(wire);
+    }
+    let mut wire = RawConnection::connect(&url).await;
+    wire.send(ping(120)).await;
+    assert_eq!(wire.reply().await.unwrap().status, 503);
+}
+
+#[tokio::test]
+async fn listener_survives_running_out_of_file_descriptors() {
+    // File descriptors for a few connections, far below the limit.
+    let (_server, mut log, url) = server_with_open_files("-n 40", &[]).await;
     let mut connections = Vec::new();
     for _ in 0..100 {
         connections.push(RawConnection::connect(&url).await);

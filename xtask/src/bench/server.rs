@@ -137,7 +137,7 @@ impl<'a> Bench<'a> {
         self.start_program(
             cpu,
             self.binary(FIXTURE),
-            "--token bench --stream-limit 11000",
+            "--token bench --connection-limit 11000 --stream-limit 11000",
         )
     }
 

@@ -24,6 +24,7 @@ use tokio_util::task::TaskTracker;
 use super::connection::{HeadTimer, Socket, Takeover, WorkerSlot, Workers, WriteTimeout};
 use super::guard::ClientConnection;
 use super::limits::Limits;
+use super::open_files;
 use super::router::Router;
 use super::service::HttpService;
 use crate::Tls;
@@ -90,6 +91,7 @@ impl Listener {
     /// is detached.
     pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
+        open_files::allow(self.limits.max_connections + self.limits.reserved_connections);
         let permits = Permits::new(&self.limits);
         let following = self.tls.clone().map(|tls| tokio::spawn(tls.follow()));
         let closing = CancellationToken::new();
