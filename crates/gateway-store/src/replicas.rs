@@ -270,6 +270,14 @@ impl ReplicaTable {
         self.shared.placements.find(backend)
     }
 
+    /// Returns the time until which this replica may run such a backend; `None` if it may not. It is later after each
+    /// beat, so that it ends only for a replica that does not reach the database.
+    pub fn held_until(&self, backend: &str) -> Option<Instant> {
+        let own = self.shared.own;
+        let until = self.shared.placements.held_until(backend, own)?;
+        (Instant::now() < until).then_some(until)
+    }
+
     /// Shows the lists of a backend that runs here to the others.
     pub fn show_lists(&self, backend: &str, lists: String) {
         self.shared.placements.write_lists(backend, lists);

@@ -1,6 +1,7 @@
 //! Three gateways on one PostgreSQL, each of which may get any request: every kind of use works without affinity.
 
 mod adoption;
+mod cut_off;
 mod empty_database;
 mod env;
 mod page;

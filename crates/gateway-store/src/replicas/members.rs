@@ -19,6 +19,12 @@ pub(super) const BEAT_INTERVAL: Duration = Duration::from_millis(750);
 /// Time after which a replica whose beat does not change is gone: four beats. With the intervals until its last beat was
 /// read, and until the next reading, less than five seconds pass.
 pub(super) const GONE_AFTER: Duration = Duration::from_secs(3);
+/// Time for which a replica keeps what only one may run, such as a child, from its last beat: three beats. It is the
+/// time before the beat was sent, by its own clock, which counts also while it is paused.
+pub(super) const LEASE: Duration = Duration::from_millis(2_250);
+/// Time after which another one may take that from a replica whose beat does not change. A beat may be seen by a query
+/// that was sent before it, by [`MAX_READ_GAP`] at most; the rest beyond the lease is for the end of the child.
+const TAKE_AFTER: Duration = Duration::from_secs(5);
 /// A longer time between two readings is an outage of the database, or a pause of this process.
 const MAX_READ_GAP: Duration = Duration::from_millis(1_350);
 
@@ -116,6 +122,18 @@ impl Members {
         }
     }
 
+    /// Decides whether this replica may take what only one may run from another: later than tasks, once its lease has
+    /// ended.
+    pub(super) fn takeover(&self, holder: ReplicaId) -> Adoption {
+        match self.by_id.get(&holder) {
+            Some(member) if member.is_silent_for(TAKE_AFTER, self.read_at) => {
+                Adoption::IfBeat(member.beat)
+            }
+            None if self.read_at.is_some() => Adoption::IfNoRow,
+            _ => Adoption::Never,
+        }
+    }
+
     /// Returns true once the table was read.
     pub(super) fn is_read(&self) -> bool {
         self.read_at.is_some()
@@ -160,6 +178,10 @@ impl Member {
 
     /// Judged at the time of the last reading: while the table cannot be read, time makes no replica gone.
     fn is_silent(&self, read_at: Option<Duration>) -> bool {
-        read_at.is_some_and(|read| read.saturating_sub(self.changed_at) >= GONE_AFTER)
+        self.is_silent_for(GONE_AFTER, read_at)
+    }
+
+    fn is_silent_for(&self, time: Duration, read_at: Option<Duration>) -> bool {
+        read_at.is_some_and(|read| read.saturating_sub(self.changed_at) >= time)
     }
 }

@@ -1,17 +1,18 @@
 //! Placements: which replica runs a backend that runs only once, and the lists of that backend for the others.
 //!
-//! A placement is a row that one replica has taken. Another one takes it from a replica that is gone, as all replicas
-//! judge that ([`super::members`]); one that leaves removes its row, and the placements go with it. While no replica
-//! sees the database, they stay: then none can take one either.
+//! A placement is a row that one replica has taken. It holds it for a lease after each of its beats: a replica that does
+//! not reach the database ends what it runs. Another one takes it from a replica that has left, or later than the end of
+//! its lease ([`super::members`]). The row stays with its lists, which all offer until the next one has written its own.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Instant;
 
 use mcp_core::server::ReplicaId;
 use parking_lot::Mutex;
 use tokio_postgres::types::{ToSql, Type};
 
-use super::members::{Adoption, Members};
+use super::members::{Adoption, LEASE, Members};
 use crate::events::{PostgresConnection, StoreError, StoreFault};
 
 /// Limit for the lists of one backend, in bytes; the others do not offer more.
@@ -28,6 +29,16 @@ pub(super) const TABLE: &str = "
         primary key (key, backend)
     );
 ";
+/// A row stays when its replica leaves.
+pub(super) const KEEP_LISTS: &str = "
+    alter table mcp_placements drop constraint mcp_placements_replica_fkey;
+    alter table mcp_placements add column taken timestamptz not null default now();
+";
+/// Of backends that no replica has any more.
+pub(super) const CLEAN: &str = "
+    delete from mcp_placements as placed where taken < now() - interval '1 day'
+        and not exists (select from mcp_replicas as holder where holder.id = placed.replica);
+";
 const READ: &str = "
     select placed.backend, placed.replica, placed.revision, case when known.revision is null then placed.lists end
         from mcp_placements as placed left join unnest($3::text[], $4::bigint[], $5::bigint[])
@@ -38,7 +49,7 @@ const READ: &str = "
 /// Only from the replica that was seen there, if it has written no beat since.
 const TAKE: &str = "
     insert into mcp_placements (key, backend, replica) values ($1, $2, $3)
-        on conflict (key, backend) do update set replica = excluded.replica
+        on conflict (key, backend) do update set replica = excluded.replica, taken = now()
         where mcp_placements.replica = $4 and not exists (
             select from mcp_replicas as holder where holder.id = mcp_placements.replica
                 and (extract(epoch from holder.beat) * 1000000)::bigint is distinct from $5
@@ -65,6 +76,8 @@ pub(super) struct Placements {
     /// The backends that this replica runs, or would run.
     wanted: Mutex<Vec<String>>,
     placed: Mutex<BTreeMap<String, Placed>>,
+    /// The time before the last beat with which the own placements were read.
+    confirmed: Mutex<Option<Instant>>,
     /// The lists of own backends that are to be written.
     unwritten: Mutex<BTreeMap<String, Arc<str>>>,
 }
@@ -88,13 +101,24 @@ impl Placements {
         self.placed.lock().get(backend).cloned()
     }
 
-    /// Takes the placements that no replica has, reads all, and writes the lists of the own ones.
+    /// Returns the time until which this replica may run a backend; `None` if another one has it, or none.
+    pub(super) fn held_until(&self, backend: &str, own: ReplicaId) -> Option<Instant> {
+        let placed = self.placed.lock();
+        placed.get(backend).filter(|placed| placed.replica == own)?;
+        // While the placements are locked: the time is not that of a later reading.
+        let confirmed = *self.confirmed.lock();
+        confirmed.map(|confirmed| confirmed + LEASE)
+    }
+
+    /// Takes the placements that no replica has, reads all, and writes the lists of the own ones. `sent` is the time before
+    /// the last beat was sent.
     pub(super) fn exchange(
         &self,
         connection: &PostgresConnection,
         own: ReplicaId,
         key: &str,
         members: &Members,
+        sent: Instant,
     ) -> Result<(), StoreError> {
         let wanted = self.wanted.lock().clone();
         if wanted.is_empty() {
@@ -107,7 +131,11 @@ impl Placements {
                 tracing::debug!(reason = error.reason, "no backend is placed");
                 Ok(())
             }
-            exchanged => exchanged,
+            exchanged => {
+                exchanged?;
+                *self.confirmed.lock() = Some(sent);
+                Ok(())
+            }
         }
     }
 
@@ -124,7 +152,7 @@ impl Placements {
         let mut is_changed = false;
         for backend in wanted {
             let before = self.find(backend).map(|placed| placed.replica);
-            let beat = match before.map(|holder| members.adoption(holder)) {
+            let beat = match before.map(|holder| members.takeover(holder)) {
                 _ if before == Some(own) => continue,
                 Some(Adoption::Never) => continue,
                 Some(Adoption::IfBeat(beat)) => Some(beat),
@@ -242,9 +270,13 @@ mod tests {
         until_placed(&second, 1, Some("newer")).await;
         let close = tokio::task::spawn_blocking(move || first.close());
         close.await.unwrap();
-        until_placed(&second, 2, None).await;
+        // Until it has written its own, the lists stay: also for one that starts now.
+        until_placed(&second, 2, Some("newer")).await;
+        let third = joined(&location, 3).await;
+        place(&third);
+        until_placed(&third, 2, Some("newer")).await;
         second.show_lists("b", "own".to_owned());
-        until_placed(&second, 2, Some("own")).await;
+        until_placed(&third, 2, Some("own")).await;
     }
 
     #[tokio::test]
@@ -270,6 +302,10 @@ mod tests {
             let holder = table.placed("b").map(|placed| placed.replica);
             assert!(holder.is_none_or(|holder| holder == ReplicaId::new(7)));
         }
+        let silent = Instant::now();
         until_placed(&table, 1, None).await;
+        // Its lease has ended long before, and this replica has one of its own.
+        assert!(silent.elapsed() > LEASE);
+        assert!(table.held_until("b").is_some_and(|until| until > silent));
     }
 }

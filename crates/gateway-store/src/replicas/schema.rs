@@ -7,7 +7,7 @@ use crate::events::StoreError;
 
 /// The steps from each version to the next. Replicas of the version before must go on with the tables of the next one:
 /// while replicas are replaced one by one, both run.
-const STEPS: [&str; 7] = [
+const STEPS: [&str; 8] = [
     "
     create table mcp_replicas (
         id bigint primary key,
@@ -53,6 +53,7 @@ const STEPS: [&str; 7] = [
     super::placements::TABLE,
     super::news::TRIGGERS,
     "alter table mcp_tasks add column key text",
+    super::placements::KEEP_LISTS,
 ];
 
 /// The table with the version, under a lock that replicas which start together wait for.

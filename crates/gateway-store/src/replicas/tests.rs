@@ -340,7 +340,7 @@ async fn tables_of_a_newer_gateway_are_refused() {
     });
     let reason = reason.await.unwrap();
     assert!(
-        reason.contains("version 8, of a newer gateway; this one knows 7"),
+        reason.contains("version 9, of a newer gateway; this one knows 8"),
         "{reason}"
     );
 }

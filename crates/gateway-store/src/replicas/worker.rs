@@ -17,7 +17,7 @@ use super::adoption;
 use super::own_row::{self, OwnRow};
 use super::peers::Peers;
 use super::row::FaultyRows;
-use super::{SharedTable, ended, news, schema};
+use super::{SharedTable, ended, news, placements, schema};
 use crate::events::{Database, PostgresConnection, StoreError, StoreLocation};
 
 /// Beats between two removals of old rows.
@@ -271,6 +271,7 @@ impl Worker {
             )?;
             if self.beats.is_multiple_of(BEATS_BETWEEN_CLEANUPS) {
                 client.batch_execute(CLEAN).await?;
+                client.batch_execute(placements::CLEAN).await?;
             }
             Ok((rows, ended, tasks, asked, answered))
         })?;
@@ -302,7 +303,7 @@ impl Worker {
             let members = self.shared.peers.read().members().clone();
             let key = row.key.as_str();
             let placements = &self.shared.placements;
-            placements.exchange(connection, self.own, key, &members)?;
+            placements.exchange(connection, self.own, key, &members, sent)?;
         }
         self.find_rival();
         Ok(())

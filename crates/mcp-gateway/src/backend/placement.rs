@@ -9,10 +9,10 @@ use mcp_client::{Revision, ServerInfo};
 use mcp_core::era::Era;
 use mcp_core::server::{OriginalRequest, Place};
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use mcp_serve::{ReplicaSet as _, process_id};
+use mcp_serve::ReplicaSet as _;
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
-use tokio::time::timeout;
+use tokio::time::{sleep_until, timeout};
 
 use super::{Backend, BackendState, ListedItem, RequestError, Snapshot};
 use crate::config::Placement;
@@ -52,10 +52,10 @@ impl Backend {
         self.table()?.placed(self.key.as_str())
     }
 
-    /// Returns true if another replica runs it, or none yet.
+    /// Returns true if another replica runs it, or none, or this one may not any more.
     pub(crate) fn is_elsewhere(&self) -> bool {
-        let is_own = |placed: Placed| placed.replica == process_id();
-        self.table().is_some() && !self.placed().is_some_and(is_own)
+        self.table()
+            .is_some_and(|table| table.held_until(self.key.as_str()).is_none())
     }
 
     /// Completes when this replica has to run it. Until then it offers the lists of the one that does.
@@ -78,15 +78,18 @@ impl Backend {
         }
     }
 
-    /// Completes when another replica runs it.
+    /// Completes when another replica runs it, or may soon, since this one does not reach the database.
     pub(super) async fn until_elsewhere(&self) {
         let Some(table) = self.table() else {
             return std::future::pending().await;
         };
         let mut readings = table.readings();
-        while !self.is_elsewhere() {
-            if readings.changed().await.is_err() {
-                return std::future::pending().await;
+        while let Some(until) = table.held_until(self.key.as_str()) {
+            tokio::select! {
+                changed = readings.changed() => if changed.is_err() {
+                    return std::future::pending().await;
+                },
+                () = sleep_until(until.into()) => {}
             }
         }
     }

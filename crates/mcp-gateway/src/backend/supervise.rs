@@ -62,7 +62,7 @@ impl Backend {
                 () = self.removed.cancelled() => ExitReason::Removed,
                 () = self.until_elsewhere() => ExitReason::Elsewhere,
             };
-            self.close_client().await;
+            self.close_client(&reason).await;
             is_restart = !matches!(reason, ExitReason::Idle | ExitReason::Elsewhere);
             tokio::select! {
                 biased;
@@ -80,7 +80,7 @@ impl Backend {
         match reason {
             ExitReason::Removed => {}
             ExitReason::Elsewhere => {
-                tracing::info!(backend = %self.key, "stopped: it runs at another replica");
+                tracing::info!(backend = %self.key, "stopped: another replica may run it");
                 self.instances.end_all();
             }
             ExitReason::Restart => backoff.reset(),
@@ -171,17 +171,22 @@ impl Backend {
         }
     }
 
-    /// Closes the client of the last run, and keeps its counters.
-    async fn close_client(&self) {
+    /// Closes the client of the last run, and keeps its counters. A child that runs elsewhere gets no grace period: there
+    /// are never two.
+    async fn close_client(&self, reason: &ExitReason) {
         let mut client = None;
         self.status.send_modify(|status| {
             status.state = BackendState::Stopped;
             client = status.client.take();
         });
-        if let Some(client) = client {
-            client.close().await;
-            *self.metrics.earlier.lock() += client.counters();
+        let Some(client) = client else {
+            return;
+        };
+        match reason {
+            ExitReason::Elsewhere => client.kill().await,
+            _ => client.close().await,
         }
+        *self.metrics.earlier.lock() += client.counters();
     }
 
     /// Records a failure. Returns the delay before the next start, or `None` after the last try.

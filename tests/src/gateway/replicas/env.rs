@@ -70,6 +70,12 @@ impl ReplicaGroup {
     /// The same with a child that only one of them runs (`one`). Each child writes its process id into the
     /// file `children`.
     pub(super) async fn start_placed(folder: &Folder) -> Option<Self> {
+        let store = store()?;
+        Some(Self::start_placed_on([&store; 3], folder).await)
+    }
+
+    /// The same, each with its own way to the database.
+    pub(super) async fn start_placed_on(stores: [&str; 3], folder: &Folder) -> Self {
         let program = binary("mcp-conformance");
         let script = format!(
             "echo $$ >> {}; exec {} --stdio",
@@ -79,7 +85,7 @@ impl ReplicaGroup {
         let table = format!(
             "[backends.one]\ncommand = [\"/bin/sh\", \"-c\", {script:?}]\nplacement = \"one\"\n"
         );
-        let group = Self::start_more(|_, _| Vec::new(), 3, &table).await?;
+        let group = Self::start_with_stores(stores, |_, _| Vec::new(), 3, &table, &[]).await;
         for at in 0..3 {
             // Its tools are not on the first page of the list.
             wait_until("the tools of the placed backend", async || {
@@ -88,7 +94,7 @@ impl ReplicaGroup {
             })
             .await;
         }
-        Some(group)
+        group
     }
 
     /// The same with more backends.
@@ -97,21 +103,21 @@ impl ReplicaGroup {
         with_token: usize,
         more: &str,
     ) -> Option<Self> {
-        Some(Self::start_with_store(&store()?, options, with_token, more, &[]).await)
+        Some(Self::start_with_stores([&store()?; 3], options, with_token, more, &[]).await)
     }
 
     /// The same with more variables.
     pub(super) async fn start_with_env(env: &[(&str, &str)]) -> Option<Self> {
-        Some(Self::start_with_store(&store()?, |_, _| Vec::new(), 3, "", env).await)
+        Some(Self::start_with_stores([&store()?; 3], |_, _| Vec::new(), 3, "", env).await)
     }
 
     /// The same on another database.
     pub(super) async fn start_on(store: &str) -> Self {
-        Self::start_with_store(store, |_, _| Vec::new(), 3, "", &[]).await
+        Self::start_with_stores([store; 3], |_, _| Vec::new(), 3, "", &[]).await
     }
 
-    async fn start_with_store(
-        store: &str,
+    async fn start_with_stores(
+        stores: [&str; 3],
         options: impl Fn(usize, &Folder) -> Vec<String>,
         with_token: usize,
         more: &str,
@@ -129,7 +135,7 @@ impl ReplicaGroup {
         let start = async |at| {
             let folder = Folder::new();
             let file = folder.write("gateway.toml", &config);
-            let args = ["--config", file.as_str(), "--events", store];
+            let args = ["--config", file.as_str(), "--events", stores[at]];
             let options = options(at, &folder);
             let mut options: Vec<_> = options.iter().map(String::as_str).collect();
             if !options.contains(&"--replica-address") {
