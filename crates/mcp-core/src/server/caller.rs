@@ -22,7 +22,7 @@ pub trait Peer: Send + Sync {
 }
 
 /// The sender of a frame. It is also the client of unversioned requests, which can be asked nothing.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Caller {
     info: ClientInfo,
     peer: Option<Arc<dyn Peer>>,

@@ -11,7 +11,7 @@ use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditNotes, AuditRecord};
-use super::batch::check_batched;
+use super::batch::{alone, check_batched};
 use super::catalog::CatalogView;
 use super::context::Context;
 use super::legacy_client::LegacyClient;
@@ -190,8 +190,11 @@ impl Server {
             }
             Err(error) => self.refuse(Some(request.id), era, &error),
         };
-        let forwarding = source.caller.forwarding().filter(|_| !in_batch);
-        if forwarding.is_some_and(|forwarding| forwarding.is_elsewhere()) {
+        let forwarding = source.caller.forwarding();
+        if let Some(forwarding) = forwarding.filter(|forwarding| forwarding.is_elsewhere()) {
+            if in_batch {
+                forwarding.set_frame(&alone(&request));
+            }
             // That replica counts and records it.
             (reply.is_elsewhere, reply.succeeded) = (true, true);
             control.operation.is_elsewhere();

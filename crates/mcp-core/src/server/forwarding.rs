@@ -5,11 +5,11 @@
 //! message, since this crate has no sockets.
 
 use std::fmt;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
 use super::lock;
 use crate::error::Error;
+use crate::tool::ToolError;
 use crate::trace::{self, TraceContext};
 
 /// The id of a process, which differs from that of every other replica.
@@ -102,14 +102,14 @@ pub struct Forwarded {
     pub frame: Option<Vec<u8>>,
     /// The trace of the request; `None` for other messages.
     pub trace: Option<TraceContext>,
+    /// The place of its response among those to a batch, where a placeholder is.
+    pub reply: Option<usize>,
 }
 
 /// Forwarding of one frame. A frame that another replica has forwarded has none, so that it is never forwarded again.
 pub struct Forwarding {
     replicas: Arc<dyn Replicas>,
     messages: Mutex<Vec<Forwarded>>,
-    /// A batch is never forwarded as a whole: each of its requests would be answered twice.
-    is_batch: AtomicBool,
 }
 
 impl Forwarding {
@@ -118,7 +118,6 @@ impl Forwarding {
         Self {
             replicas,
             messages: Mutex::default(),
-            is_batch: AtomicBool::default(),
         }
     }
 
@@ -148,32 +147,53 @@ impl Forwarding {
         self.replicas.task_place(id)
     }
 
-    /// Says that the frame is a batch.
-    pub(super) fn set_batch(&self) {
-        self.is_batch.store(true, Ordering::Relaxed);
+    /// Forwarding of one message of a batch. A batch is never forwarded as a whole: each of its requests would be
+    /// answered twice.
+    pub(super) fn of_message(&self) -> Self {
+        Self::new(Arc::clone(&self.replicas))
+    }
+
+    /// Sets the request that another replica answers, as a frame of its own.
+    pub(super) fn set_frame(&self, frame: &[u8]) {
+        for message in lock(&self.messages).iter_mut() {
+            message.frame.get_or_insert_with(|| frame.to_owned());
+        }
+    }
+
+    /// Adds the messages of a part of a batch. `reply` is the place of a placeholder for its response.
+    pub(super) fn add_part(&self, part: &Self, reply: Option<usize>) {
+        for mut message in part.take() {
+            let is_asked = matches!(message.to, Receivers::One(_));
+            message.reply = reply.filter(|_| is_asked);
+            lock(&self.messages).push(message);
+        }
     }
 
     pub(super) fn add(&self, to: Receivers, frame: Option<Vec<u8>>) {
         let trace = trace::current();
-        lock(&self.messages).push(Forwarded { to, frame, trace });
+        let reply = None;
+        let message = Forwarded {
+            to,
+            frame,
+            trace,
+            reply,
+        };
+        lock(&self.messages).push(message);
     }
 
-    /// Forwards the frame to the replica at `place`, which may not be known yet, unless it is a batch.
+    /// Forwards the message to the replica at `place`, which may not be known yet.
     ///
     /// # Errors
-    /// It is at another replica: a placeholder for the response of that one.
+    /// It is at another replica: a placeholder for the response of that one, and the response to a part of a batch if that
+    /// one cannot be reached.
     pub fn check(&self, place: Place) -> Result<(), Error> {
         let (Place::There(id) | Place::Unknown(id)) = place else {
             return Ok(());
         };
-        if !self.is_batch.load(Ordering::Relaxed) {
-            self.add(Receivers::One(id), None);
-        }
-        // What a client sees if the frame is a batch.
-        Err(Error::InvalidRequest {
-            detail: "another replica has to answer this; send it alone, not in a batch".to_owned(),
-            field: None,
-        })
+        self.add(Receivers::One(id), None);
+        Err(Error::ToolFailed(ToolError::unavailable(
+            "The replica that has to answer this cannot be reached; try again.",
+        )))
     }
 
     /// The same for the home of a session.
@@ -216,22 +236,31 @@ mod tests {
     }
 
     #[test]
-    fn batch_is_refused_and_not_forwarded() {
+    fn message_is_forwarded_to_another_replica_alone_or_of_a_batch() {
         let there = Place::There(ReplicaId::new(7));
         let single = Forwarding::new(Arc::new(Others));
         for place in [Place::Here, Place::Gone] {
             assert!(single.check(place).is_ok() && single.is_empty());
         }
         for place in [there, Place::Unknown(ReplicaId::new(7))] {
-            assert!(single.check(place).is_err());
+            assert!(single.check(place).is_err() && single.is_elsewhere());
             let sent = single.take();
             assert_eq!(sent[0].to, Receivers::One(ReplicaId::new(7)));
+            assert!(sent[0].frame.is_none());
         }
-
-        let batch = Forwarding::new(Arc::new(Others));
-        batch.set_batch();
-        assert!(batch.check(there).is_err());
-        assert!(batch.check_home(Some(7 << 96)).is_err());
-        assert!(batch.is_empty());
+        let part = single.of_message();
+        assert!(part.check_home(Some(7 << 96)).is_err());
+        part.set_frame(b"{}");
+        part.add(Receivers::All, Some(b"[]".to_vec()));
+        single.add_part(&part, Some(2));
+        let sent = single.take();
+        assert_eq!(
+            (sent[0].frame.as_deref(), sent[0].reply),
+            (Some(&b"{}"[..]), Some(2))
+        );
+        assert_eq!(
+            (sent[1].frame.as_deref(), sent[1].reply),
+            (Some(&b"[]"[..]), None)
+        );
     }
 }

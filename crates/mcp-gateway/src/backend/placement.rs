@@ -192,7 +192,7 @@ impl Backend {
         let place = timeout(PLACE_WAIT, found).await.unwrap_or(Place::Here);
         forwarding.check(place).map_err(|_| {
             let text = format!(
-                "Another replica runs the backend {}; send the call alone, not in a batch.",
+                "The replica that runs the backend {} cannot be reached; try again.",
                 self.key
             );
             ToolError::new(ToolErrorKind::Interrupted, text)

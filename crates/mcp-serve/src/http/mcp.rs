@@ -6,6 +6,7 @@ mod authenticated;
 mod batch;
 mod forward;
 pub(super) mod hop;
+mod parts;
 mod post;
 mod refusal;
 mod sse;
@@ -48,7 +49,7 @@ pub(super) struct McpEndpoint {
     /// Set if `/sse` is served.
     sse: OnceLock<Arc<SseSessions>>,
     /// Set if there are other replicas.
-    hops: OnceLock<Hops>,
+    hops: OnceLock<Arc<Hops>>,
 }
 
 impl McpEndpoint {
@@ -231,7 +232,7 @@ impl McpEndpoint {
 
     fn session(&self, id: &str, client: &Authenticated) -> Option<Session> {
         let session = self.sessions.open(id, client.owner(), || client.share())?;
-        let has_ended = |hops: &Hops| hops.replicas().has_ended(session.handle());
+        let has_ended = |hops: &Arc<Hops>| hops.replicas().has_ended(session.handle());
         if self.hops().is_some_and(has_ended) {
             // At another replica, which could not tell.
             self.sessions.end(id, client.owner(), client.share());

@@ -90,7 +90,7 @@ impl Router {
         let name = &self.server().identity().name;
         let public = self.guard.oauth().map(|oauth| oauth.origin());
         let url = public.map(|origin| format!("{origin}/")).or(url);
-        let replicas = self.mcp.hops().map(Hops::shared_replicas);
+        let replicas = self.mcp.hops().map(|hops| hops.shared_replicas());
         let page = Page::new(name, url, self.signer.clone(), replicas, content);
         self.page.get_or_init(|| page).announce(&self.guard);
     }

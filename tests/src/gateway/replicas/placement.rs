@@ -5,7 +5,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::env::{ReplicaGroup, Stream, call};
+use super::env::{ReplicaGroup, Stream, call, request};
 use crate::gateway::env::Folder;
 use crate::harness::{assert_contains, eventually, wait_until};
 
@@ -116,5 +116,44 @@ async fn one_child_is_restarted_through_any_replica() {
             now.len() == 1 && now.is_disjoint(&before)
         })
         .await;
+    }
+}
+
+/// Requests of a batch that only the replica with the child can answer, beside others.
+#[tokio::test]
+async fn batch_with_calls_to_the_child_is_answered_at_any_replica() {
+    let folder = Folder::new();
+    let Some(group) = ReplicaGroup::start_placed(&folder).await else {
+        return;
+    };
+    let with_id = |mut message: serde_json::Value, id: u32| {
+        message["id"] = json!(id);
+        message
+    };
+    for at in 0..3 {
+        let session = group.session_of(at, "2025-03-26").await;
+        // Its progress comes before the answers.
+        let mut slow = call("b__slow", json!({"steps": 2, "step": 10}));
+        slow["params"]["_meta"] = json!({"progressToken": 1});
+        let prompt = request("prompts/get", json!({"name": "one__test_simple_prompt"}));
+        let batch = json!([
+            with_id(call("one__test_simple_text", json!({})), 1),
+            with_id(slow, 2),
+            with_id(call("one__no_such_tool", json!({})), 3),
+            with_id(prompt, 4),
+            with_id(call("one__test_error_handling", json!({})), 5),
+        ]);
+        let started = group.started(at).await;
+        let mut stream = Stream::new(group.post(at, &session, &batch).await);
+        let answers = stream.batch().await;
+        let ids: Vec<_> = answers.as_array().unwrap().iter().collect();
+        let ids: Vec<_> = ids.iter().map(|answer| answer["id"].clone()).collect();
+        assert_eq!(json!(ids), json!([1, 2, 3, 4, 5]), "{answers}");
+        assert_contains(&answers[0]["result"], "simple text");
+        assert!(answers[1]["result"].is_object(), "{answers}");
+        assert!(answers[2]["error"].is_object(), "{answers}");
+        assert!(answers[3]["result"]["messages"].is_array(), "{answers}");
+        assert_eq!(answers[4]["result"]["isError"], true, "{answers}");
+        assert_eq!(group.started(at).await, started + 1);
     }
 }

@@ -3,7 +3,6 @@
 use futures_util::future::BoxFuture;
 use http::Response;
 
-use super::super::headers::Head;
 use super::super::reply::Reply;
 use super::forward::KeptMessage;
 use super::post::Post;
@@ -17,15 +16,7 @@ impl McpEndpoint {
         client: &Authenticated,
     ) -> BoxFuture<'a, Response<Reply>> {
         let headers = kept.headers.clone();
-        let facts = Head::read(&headers).facts();
-        let client = Authenticated {
-            arrived: client.arrived,
-            credential: client.credential.clone(),
-            address: client.address,
-            headers: facts,
-            view: client.view.clone(),
-            forwarded_body: client.forwarded_body.clone(),
-        };
+        let client = client.again(&headers);
         let (body, permit) = (kept.body.clone(), kept.take_permit());
         let post = Post::new(self, client, headers);
         Box::pin(post.answer_body(body, permit))

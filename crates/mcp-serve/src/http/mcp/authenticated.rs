@@ -4,10 +4,11 @@ use std::net::IpAddr;
 use std::sync::Arc;
 use std::time::Instant;
 
+use http::header::HeaderMap;
 use mcp_core::server::Principal;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::headers::HeaderFacts;
+use crate::http::headers::{Head, HeaderFacts};
 use crate::http::stream_slots::Revocation;
 use crate::tokens::Credential;
 
@@ -55,6 +56,18 @@ impl Authenticated {
         match &self.view {
             Some(view) => &view.owner,
             None => self.principal().map_or("", |principal| &principal.name),
+        }
+    }
+
+    /// The same client, of a request with these headers.
+    pub(super) fn again(&self, headers: &HeaderMap) -> Self {
+        Self {
+            arrived: self.arrived,
+            credential: self.credential.clone(),
+            address: self.address,
+            headers: Head::read(headers).facts(),
+            view: self.view.clone(),
+            forwarded_body: self.forwarded_body.clone(),
         }
     }
 

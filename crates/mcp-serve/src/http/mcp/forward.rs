@@ -1,14 +1,12 @@
 //! Requests that another replica has to answer, or to know of.
 
 use std::borrow::Cow;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use bytes::Bytes;
-use futures_util::future::join_all;
 use http::header::HeaderMap;
 use http::{Method, Response};
-use mcp_core::server::{Forwarded, Forwarding, FrameReply, Place, Receivers, ReplicaId};
+use mcp_core::server::{Forwarding, FrameReply, Place, Receivers};
 use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -16,7 +14,6 @@ use tokio::sync::OwnedSemaphorePermit;
 
 use super::super::events::request_digits;
 use super::super::reply::{self, Reply};
-use super::batch::Batch;
 use super::hop::{HopRequest, Hops, Unreachable};
 use super::{Authenticated, McpEndpoint};
 
@@ -42,16 +39,16 @@ pub(super) enum ForwardOutcome {
 impl McpEndpoint {
     /// Forwards requests from now on. A second call has no effect.
     pub(in crate::http) fn serve_replicas(&self, hops: Hops) {
-        let _ = self.hops.set(hops);
+        let _ = self.hops.set(Arc::new(hops));
     }
 
     /// Sends and accepts hops; `None` without other replicas.
-    pub(in crate::http) fn hops(&self) -> Option<&Hops> {
+    pub(in crate::http) fn hops(&self) -> Option<&Arc<Hops>> {
         self.hops.get()
     }
 
     /// Sends hops for this client; `None` if another replica has forwarded its request.
-    pub(super) fn hops_of(&self, client: &Authenticated) -> Option<&Hops> {
+    pub(super) fn hops_of(&self, client: &Authenticated) -> Option<&Arc<Hops>> {
         self.hops().filter(|_| client.forwarded_body.is_none())
     }
 
@@ -110,40 +107,8 @@ impl McpEndpoint {
                 Some(_) => return ForwardOutcome::Unreachable,
             }
         }
-        self.forward_parts(hops, kept, client, parts).await;
+        kept.tell_parts(hops, client, parts).await;
         ForwardOutcome::Told
-    }
-
-    /// Forwards messages of a batch: to each replica all of its messages in one, and to all replicas at the same time.
-    async fn forward_parts(
-        &self,
-        hops: &Hops,
-        kept: &KeptMessage,
-        client: &Authenticated,
-        parts: Vec<Forwarded>,
-    ) {
-        let mut batches = BTreeMap::<ReplicaId, Batch>::new();
-        for part in &parts {
-            let receivers = match part.to {
-                Receivers::All => hops.replicas().others(),
-                Receivers::One(to) => {
-                    let place = || kept.forwarding.place(to);
-                    match hops.locate(client.arrived, place).await {
-                        Some(Place::There(to)) => vec![to],
-                        _ => Vec::new(),
-                    }
-                }
-            };
-            for to in receivers {
-                let frame = part.frame.as_deref().unwrap_or_default();
-                batches.entry(to).or_default().add(frame);
-            }
-        }
-        let sending = batches.into_iter().map(async |(to, batch)| {
-            let request = kept.request(batch.end(), client);
-            hops.tell(to, &request).await;
-        });
-        join_all(sending).await;
     }
 
     /// Forwards a request without a body to the replica at the place that `find` returns, until one answers. Returns
@@ -191,7 +156,7 @@ impl McpEndpoint {
 }
 
 impl KeptMessage {
-    fn request<'a>(&'a self, body: Bytes, client: &'a Authenticated) -> HopRequest<'a> {
+    pub(super) fn request<'a>(&'a self, body: Bytes, client: &'a Authenticated) -> HopRequest<'a> {
         HopRequest {
             method: Method::POST,
             headers: Cow::Borrowed(&self.headers),

@@ -21,6 +21,7 @@ use super::super::headers::{Accepts, HeaderFacts, params};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
 use super::forward::{ForwardOutcome, KeptMessage};
+use super::parts::BatchForwarding;
 use super::refusal::Refusal;
 use super::{Authenticated, McpEndpoint};
 
@@ -226,6 +227,9 @@ impl<'a> Post<'a> {
         };
         let server = Arc::clone(&endpoint.server);
         let message = kept.clone();
+        let batch = kept
+            .as_ref()
+            .and_then(|kept| BatchForwarding::new(endpoint, client, kept));
         let answer = async move {
             let kept = message.as_ref().map(|kept| &kept.headers);
             let headers = arguments.as_deref().or(kept.filter(|_| repeats_arguments));
@@ -248,6 +252,10 @@ impl<'a> Post<'a> {
                     caller,
                 })
                 .await;
+            let answer = match batch {
+                Some(batch) => batch.complete(answer).await,
+                None => answer,
+            };
             match &message {
                 Some(message) => message.keep_permit(permit),
                 None => drop(permit),
