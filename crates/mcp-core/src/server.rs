@@ -65,7 +65,7 @@ pub use access::{Access, AccessItem};
 pub use audit::{Audit, AuditNotes, AuditedRequest};
 pub use caller::{Caller, Peer};
 use catalog::Catalog;
-pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris};
+pub use change_notifier::{ChangeNotifier, ServerChange, SubscribedUris, Subscription};
 pub use client_name::ClientName;
 pub use connection::{Connection, Negotiated};
 pub use denial::{Denial, DeniedBy};

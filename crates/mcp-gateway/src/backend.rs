@@ -20,6 +20,7 @@ mod request;
 mod snapshot;
 mod state;
 mod supervise;
+mod watched;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -49,6 +50,8 @@ use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;
 pub(crate) use self::snapshot::{ListedItem, Snapshot, fits};
 pub(crate) use self::state::{BackendState, BackendStatus};
+pub(crate) use self::watched::WatchedAt;
+use self::watched::WatchedForOthers;
 
 /// Lines of stderr that are kept for people.
 const MAX_LINES: usize = 40;
@@ -100,6 +103,7 @@ pub(crate) struct Backend {
     warned_of_refusal: AtomicBool,
     /// Notified when its lists may have changed.
     lists_changed: Notify,
+    watched_for_others: WatchedForOthers,
     /// Cancelled when it is removed or the gateway stops.
     removed: CancellationToken,
 }
@@ -129,6 +133,7 @@ impl Backend {
             restart: Notify::new(),
             warned_of_refusal: AtomicBool::new(false),
             lists_changed: Notify::new(),
+            watched_for_others: WatchedForOthers::default(),
             removed: CancellationToken::new(),
         })
     }

@@ -323,6 +323,41 @@ async fn lost_news_cost_a_beat_at_most() {
     until_ended(&second, 2, BEAT_INTERVAL * 4).await;
 }
 
+/// A primary that takes no writes any more says so with 25006: the next connection looks for one that does.
+#[tokio::test]
+async fn connection_that_refuses_writes_is_replaced() {
+    let location = location("replicas_read_only").await;
+    let Some(StoreLocation::Postgres(address)) = location else {
+        return;
+    };
+    let location = StoreLocation::Postgres(format!("{address}&application_name=read_only"));
+    let table = joined(&location, 1).await;
+    let refuse = "
+        create function mcp_refuse() returns trigger language plpgsql as
+            $$ begin raise exception 'read-only' using errcode = '25006'; end $$;
+        create trigger mcp_refuse before insert or update on mcp_replicas
+            for each statement execute function mcp_refuse();
+        create table mcp_before as select pid from pg_stat_activity where application_name = 'read_only';
+    ";
+    execute(&location, refuse).await;
+    let outage = async {
+        while table.outage().is_none() {
+            tokio::time::sleep(BEAT_INTERVAL / 5).await;
+        }
+    };
+    timeout(Duration::from_secs(20), outage).await.unwrap();
+    execute(&location, "drop trigger mcp_refuse on mcp_replicas").await;
+    until(&table, || table.outage().is_none()).await;
+    // Of the connections for the table none is left; `execute` has one of its own.
+    let check = "do $$ begin
+        if (select count(*) from pg_stat_activity join mcp_before using (pid)
+            where application_name = 'read_only' and query like '%mcp_replicas%') > 0 then
+            raise exception 'a connection that has refused a write is still in use';
+        end if;
+    end $$";
+    execute(&location, check).await;
+}
+
 #[tokio::test]
 async fn tables_of_a_newer_gateway_are_refused() {
     let Some(location) = location("replicas_newer").await else {

@@ -131,7 +131,7 @@ impl ChangeNotifier {
     }
 
     /// Counts a subscription of `uri`, until it is dropped.
-    pub(super) fn subscribe(&self, uri: &str) -> Subscription {
+    pub fn subscribe(&self, uri: &str) -> Subscription {
         self.subscribed
             .send_modify(|all| *all.entry(uri.to_owned()).or_default() += 1);
         Subscription {
@@ -148,7 +148,8 @@ impl Default for ChangeNotifier {
 }
 
 /// One client's subscription of one resource.
-pub(super) struct Subscription {
+#[derive(Debug)]
+pub struct Subscription {
     uri: String,
     subscribed: watch::Sender<SubscribedUris>,
 }

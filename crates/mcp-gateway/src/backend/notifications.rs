@@ -5,7 +5,6 @@ use std::sync::{Arc, Weak};
 
 use mcp_client::{Handler, Reply, RpcError, ServerInfo, Unattributed};
 use mcp_core::jsonrpc::{INTERNAL_ERROR, INVALID_REQUEST, METHOD_NOT_FOUND};
-use mcp_core::server::ServerChange;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use upstream::redact::redacted;
@@ -28,8 +27,7 @@ impl Handler for Notifications {
             | "notifications/prompts/list_changed" => backend.lists_changed.notify_one(),
             "notifications/resources/updated" => {
                 if let Some(uri) = uri(params) {
-                    let change = ServerChange::Resource(uri);
-                    backend.signals.changes.announce(change);
+                    backend.updated(uri);
                 }
             }
             "notifications/message" => {

@@ -52,6 +52,11 @@ impl Backend {
         self.table()?.placed(self.key.as_str())
     }
 
+    /// Returns true if it runs at one replica only.
+    pub(crate) fn is_placed(&self) -> bool {
+        self.table().is_some()
+    }
+
     /// Returns true if another replica runs it, or none, or this one may not any more.
     pub(crate) fn is_elsewhere(&self) -> bool {
         self.table()

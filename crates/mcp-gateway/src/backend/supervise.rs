@@ -305,7 +305,7 @@ impl Backend {
     }
 
     /// The resources of this backend that clients are subscribed to.
-    fn watched_resources(&self, watched: &SubscribedUris) -> BTreeSet<String> {
+    pub(super) fn watched_resources(&self, watched: &SubscribedUris) -> BTreeSet<String> {
         let snapshot = self.snapshot();
         let own = watched.keys().filter(|uri| snapshot.has(uri));
         own.cloned().collect()

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::Gateway;
-use crate::backend::Backend;
+use crate::backend::{Backend, WatchedAt};
 use crate::config::{Config, Placement};
 use crate::replicas::report::ReplicaReport;
 
@@ -25,7 +25,20 @@ impl Gateway {
         });
         let mut readings = table.readings();
         while readings.changed().await.is_ok() {
-            let reports = self.reports().into_iter();
+            let reports = self.reports();
+            for (key, backend) in self.backends().iter().filter(|(_, one)| one.is_placed()) {
+                let others = reports.iter();
+                let others = others.filter_map(|(id, report)| {
+                    let numbers = report.backends.get(key.as_str())?;
+                    Some(WatchedAt {
+                        replica: *id,
+                        watched: &numbers.watched,
+                        updates: &numbers.updates,
+                    })
+                });
+                backend.follow_others(&others.collect::<Vec<_>>());
+            }
+            let reports = reports.into_iter();
             let reports: Vec<ReplicaReport> = reports.map(|(_, report)| report).collect();
             if self
                 .restarts

@@ -1,7 +1,7 @@
 //! The report of a replica about its backends: a small JSON text. Replicas of another version may write other fields,
 //! so that all are optional.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use gateway_store::replicas::{Report, ReportOf};
 use mcp_core::server::ReplicaId;
@@ -45,6 +45,12 @@ pub(crate) struct BackendNumbers {
     /// True if it does not get calls, since it has not answered some.
     #[serde(skip_serializing_if = "is_false")]
     pub(crate) has_open_circuit: bool,
+    /// The resources that clients of this replica watch at another one.
+    #[serde(skip_serializing_if = "BTreeSet::is_empty")]
+    pub(crate) watched: BTreeSet<String>,
+    /// The number of updates of each resource that clients of other replicas watch here.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub(crate) updates: BTreeMap<String, u64>,
 }
 
 impl BackendNumbers {
@@ -62,6 +68,8 @@ impl BackendNumbers {
             error,
             next_try_s: status.next_try_s(),
             has_open_circuit: backend.has_open_circuit(),
+            watched: backend.watched_elsewhere(),
+            updates: backend.updates_for_others(),
         }
     }
 
@@ -83,10 +91,13 @@ impl ReplicaReport {
         }
     }
 
-    /// The report in the form that is stored. States and restarts are for the next beat, numbers for later ones.
+    /// The report in the form that is stored. States, resources and restarts are for the next beat, numbers for later ones.
     pub(crate) fn to_store(&self) -> Report {
         let states = self.backends.values();
-        let states = states.map(|one| (&one.state, &one.error, one.has_open_circuit));
+        let states = states.map(|one| {
+            let health = (&one.state, &one.error, one.has_open_circuit);
+            (health, &one.watched, &one.updates)
+        });
         let states: Vec<_> = states.collect();
         let urgent = serde_json::to_string(&(states, &self.restarts, &self.restarted));
         Report {

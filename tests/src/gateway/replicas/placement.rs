@@ -157,3 +157,35 @@ async fn batch_with_calls_to_the_child_is_answered_at_any_replica() {
         assert_eq!(group.started(at).await, started + 1);
     }
 }
+
+#[tokio::test]
+async fn changed_resource_of_the_child_is_told_at_all_replicas() {
+    let folder = Folder::new();
+    let Some(group) = ReplicaGroup::start_placed(&folder).await else {
+        return;
+    };
+    let uri = json!({"uri": "test://watched-resource"});
+    let watch = async |at| {
+        let session = group.session(at).await;
+        let subscribed = group
+            .ask(at, &session, "resources/subscribe", uri.clone())
+            .await;
+        assert!(subscribed["result"].is_object(), "{subscribed}");
+        group.get(at, &session, None).await
+    };
+    let streams = [watch(0).await, watch(1).await, watch(2).await];
+    for (at, mut stream) in streams.into_iter().enumerate() {
+        // Repeated, since the others know of a subscription some time later.
+        let updated = eventually("a notification", async || {
+            let change = call("one__test_trigger_resource_change", json!({}));
+            group.post(at, "", &change).await;
+            let message = tokio::time::timeout(Duration::from_secs(2), stream.message());
+            message.await.ok()
+        });
+        let updated = updated.await.json();
+        assert_eq!(
+            updated["method"], "notifications/resources/updated",
+            "{at}: {updated}"
+        );
+    }
+}
