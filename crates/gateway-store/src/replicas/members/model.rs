@@ -54,7 +54,7 @@ enum Flaw {
     UnconditionalOutcome,
     /// An owner tells the outcome before it is written.
     ToldBeforeWritten,
-    /// Revocations are not read with the heartbeats.
+    /// Revocations are read with hastened heartbeats only.
     OnlyNotifications,
     /// An answer is passed on each time that it arrives.
     RepeatedAnswer,
@@ -201,7 +201,7 @@ impl Model {
                 self.apply(state, at, query);
             }
             if state.now - state.replicas[at].last_beat >= steps(BEAT_INTERVAL) {
-                self.beat(state, at);
+                self.beat(state, at, false);
             }
         }
         let is_owner = |it: &Replica| it.id == state.database.task_owner && it.run != Run::Crashed;
@@ -213,8 +213,8 @@ impl Model {
         };
     }
 
-    /// One transaction: writes the heartbeat, and reads all rows.
-    fn beat(&self, state: &mut State, at: usize) {
+    /// One transaction: writes the heartbeat, and reads all rows. A notification hastens it.
+    fn beat(&self, state: &mut State, at: usize, is_hastened: bool) {
         let (now, replica, database) = (state.now, &mut state.replicas[at], &mut state.database);
         replica.last_beat = now;
         replica.is_registered = true;
@@ -222,7 +222,8 @@ impl Model {
         let query = Query {
             sent: now,
             rows: database.replicas.clone(),
-            is_revoked: database.revoked.is_some(),
+            is_revoked: database.revoked.is_some()
+                && (is_hastened || !self.is(Flaw::OnlyNotifications)),
             task_owner: database.task_owner,
         };
         match database.is_slow {
@@ -241,7 +242,7 @@ impl Model {
             }
         }
         replica.members.update(query.rows, duration(query.sent));
-        replica.knows_revocation |= query.is_revoked && !self.is(Flaw::OnlyNotifications);
+        replica.knows_revocation |= query.is_revoked;
         // Adopted by another in a pause of this replica.
         if query.task_owner != replica.id && !self.is(Flaw::KeepsAdoptedTask) {
             replica.task = None;

@@ -16,7 +16,7 @@ pub(super) enum Action {
     DatabaseStarts,
     DatabaseSlows,
     DatabaseRecovers,
-    /// A notification arrives; one that does not is lost.
+    /// A notification arrives, and begins a beat; one that does not is lost.
     Notify(usize),
     /// The client ends its session at this replica.
     EndSession(usize),
@@ -87,9 +87,14 @@ impl Model {
     fn requests_at(&self, state: &State, at: usize, replica: &Replica, all: &mut Vec<Action>) {
         let (database, reaches) = (&state.database, state.reaches_database(at));
         let has = |requests| [Requests::All, requests].contains(&self.requests);
+        let is_news = database.revoked.is_some() && !replica.knows_revocation;
+        // Not while a query is answered, and not at once after another beat.
+        let is_free = replica.query.is_none() && replica.last_beat < state.now;
+        if is_news && is_free && reaches {
+            all.push(Notify(at));
+        }
         if has(Requests::Sessions) {
             match database.revoked {
-                Some(_) if reaches && !replica.knows_revocation => all.push(Notify(at)),
                 None if reaches => all.push(EndSession(at)),
                 _ => {}
             }
@@ -139,7 +144,7 @@ impl Model {
             DatabaseStarts => state.database.is_up = true,
             DatabaseSlows => state.database.is_slow = true,
             DatabaseRecovers => state.database.is_slow = false,
-            Notify(at) => state.replicas[at].knows_revocation = true,
+            Notify(at) => self.beat(state, at, true),
             EndSession(at) => {
                 state.database.revoked = Some(state.now);
                 state.replicas[at].knows_revocation = true;

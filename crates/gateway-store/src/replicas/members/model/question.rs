@@ -60,7 +60,7 @@ impl Model {
         } else if route == Route::Refresh && reaches && !state.database.is_slow {
             // All that a heartbeat reads: one that has read only this table knows of no revocation.
             if !self.is(Flaw::RefreshesOnlyMembers) {
-                self.beat(state, at);
+                self.beat(state, at, false);
             }
             let rows = state.database.replicas.clone();
             state.replicas[at].members.update(rows, arrived);
