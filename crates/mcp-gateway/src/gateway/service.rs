@@ -67,9 +67,7 @@ impl mcp_serve::Service for Gateway {
         let config = self.config();
         self.apply(Config::clone(&config));
         let backends = self.backends();
-        // One that runs at one replica gets its place only once this one has its port.
-        let each = backends.values().filter(|backend| !backend.is_placed());
-        let started = each.map(|backend| backend.first_start());
+        let started = backends.values().map(|backend| backend.first_start());
         let started = futures_util::future::join_all(started);
         // The problems name those that have not started.
         let _ = tokio::time::timeout(CHECK_TIMEOUT, started).await;
