@@ -53,11 +53,6 @@ impl Writer<'_> {
         self.fixed64(tag, value.to_bits());
     }
 
-    pub(crate) fn fixed32(&mut self, tag: u32, value: u32) {
-        self.tag(tag, WireType::ThirtyTwoBit);
-        self.0.extend_from_slice(&value.to_le_bytes());
-    }
-
     /// Writes a message.
     pub(crate) fn message(&mut self, tag: u32, fields: impl FnOnce(&mut Writer<'_>)) {
         let mut message = Vec::new();

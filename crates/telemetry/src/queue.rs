@@ -9,7 +9,6 @@ use tokio::sync::Notify;
 
 use crate::Settings;
 use crate::known_requests::KnownRequests;
-use crate::protobuf::Writer;
 use crate::span;
 
 /// Waiting spans, with a limit. A call encodes its own: to copy it for another thread takes as long.
@@ -28,8 +27,6 @@ struct Content {
     queued: usize,
     dropped: u64,
     known: KnownRequests,
-    /// The span that is being encoded.
-    scratch: Vec<u8>,
 }
 
 /// Spans for one request.
@@ -62,16 +59,13 @@ impl Queue {
             queued,
             dropped,
             known,
-            scratch,
         } = &mut *content;
         if *queued >= self.max_queued {
             *dropped += 1;
             return;
         }
         *queued += 1;
-        scratch.clear();
-        span::encode(span, known, &mut Writer(scratch));
-        Writer(&mut open.bytes).bytes(span::IN_SCOPE, scratch);
+        span::append(span, known, &mut open.bytes);
         open.count += 1;
         if open.count >= self.max_batch {
             // The next batch will be as long.
