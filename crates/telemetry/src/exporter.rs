@@ -15,6 +15,7 @@ use crate::Settings;
 use crate::clock::now;
 use crate::collector::{Collector, Sent};
 use crate::durations::DurationEncoder;
+use crate::envelope::Envelope;
 use crate::protobuf::Writer;
 use crate::queue::{Batch, Queue};
 use crate::settings::Destination;
@@ -27,8 +28,6 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(1);
 const MAX_RETRY_INTERVAL: Duration = Duration::from_secs(30);
 /// Time for the last spans when the program stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(3);
-/// The name of the instrumentation scope.
-const SCOPE: &str = "mcp-servers";
 
 /// Reads the durations of the process.
 type ReadDurations = Box<dyn Fn() -> Vec<DurationMetric> + Send + Sync>;
@@ -44,9 +43,9 @@ pub struct Exporter {
 struct SpanExport {
     queue: Arc<Queue>,
     collector: Collector,
-    resource: Arc<[u8]>,
-    /// The batch that is being sent, which a stop interrupts.
-    interrupted: Option<Batch>,
+    envelope: Arc<Envelope>,
+    /// The request that is being sent, which a stop interrupts.
+    interrupted: Option<Request>,
     lost: u64,
 }
 
@@ -55,7 +54,14 @@ struct MetricExport {
     read: Arc<OnceLock<ReadDurations>>,
     encoder: DurationEncoder,
     collector: Collector,
-    resource: Arc<[u8]>,
+    envelope: Arc<Envelope>,
+}
+
+/// Encoded spans, and their number.
+#[derive(Clone)]
+struct Request {
+    body: Bytes,
+    count: u64,
 }
 
 impl Exporter {
@@ -63,23 +69,22 @@ impl Exporter {
     ///
     /// # Errors
     /// If it cannot be started.
-    pub(crate) fn start(queue: Arc<Queue>, settings: Settings) -> io::Result<Self> {
+    pub(crate) fn start(
+        queue: Arc<Queue>,
+        envelope: Arc<Envelope>,
+        settings: Settings,
+    ) -> io::Result<Self> {
         let (stop, stopped) = oneshot::channel();
         let durations = Arc::<OnceLock<ReadDurations>>::default();
         let runtime = tokio::runtime::Builder::new_current_thread()
             .enable_all()
             .build()?;
         let (delay, interval) = (settings.schedule_delay, settings.metric_interval);
-        let mut resource = Vec::new();
-        for (key, value) in &settings.resource {
-            Writer(&mut resource).attribute(1, key, value);
-        }
-        let resource: Arc<[u8]> = resource.into();
         let collector = |place: Option<Destination>| place.map(Collector::new).transpose();
         let mut spans = collector(settings.traces)?.map(|collector| SpanExport {
             queue,
             collector,
-            resource: Arc::clone(&resource),
+            envelope: Arc::clone(&envelope),
             interrupted: None,
             lost: 0,
         });
@@ -87,7 +92,7 @@ impl Exporter {
             read: Arc::clone(&durations),
             encoder: DurationEncoder::new(now()),
             collector,
-            resource,
+            envelope,
         });
         let thread = std::thread::Builder::new().name("telemetry".into());
         let thread = thread.spawn(move || {
@@ -156,14 +161,14 @@ impl SpanExport {
     /// Sends what is left, each batch once.
     async fn finish(&mut self) {
         let queue = Arc::clone(&self.queue);
-        while let Some(batch) = self.interrupted.take().or_else(|| queue.take(true)) {
-            let count = batch.count as u64;
+        loop {
+            let interrupted = self.interrupted.take();
+            let next = interrupted.or_else(|| Some(self.request(queue.take(true)?)));
+            let Some(Request { body, count }) = next else {
+                return;
+            };
             self.lost += count;
-            let sent = self
-                .collector
-                .post(body(&self.resource, &batch.bytes))
-                .await;
-            if let Sent::Accepted { rejected } = sent {
+            if let Sent::Accepted { rejected } = self.collector.post(body).await {
                 self.lost -= count.saturating_sub(rejected);
             }
         }
@@ -171,13 +176,19 @@ impl SpanExport {
 
     /// Sends a batch, with a few tries.
     async fn export(&mut self, batch: Batch) {
-        let (body, count) = (body(&self.resource, &batch.bytes), batch.count as u64);
-        self.interrupted = Some(batch);
+        let Request { body, count } = self.interrupted.insert(self.request(batch)).clone();
         let rejected = self.send(body).await;
         self.interrupted = None;
         self.lost += rejected.map_or(count, |rejected| rejected.min(count));
         if rejected.is_some() {
             self.tell_losses();
+        }
+    }
+
+    fn request(&self, batch: Batch) -> Request {
+        Request {
+            body: self.envelope.request(batch.bytes),
+            count: batch.count as u64,
         }
     }
 
@@ -222,31 +233,12 @@ impl MetricExport {
     /// Sends the durations so far. What fails is a part of the next request.
     async fn export(&mut self) {
         let Some(read) = self.read.get() else { return };
-        let mut metrics = Vec::new();
-        let mut writer = Writer(&mut metrics);
-        if self.encoder.encode(now(), &read(), &mut writer) {
-            self.collector.post(body(&self.resource, &metrics)).await;
+        let mut metrics = vec![0; self.envelope.room()];
+        if self
+            .encoder
+            .encode(now(), &read(), &mut Writer(&mut metrics))
+        {
+            self.collector.post(self.envelope.request(metrics)).await;
         }
     }
-}
-
-/// A request with this content of its scope: `ExportTraceServiceRequest` and `ExportMetricsServiceRequest` have the same
-/// fields around it.
-fn body(resource: &[u8], content: &[u8]) -> Bytes {
-    let mut scope = Vec::new();
-    Writer(&mut scope).message(1, |scope| {
-        scope.bytes(1, SCOPE.as_bytes());
-        scope.bytes(2, env!("CARGO_PKG_VERSION").as_bytes());
-    });
-    let mut start = Vec::new();
-    let mut writer = Writer(&mut start);
-    writer.bytes(1, resource);
-    writer.start(2, scope.len() + content.len());
-    start.extend(scope);
-    let len = start.len() + content.len();
-    let mut body = Vec::with_capacity(len + 10);
-    Writer(&mut body).start(1, len);
-    body.extend(start);
-    body.extend_from_slice(content);
-    body.into()
 }

@@ -12,6 +12,7 @@ mod attributes;
 mod clock;
 mod collector;
 mod durations;
+mod envelope;
 mod exporter;
 mod known_requests;
 mod protobuf;
@@ -23,6 +24,7 @@ mod tracer;
 
 use std::sync::Arc;
 
+use envelope::Envelope;
 pub use exporter::Exporter;
 use queue::Queue;
 pub use settings::Settings;
@@ -37,13 +39,14 @@ pub fn start(settings: Settings) -> Option<Exporter> {
     if settings.traces.is_none() && settings.metrics.is_none() {
         return None;
     }
-    let queue = Arc::new(Queue::new(&settings));
+    let envelope = Arc::new(Envelope::new(&settings.resource));
+    let queue = Arc::new(Queue::new(&settings, envelope.room()));
     let tracer = SpanQueue::new(Arc::clone(&queue), settings.sampler);
     // Without a place for spans there is no work for any.
     if settings.traces.is_some() && !mcp_core::trace::install(Box::new(tracer)) {
         return None;
     }
-    let started = Exporter::start(queue, settings);
+    let started = Exporter::start(queue, envelope, settings);
     let failed = |error| tracing::warn!("OpenTelemetry: nothing is exported: {error}");
     started.map_err(failed).ok()
 }

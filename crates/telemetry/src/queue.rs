@@ -16,6 +16,8 @@ pub(crate) struct Queue {
     content: Mutex<Content>,
     max_queued: usize,
     max_batch: usize,
+    /// The zeros with which a batch begins.
+    room: usize,
     /// Notified when a batch is full.
     pub(crate) full: Notify,
 }
@@ -32,17 +34,18 @@ struct Content {
 /// Spans for one request.
 #[derive(Default)]
 pub(crate) struct Batch {
-    /// The field `spans` of a `ScopeSpans`.
+    /// Room for the fields around it, then the field `spans` of a `ScopeSpans`.
     pub(crate) bytes: Vec<u8>,
     pub(crate) count: usize,
 }
 
 impl Queue {
-    pub(crate) fn new(settings: &Settings) -> Self {
+    pub(crate) fn new(settings: &Settings, room: usize) -> Self {
         Self {
             content: Mutex::default(),
             max_queued: settings.max_queued,
             max_batch: settings.max_batch,
+            room,
             full: Notify::new(),
         }
     }
@@ -65,6 +68,9 @@ impl Queue {
             return;
         }
         *queued += 1;
+        if open.bytes.is_empty() {
+            open.bytes.resize(self.room, 0);
+        }
         span::append(span, known, &mut open.bytes);
         open.count += 1;
         if open.count >= self.max_batch {
@@ -110,7 +116,7 @@ mod tests {
             ("OTEL_BSP_MAX_QUEUE_SIZE", "3"),
             ("OTEL_BSP_MAX_EXPORT_BATCH_SIZE", "2"),
         ]);
-        Queue::new(&settings)
+        Queue::new(&settings, 100)
     }
 
     fn add(queue: &Queue, flags: &str) {

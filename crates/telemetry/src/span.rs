@@ -22,7 +22,8 @@ const REMOTE_PARENT: u32 = 0x300;
 const ERROR: u64 = 2;
 
 /// The fields that each span has, without their values: ids, kind, times and flags.
-const HEAD: [u8; 54] = *b"\x0a\x10................\x12\x08........\x30.\x39........\x41........\x85\x01....";
+const HEAD: [u8; 54] =
+    *b"\x0a\x10................\x12\x08........\x30.\x39........\x41........\x85\x01....";
 
 /// Appends a span as a field of a `ScopeSpans`.
 pub(crate) fn append(span: &EndedSpan<'_>, known: &mut KnownRequests, spans: &mut Vec<u8>) {
