@@ -102,6 +102,10 @@ async fn ended_in_time(
             if let Some(store) = store {
                 // After a pause of this process another one may have told the client of another end.
                 store.certain().await;
+                // That may have become known since `moved` has looked, which comes first and ends this.
+                if store.taken(&task.id).now_or_never().is_some() {
+                    return std::future::pending().await;
+                }
             }
             task.end(TaskOutcome::from_outcome(outcome));
             tasks.make_room(0);
