@@ -138,6 +138,14 @@ impl StateStore {
         self.entries.clone()
     }
 
+    /// Reads what other processes have changed, at once.
+    ///
+    /// # Errors
+    /// The database cannot be used now.
+    pub async fn refresh(&self) -> Result<(), StoreError> {
+        self.change(Vec::new()).await.map(drop)
+    }
+
     /// Makes all of these changes, or none if one of them expects another entry. Returns true if they were made.
     ///
     /// # Errors

@@ -95,7 +95,12 @@ impl Approvals {
         is_operator: bool,
         AnswerBody { answer, token }: AnswerBody,
     ) -> Result<Approval, Refusal> {
-        let entries = self.state.entries();
+        let mut entries = self.state.entries();
+        if entries.get(EntryKind::Approval, id).is_none() {
+            // It may wait at another replica, since a moment. A failure leaves what is known.
+            let _ = self.state.refresh().await;
+            entries = self.state.entries();
+        }
         let entry = entries.get(EntryKind::Approval, id);
         let found = entry.and_then(|entry| Some((entry.read::<Approval>()?, entry)));
         // First, so that unknown ids look like those of which the caller must not know.

@@ -13,6 +13,7 @@ use std::sync::mpsc::{SyncSender, sync_channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
+use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use mcp_core::server::{Place, ReplicaId, StoredTask, TaskOwner, TaskStore};
 use mcp_core::tool::ToolError;
@@ -31,6 +32,8 @@ use crate::events::{PostgresConnection, StoreError, StoreFault, StoreLocation};
 const MAX_WAITING_JOBS: usize = 1_000;
 /// Bytes of tasks that wait for the database.
 const MAX_WAITING_BYTES: usize = 32 * 1024 * 1024;
+/// Timeout for the first row of a task, for which its client waits.
+const SAVE_TIMEOUT: Duration = Duration::from_secs(1);
 /// Timeout for a request that reads tasks.
 const READ_TIMEOUT: Duration = Duration::from_secs(5);
 /// Bytes of a list of tasks, whose results are read with them; the one that exceeds the limit is the last.
@@ -87,6 +90,8 @@ struct SavedTask {
     lifetime: Duration,
     has_ended: bool,
     can_move: bool,
+    /// Dropped once it is stored, or has to wait for the database.
+    waiter: Option<oneshot::Sender<()>>,
     _bytes: OwnedSemaphorePermit,
 }
 
@@ -129,9 +134,16 @@ impl Tasks {
         let _ = self.jobs.send(TaskJob::Close);
     }
 
-    fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration) {
+    fn save(
+        &self,
+        owner: TaskOwner,
+        task: StoredTask,
+        lifetime: Duration,
+    ) -> BoxFuture<'static, ()> {
+        let (waiter, stored) = oneshot::channel();
+        let stored = Box::pin(timeout(SAVE_TIMEOUT, stored).map(drop));
         let Ok(json) = serde_json::to_string(&task) else {
-            return;
+            return stored;
         };
         let (has_ended, can_move) = (task.has_ended(), task.can_move());
         let id = task.id;
@@ -145,6 +157,7 @@ impl Tasks {
                 lifetime,
                 has_ended,
                 can_move,
+                waiter: Some(waiter),
                 _bytes: bytes,
             };
             self.jobs.try_send(TaskJob::Save(task)).is_ok()
@@ -154,6 +167,7 @@ impl Tasks {
                 "a task is not stored: too many wait for the database, or its id is too long"
             );
         }
+        stored
     }
 
     async fn read(
@@ -322,8 +336,13 @@ fn is_id(text: &str) -> bool {
 }
 
 impl TaskStore for ReplicaTable {
-    fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration) {
-        self.tasks.save(owner, task, lifetime);
+    fn save(
+        &self,
+        owner: TaskOwner,
+        task: StoredTask,
+        lifetime: Duration,
+    ) -> BoxFuture<'static, ()> {
+        self.tasks.save(owner, task, lifetime)
     }
 
     fn find<'a>(

@@ -80,6 +80,9 @@ impl Worker {
             let reason = self.failure.clone().unwrap_or_default();
             return Err(StoreError::unavailable(reason));
         };
+        if changes.is_empty() {
+            return Ok(true);
+        }
         let applied = database.apply(changes);
         match &applied {
             Ok(_) => self.follow(),

@@ -51,7 +51,7 @@ impl Server {
                     bad_arguments(&name, context.era, bad)
                 }
             },
-            Mode::Task(ttl) => self.call_as_task(tool, arguments, ttl, context),
+            Mode::Task(ttl) => Box::pin(self.call_as_task(tool, arguments, ttl, context)).await,
             // Boxed, to keep the future of other calls small.
             Mode::LateTask => Box::pin(self.call_until_task(tool, arguments, context)).await,
         }

@@ -10,7 +10,7 @@ use crate::harness::{assert_contains, wait_until};
 
 /// The fate of a task is known after so long.
 const FATE_TIMEOUT: Duration = Duration::from_secs(5);
-/// A new task is stored after its answer; one whose replica ends before that is unknown.
+/// The id that its backend has given a new task is stored soon after its answer.
 const STORED_AFTER: Duration = Duration::from_secs(1);
 
 async fn state(group: &ReplicaGroup, at: usize, id: &Value) -> Value {
@@ -55,6 +55,28 @@ async fn task_of_a_killed_replica_goes_on_if_its_backend_has_it_and_fails_otherw
     })
     .await;
     assert_eq!(state(&group, 2, &goes_on).await["status"], "completed");
+}
+
+#[tokio::test]
+async fn task_is_known_to_others_as_soon_as_its_client_knows_it() {
+    let Some(mut group) = ReplicaGroup::start().await else {
+        return;
+    };
+    let ids = [
+        start_task(&group, "b__slow_compute", 20).await,
+        start_task(&group, "child__slow_compute", 20).await,
+    ];
+    group.kill(0).await;
+    let killed = Instant::now();
+    for id in &ids {
+        for at in [1, 2] {
+            let found = state(&group, at, id).await;
+            let status = found["status"].as_str().unwrap_or_default();
+            assert!(["working", "failed"].contains(&status), "{found}");
+        }
+    }
+    assert_eq!(state(&group, 1, &ids[1]).await["status"], "failed");
+    assert!(killed.elapsed() < FATE_TIMEOUT, "{:?}", killed.elapsed());
 }
 
 #[tokio::test]

@@ -87,10 +87,11 @@ impl ReplicaGroup {
         );
         let group = Self::start_with_stores(stores, |_, _| Vec::new(), 3, &table, &[]).await;
         for at in 0..3 {
-            // Its tools are not on the first page of the list.
-            wait_until("the tools of the placed backend", async || {
-                let status = group.status(at).await;
-                status["backends"]["one"]["tool_count"].as_u64() > Some(0)
+            // The list of tools is published a moment after the state of the backend.
+            wait_until("a call of the placed backend", async || {
+                let echo = json!({"name": "one__test_simple_text", "arguments": {}});
+                let reply = group.ask(at, "", "tools/call", echo).await;
+                reply["result"].is_object()
             })
             .await;
         }

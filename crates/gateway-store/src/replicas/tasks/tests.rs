@@ -55,8 +55,8 @@ async fn task_is_found_and_a_strange_id_keeps_the_connection() {
         return;
     };
     let table = start(&location, 1);
-    table.save(OWNER, task(id(1), 0), LIFETIME);
-    table.save(OWNER, task(id(2) + ".tool.17", 0), LIFETIME);
+    drop(table.save(OWNER, task(id(1), 0), LIFETIME));
+    drop(table.save(OWNER, task(id(2) + ".tool.17", 0), LIFETIME));
     let found = table.find(OWNER, &id(1)).await.unwrap();
     assert_eq!(found.unwrap().id, id(1));
     assert_eq!(ids(&table).await, [id(1), id(2) + ".tool.17"]);
@@ -98,7 +98,7 @@ async fn lists_have_a_limit_of_bytes_and_keep_the_newest() {
     };
     let table = start(&location, 1);
     for number in 0..12 {
-        table.save(OWNER, task(id(number), 1024 * 1024), LIFETIME);
+        drop(table.save(OWNER, task(id(number), 1024 * 1024), LIFETIME));
     }
     // Eight of them are a little more than the limit.
     let found = ids(&table).await;
@@ -150,7 +150,7 @@ async fn tasks_belong_to_the_replicas_with_one_key() {
     };
     let owner = joined(&location, 1).await;
     let other = joined_with("1", &location, 2).await;
-    owner.save(OWNER, task(id(1), 0), LIFETIME);
+    drop(owner.save(OWNER, task(id(1), 0), LIFETIME));
     assert_eq!(ids(&owner).await, [id(1)]);
     assert!(ids(&other).await.is_empty());
     assert!(other.find(OWNER, &id(1)).await.unwrap().is_none());

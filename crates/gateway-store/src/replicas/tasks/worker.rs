@@ -92,7 +92,10 @@ impl TaskWorker {
     fn try_save(&mut self) -> Result<(), StoreError> {
         let connection = match &self.connection {
             Some(connection) => connection,
-            None if self.failed.is_some_and(|at| at.elapsed() < RETRY_INTERVAL) => return Ok(()),
+            None if self.failed.is_some_and(|at| at.elapsed() < RETRY_INTERVAL) => {
+                self.let_clients_go();
+                return Ok(());
+            }
             None => self.connection.insert(connect(&self.location)?),
         };
         while let Some(task) = self.unsaved.front() {
@@ -115,5 +118,11 @@ impl TaskWorker {
             tracing::warn!(reason, "tasks cannot be stored or found in the database");
         }
         self.connection = None;
+        self.let_clients_go();
+    }
+
+    /// Lets the clients of tasks that are stored later get their answers.
+    fn let_clients_go(&mut self) {
+        self.unsaved.iter_mut().for_each(|task| task.waiter = None);
     }
 }

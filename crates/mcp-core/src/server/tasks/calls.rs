@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::{BoxFuture, OptionFuture};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use serde_json::{Map, json};
@@ -75,7 +76,7 @@ impl Server {
 
     /// Starts the call. In the modern era it becomes a task only if it has to wait: a result without
     /// waiting is the response, and so are questions that the tool asks before it waits.
-    pub(in crate::server) fn call_as_task(
+    pub(in crate::server) async fn call_as_task(
         &self,
         tool: &(ToolDefinition, Arc<dyn BoundTool>),
         arguments: &RawValue,
@@ -97,7 +98,7 @@ impl Server {
             // The call goes on after its request, and records its end itself.
             origin.notes.take_over();
         }
-        Ok(self.detached(task, work, era).into())
+        Ok(self.detached(task, work, era).await.into())
     }
 
     /// Starts the call and answers with its result, unless the call asks to continue as a task.
@@ -126,7 +127,8 @@ impl Server {
                     task.live_at_least(self.settings.call_timeout + extra + TIME_TO_GET_RESULT);
                 }
                 std::mem::forget(unpublished);
-                return Ok(self.detached(Arc::clone(&task), work, Era::Modern).into());
+                let created = self.detached(Arc::clone(&task), work, Era::Modern);
+                return Ok(created.await.into());
             }
             () = call.cancelled() => None,
             () = self.timed_out(call) => None,
@@ -169,26 +171,32 @@ impl Server {
         Ok(task)
     }
 
-    /// Runs `work` in the background, and answers with its task.
-    fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> MethodResult {
+    /// Runs `work` in the background, and answers with its task once other replicas can find it.
+    async fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> MethodResult {
         task.detach();
         let created: Json = match era {
             Era::Modern => task.created_modern(),
             _ => json!({"task": task.legacy()}).into(),
         };
-        self.spawn_task(task, work);
+        self.spawn_task(task, work).await;
         MethodResult {
             kind: ResultKind::Task,
             ..created.into()
         }
     }
 
-    /// Runs `work` until it ends or its task expires.
-    pub(super) fn spawn_task(&self, task: Arc<Task>, work: Work) {
-        self.save_task(&task);
+    /// Runs `work` until it ends or its task expires. The result completes once other replicas can find the task, and
+    /// need not be awaited.
+    pub(super) fn spawn_task(
+        &self,
+        task: Arc<Task>,
+        work: Work,
+    ) -> OptionFuture<BoxFuture<'static, ()>> {
+        let saved = self.save_task(&task);
         let (tasks, clock) = (Arc::clone(&self.tasks), Arc::clone(&self.clock));
         let running = run(tasks, task, work, clock, self.features.task_store.clone());
         (self.settings.spawn)(Box::pin(running));
+        saved
     }
 
     fn work(

@@ -119,7 +119,7 @@ impl Server {
             }
             conclude(era, capabilities, end(client.as_deref(), result))
         });
-        self.spawn_task(Arc::clone(&task), work);
+        drop(self.spawn_task(Arc::clone(&task), work));
         Ok(Some(task))
     }
 }

@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use futures_util::future::{BoxFuture, OptionFuture};
+
 use super::resumption::Resumption;
 use super::store::{self, StoredTask};
 use super::task::Task;
@@ -19,9 +21,9 @@ const MAX_LOOKS: u32 = 24;
 const DIGITS: usize = 32;
 
 impl Server {
-    /// Stores a task for the other replicas.
-    pub(super) fn save_task(&self, task: &Task) {
-        store::save(self.features.task_store.as_ref(), task);
+    /// Stores a task for the other replicas. The result completes once they can find it, and need not be awaited.
+    pub(super) fn save_task(&self, task: &Task) -> OptionFuture<BoxFuture<'static, ()>> {
+        store::save(self.features.task_store.as_ref(), task)
     }
 
     /// Returns a task of the store: with its outcome, failed if its replica has ended, or running here from now on.
@@ -87,7 +89,7 @@ impl Server {
             ..stored.clone()
         };
         let task = Arc::new(self.restored(&lost, context.caller));
-        self.save_task(&task);
+        drop(self.save_task(&task));
         Ok(task)
     }
 

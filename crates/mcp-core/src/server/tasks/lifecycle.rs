@@ -53,7 +53,7 @@ pub(super) async fn run(
         }
         is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, (&*clock, store)) => is_in_time,
     };
-    save(store, &task);
+    drop(save(store, &task));
     if is_in_time {
         tokio::select! {
             () = expiry => {}
@@ -71,7 +71,7 @@ async fn moved(task: &Task, store: Option<&Arc<dyn TaskStore>>) {
     };
     let stored = async {
         task.resumption_known().await;
-        save(Some(store), task);
+        drop(save(Some(store), task));
         std::future::pending().await
     };
     let left = async {

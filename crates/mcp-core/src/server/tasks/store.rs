@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::future::BoxFuture;
+use futures_util::future::{BoxFuture, OptionFuture};
 use hmac_sha256::Hash;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -94,9 +94,15 @@ pub type TaskOwner = [u8; 32];
 
 /// A store of tasks.
 pub trait TaskStore: Send + Sync {
-    /// Stores the state of a task for its lifetime, without waiting.
+    /// Stores the state of a task for its lifetime, whether the result is awaited or not. That completes once other
+    /// processes can find the task; within a second, if the store cannot be used now: then it is stored later.
     /// It does nothing if another process has taken the task.
-    fn save(&self, owner: TaskOwner, task: StoredTask, lifetime: Duration);
+    fn save(
+        &self,
+        owner: TaskOwner,
+        task: StoredTask,
+        lifetime: Duration,
+    ) -> BoxFuture<'static, ()>;
 
     /// Finds a task.
     ///
@@ -132,12 +138,16 @@ pub trait TaskStore: Send + Sync {
     fn certain(&self) -> BoxFuture<'_, ()>;
 }
 
-/// Stores a task, if there is a store.
-pub(super) fn save(store: Option<&Arc<dyn TaskStore>>, task: &Task) {
-    if let Some(store) = store {
+/// Stores a task, if there is a store. The result need not be awaited.
+pub(super) fn save(
+    store: Option<&Arc<dyn TaskStore>>,
+    task: &Task,
+) -> OptionFuture<BoxFuture<'static, ()>> {
+    let saved = store.map(|store| {
         let owner = owner(task.owner.as_ref(), task.view.as_ref());
-        store.save(owner, stored(task), task.ttl());
-    }
+        store.save(owner, stored(task), task.ttl())
+    });
+    saved.into()
 }
 
 fn stored(task: &Task) -> StoredTask {
