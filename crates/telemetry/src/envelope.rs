@@ -10,7 +10,7 @@ const SCOPE: &str = "mcp-servers";
 /// Limit of the number of a field and its length, in bytes.
 const MAX_START: usize = 6;
 
-/// What is in front of the content: the resource and the scope, encoded.
+/// The fields in front of the content: the resource and the scope, encoded.
 pub(crate) struct Envelope {
     resource: Vec<u8>,
     scope: Vec<u8>,
