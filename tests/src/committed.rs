@@ -8,9 +8,17 @@ pub(crate) fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("..")
 }
 
-/// Asserts that a file of the workspace has this text.
+/// Asserts that a file of the workspace has this text. Called by tests named `…are_fresh` only: these are the
+/// ones that `cargo xtask codegen` runs.
 #[track_caller]
 pub(crate) fn check(path: &str, text: &str) {
+    // libtest names the thread by its test, and runs on `main` if told to use one thread.
+    let thread = std::thread::current();
+    let test = thread.name().unwrap_or_default();
+    assert!(
+        test.ends_with("are_fresh") || test == "main",
+        "{path}: {test} compares a file that is generated, so its name must end with are_fresh"
+    );
     let file = root().join(path);
     if std::env::var_os("UPDATE").is_some_and(|value| value == "1") {
         std::fs::create_dir_all(file.parent().unwrap()).unwrap();

@@ -108,13 +108,17 @@ fn file_faults(schema: &Value, text: &str) -> Vec<String> {
 }
 
 #[test]
-fn schemas_are_published_and_describe_every_key() {
+fn schemas_are_fresh() {
+    for server in SERVERS {
+        let path = format!("docs/schema/{server}.json");
+        check(&path, &run(server, &["schema"], &[]).stdout);
+    }
+}
+
+#[test]
+fn schemas_describe_every_key() {
     for server in SERVERS {
         let schema = schema(server);
-        check(
-            &format!("docs/schema/{server}.json"),
-            &run(server, &["schema"], &[]).stdout,
-        );
         assert_eq!(
             schema["$schema"],
             "https://json-schema.org/draft/2020-12/schema"
