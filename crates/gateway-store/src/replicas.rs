@@ -123,8 +123,12 @@ impl SharedTable {
 
     /// Completes when another replica has taken this task.
     async fn taken(&self, task: &str) {
-        let is_taken = |_: &Peers| self.moved(task).is_some_and(|replica| replica != self.own);
-        self.until(is_taken).await;
+        self.until(|_| self.has_taken(task)).await;
+    }
+
+    /// Returns true if another replica has taken this task.
+    fn has_taken(&self, task: &str) -> bool {
+        self.moved(task).is_some_and(|replica| replica != self.own)
     }
 
     /// Completes when `is_so`.

@@ -374,6 +374,10 @@ impl TaskStore for ReplicaTable {
         Box::pin(self.shared.taken(id))
     }
 
+    fn has_taken(&self, id: &str) -> bool {
+        self.shared.has_taken(id)
+    }
+
     fn certain(&self) -> BoxFuture<'_, ()> {
         let is_certain = |peers: &Peers| peers.is_current(Instant::now());
         Box::pin(self.shared.until(is_certain))

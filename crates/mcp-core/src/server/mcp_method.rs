@@ -169,6 +169,14 @@ impl McpMethod {
         matches!(self, Self::CallTool | Self::ReadResource | Self::GetPrompt)
     }
 
+    /// True if a request may go on with a task that another process has begun: its questions wait in the task.
+    pub(super) fn resumes_tasks(self) -> bool {
+        matches!(
+            self,
+            Self::GetTask | Self::CancelTask | Self::UpdateTask | Self::Listen
+        )
+    }
+
     /// True if the request calls a tool.
     pub(super) fn calls_tool(self) -> bool {
         matches!(self, Self::CallTool | Self::Seed001CallTool)

@@ -52,7 +52,10 @@ impl Server {
         let round = match method.has_rounds() {
             true => Some(self.open_round(&request.method, params, source.caller)?),
             false => {
-                info.capabilities = ClientCapabilities::default();
+                if !method.resumes_tasks() {
+                    // There is no way to ask it.
+                    info.capabilities = ClientCapabilities::default();
+                }
                 None
             }
         };

@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use super::env::ReplicaGroup;
 use super::start_task;
@@ -57,6 +57,53 @@ async fn task_of_a_killed_replica_goes_on_if_its_backend_has_it_and_fails_otherw
     assert_eq!(state(&group, 2, &goes_on).await["status"], "completed");
 }
 
+/// Accepts a question of the tool `confirm_delete`.
+fn confirmed() -> Value {
+    json!({"action": "accept", "content": {"confirm": true}})
+}
+
+#[tokio::test]
+async fn task_that_asks_is_answered_at_its_new_replica() {
+    let Some(mut group) = ReplicaGroup::start().await else {
+        return;
+    };
+    let asking = |file: &str| json!({"name": "b__confirm_delete", "arguments": {"filename": file}});
+    let made = group.modern(0, "tools/call", asking("a.txt")).await;
+    let modern = json!({"taskId": made["result"]["taskId"]});
+    // 2025-11-25: at the backend it is a call, not a task with an id, so it is lost.
+    let session = group.session(0).await;
+    let mut params = asking("b.txt");
+    params["task"] = json!({});
+    let made = group.ask(0, &session, "tools/call", params).await;
+    let handshake = json!({"taskId": made["result"]["task"]["taskId"]});
+    tokio::time::sleep(STORED_AFTER).await;
+    group.kill(0).await;
+
+    wait_until("the question", async || {
+        state(&group, 2, &modern).await["status"] == "input_required"
+    })
+    .await;
+    let found = state(&group, 1, &modern).await;
+    let asked = found["inputRequests"].as_object().unwrap();
+    assert_contains(&found["inputRequests"], "Delete a.txt?");
+    let answers = asked.keys().map(|key| (key.clone(), confirmed()));
+    let mut params = modern.clone();
+    params["inputResponses"] = answers.collect();
+    group.modern(1, "tasks/update", params).await;
+    wait_until("the result", async || {
+        let found = state(&group, 2, &modern).await;
+        found["status"] == "completed" && found.to_string().contains("a.txt is deleted")
+    })
+    .await;
+
+    let lost = group
+        .ask(1, &session, "tasks/result", handshake.clone())
+        .await;
+    assert_contains(&lost["error"], "The replica that ran this task has ended");
+    let found = group.ask(2, &session, "tasks/get", handshake).await;
+    assert_eq!(found["result"]["status"], "failed", "{found}");
+}
+
 #[tokio::test]
 async fn task_is_known_to_others_as_soon_as_its_client_knows_it() {
     let Some(mut group) = ReplicaGroup::start().await else {
@@ -101,8 +148,7 @@ async fn paused_replica_notices_that_its_tasks_were_taken() {
     for _ in 0..20 {
         for at in [0, 1, 2] {
             let found = state(&group, at, &lost).await;
-            let is_known = found["status"] == "failed" || at == 0 && found["status"] == "working";
-            assert!(is_known, "{at}: {found}");
+            assert_eq!(found["status"], "failed", "{at}: {found}");
         }
         tokio::time::sleep(Duration::from_millis(100)).await;
     }

@@ -43,7 +43,7 @@ impl Server {
         id: &str,
         context: &Context<'_>,
     ) -> Result<Option<Arc<Task>>, Error> {
-        let known = self.tasks.find(id, context.caller);
+        let known = self.task_here(id, context.caller).await;
         if known.is_none()
             && let Some(forwarding) = context.caller.forwarding()
             && let Some(place) = forwarding.task_place(id)

@@ -17,6 +17,9 @@ use crate::tool::{EarlierTask, ToolError};
 const LOOK_INTERVAL: Duration = Duration::from_millis(250);
 /// … and the number of times: longer than it takes to know that.
 const MAX_LOOKS: u32 = 24;
+/// The most that a request waits until this process knows which of its tasks others have taken. It does not wait while
+/// the beats of this process are written, which is nearly always.
+const MAX_DOUBT: Duration = Duration::from_secs(1);
 /// The random digits with which an id begins.
 const DIGITS: usize = 32;
 
@@ -24,6 +27,32 @@ impl Server {
     /// Stores a task for the other replicas. The result completes once they can find it, and need not be awaited.
     pub(super) fn save_task(&self, task: &Task) -> OptionFuture<BoxFuture<'static, ()>> {
         store::save(self.features.task_store.as_ref(), task)
+    }
+
+    /// The caller's task that this process has, unless another process has taken it.
+    pub(super) async fn task_here(&self, id: &str, caller: &Caller) -> Option<Arc<Task>> {
+        self.tasks.find(id, caller)?;
+        self.taken_tasks_known().await;
+        let task = self.tasks.find(id, caller)?;
+        (!self.is_taken(&task)).then_some(task)
+    }
+
+    /// Completes when it is known which tasks of this process others have taken, as they do during a pause of it. Where
+    /// the table is out of reach, that is not waited for: the client hears what this process knows.
+    pub(super) async fn taken_tasks_known(&self) {
+        if let Some(tasks) = &self.features.task_store {
+            tokio::select! {
+                biased;
+                () = tasks.certain() => {}
+                () = self.clock.sleep(MAX_DOUBT) => {}
+            }
+        }
+    }
+
+    /// Returns true if another process is known to have taken the task.
+    pub(super) fn is_taken(&self, task: &Task) -> bool {
+        let tasks = self.features.task_store.as_ref();
+        tasks.is_some_and(|tasks| tasks.has_taken(&task.id))
     }
 
     /// Returns a task of the store: with its outcome, failed if its replica has ended, or running here from now on.
@@ -100,9 +129,11 @@ impl Server {
         };
         let owner = store::owner(caller.name(), caller.view());
         let found = tasks.list(owner).await.map_err(Error::ToolFailed)?;
-        let others = found
-            .iter()
-            .filter(|stored| self.tasks.find(&stored.id, caller).is_none());
+        let is_elsewhere = |stored: &&StoredTask| {
+            let here = self.tasks.find(&stored.id, caller);
+            here.is_none_or(|task| self.is_taken(&task))
+        };
+        let others = found.iter().filter(is_elsewhere);
         Ok(others.map(|stored| self.restored(stored, caller)).collect())
     }
 

@@ -2,7 +2,7 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::Pin;
+use std::pin::{Pin, pin};
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
@@ -45,13 +45,14 @@ pub(super) async fn run(
 ) {
     let mut expiry = clock.sleep(task.ttl());
     let store = store.as_ref();
+    let work = pin!(certain_end(work, &task, store));
     let is_in_time = tokio::select! {
         biased;
         () = moved(&task, store) => {
             task.give_up();
             return tasks.remove(&task);
         }
-        is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, (&*clock, store)) => is_in_time,
+        is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, &*clock) => is_in_time,
     };
     drop(save(store, &task));
     if is_in_time {
@@ -88,25 +89,35 @@ async fn moved(task: &Task, store: Option<&Arc<dyn TaskStore>>) {
     }
 }
 
+/// The work, and then the wait until it is certain that no other process has told the client of another end, as one
+/// can during a pause of this process. Where the table is out of reach, that may last until the task expires.
+async fn certain_end(
+    work: Work,
+    task: &Task,
+    store: Option<&Arc<dyn TaskStore>>,
+) -> Result<Outcome, Error> {
+    let outcome = work.await;
+    if let Some(store) = store {
+        store.certain().await;
+        // That may have become known since `moved` has looked, which comes first and ends this.
+        if store.has_taken(&task.id) {
+            return std::future::pending().await;
+        }
+    }
+    outcome
+}
+
 /// Returns false if the task expired before its end.
 async fn ended_in_time(
     tasks: &Tasks,
     task: &Task,
-    mut work: Work,
+    mut work: Pin<&mut impl Future<Output = Result<Outcome, Error>>>,
     expiry: &mut Sleep,
-    (clock, store): (&dyn Clock, Option<&Arc<dyn TaskStore>>),
+    clock: &dyn Clock,
 ) -> bool {
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
-            if let Some(store) = store {
-                // After a pause of this process another one may have told the client of another end.
-                store.certain().await;
-                // That may have become known since `moved` has looked, which comes first and ends this.
-                if store.taken(&task.id).now_or_never().is_some() {
-                    return std::future::pending().await;
-                }
-            }
             task.end(TaskOutcome::from_outcome(outcome));
             tasks.make_room(0);
             return true;

@@ -134,6 +134,9 @@ pub trait TaskStore: Send + Sync {
     /// Completes when another process has taken this task.
     fn taken<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()>;
 
+    /// Returns true if another process has taken this task.
+    fn has_taken(&self, id: &str) -> bool;
+
     /// Completes when no other process can have taken a task without [`TaskStore::taken`] saying so.
     fn certain(&self) -> BoxFuture<'_, ()>;
 }

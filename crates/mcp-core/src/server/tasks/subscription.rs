@@ -36,12 +36,12 @@ impl Server {
             return Err(missing_extension());
         }
         let caller = context.caller;
-        let known = ids.iter().filter_map(|id| self.tasks.find(id, caller));
-        let mut tasks: Vec<Arc<Task>> = known.take(MAX_SUBSCRIBED_TASKS).collect();
         let is_known = |id: &&String| self.tasks.find(id, caller).is_some();
-        let others = ids.iter().filter(|id| !is_known(id));
-        let searched = MAX_SEARCHED_TASKS.min(MAX_SUBSCRIBED_TASKS - tasks.len());
-        for id in others.take(searched) {
+        let (mut known, others): (Vec<_>, Vec<_>) = ids.iter().partition(is_known);
+        known.truncate(MAX_SUBSCRIBED_TASKS);
+        let searched = MAX_SEARCHED_TASKS.min(MAX_SUBSCRIBED_TASKS - known.len());
+        let mut tasks: Vec<Arc<Task>> = Vec::new();
+        for id in known.into_iter().chain(others.into_iter().take(searched)) {
             match self.find_task(id, context).await {
                 // One replica has to send all notifications.
                 Err(error @ Error::InvalidRequest { .. }) if tasks.is_empty() => return Err(error),
