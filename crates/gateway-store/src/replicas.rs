@@ -121,11 +121,6 @@ impl SharedTable {
         self.moved.read().get(tasks::digits(task)).copied()
     }
 
-    /// Completes when another replica has taken this task.
-    async fn taken(&self, task: &str) {
-        self.until(|_| self.has_taken(task)).await;
-    }
-
     /// Returns true if another replica has taken this task.
     fn has_taken(&self, task: &str) -> bool {
         self.moved(task).is_some_and(|replica| replica != self.own)

@@ -371,7 +371,7 @@ impl TaskStore for ReplicaTable {
     }
 
     fn taken<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()> {
-        Box::pin(self.shared.taken(id))
+        Box::pin(self.shared.until(|_| self.shared.has_taken(id)))
     }
 
     fn has_taken(&self, id: &str) -> bool {
