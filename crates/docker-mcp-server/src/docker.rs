@@ -38,7 +38,7 @@ type Result<T, E = ToolError> = std::result::Result<T, E>;
 
 /// The service of the tools: an engine, and the policy that says what may be shown and changed.
 #[derive(Clone)]
-pub struct Docker {
+pub(crate) struct Docker {
     pub(crate) engine: Engine,
     pub(crate) policy: Arc<Policy>,
     pub(crate) registries: Registries,

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    docker_mcp_server::product().run()
+    docker_mcp_server::main()
 }

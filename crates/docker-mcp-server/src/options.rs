@@ -11,7 +11,7 @@ use crate::policy::PolicyFile;
 /// The engine, its timeout, and the operator's policy.
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Docker")]
-pub struct DockerOptions {
+pub(crate) struct DockerOptions {
     /// Docker Engine to use: unix:///path, tcp://host:port, ssh://user@host or, on Windows,
     /// npipe:////./pipe/name [default: that of the current docker context, else the usual socket].
     #[arg(long, env = "DOCKER_HOST", value_name = "URL")]

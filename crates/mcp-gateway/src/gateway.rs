@@ -29,7 +29,7 @@ use crate::replicas::report::ReplicaReport;
 use crate::replicas::restarts::Restarts;
 
 /// The service behind the gateway's server.
-pub struct Gateway {
+pub(crate) struct Gateway {
     source: config::ConfigSource,
     state: Arc<StateStore>,
     /// The gateways with the same database, if others can use it.

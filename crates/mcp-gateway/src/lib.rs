@@ -35,4 +35,4 @@ mod tools;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-pub use product::product;
+pub use product::main;

@@ -11,5 +11,5 @@ fn main() -> ExitCode {
     if args.next().is_some_and(|first| first == reaper::ARGUMENT) {
         return reaper::run(args);
     }
-    mcp_gateway::product().run()
+    mcp_gateway::main()
 }

@@ -1,5 +1,6 @@
 //! The gateway server as a product of `mcp-serve`.
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
@@ -19,7 +20,7 @@ use crate::tools;
 /// The options of the gateway, and of its client over stdio.
 #[derive(clap::Args)]
 #[group(skip)]
-pub struct GatewayOptions {
+pub(crate) struct GatewayOptions {
     #[command(flatten)]
     gateway: Options,
     /// View of the client over stdio: a table [views.NAME] of the file.
@@ -27,8 +28,14 @@ pub struct GatewayOptions {
     view: Option<String>,
 }
 
-/// Returns the gateway server: its name, port, options and tools.
-pub fn product() -> Product<Gateway, GatewayOptions> {
+/// The `main` of the program. `Product::run` is generic: it is compiled here, once with all that it calls, and not
+/// again in `main.rs`.
+pub fn main() -> ExitCode {
+    product().run()
+}
+
+/// The gateway server: its name, port, options and tools.
+fn product() -> Product<Gateway, GatewayOptions> {
     let product = Product::with_service(
         "mcp-gateway",
         env!("CARGO_PKG_VERSION"),

@@ -30,18 +30,19 @@ mod variant_name;
 mod webhook_credentials;
 mod workflow_tools;
 
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
 
+use crate::options::Options;
+use crate::service::N8n;
+
 /// A call makes many small and short-lived allocations.
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
-
-pub use crate::options::Options;
-pub use crate::service::N8n;
 
 /// Sent to the model with the tools.
 const INSTRUCTIONS: &str = "Workflows of one n8n; list_workflows shows them, and get_workflow how each can be run \
@@ -49,8 +50,14 @@ const INSTRUCTIONS: &str = "Workflows of one n8n; list_workflows shows them, and
      `waiting`, ask get_execution for the result instead of running it again. Each workflow \
      with the tag for tools is also a tool of its own.";
 
+/// The `main` of the program. `Product::run` is generic: it is compiled here, once with all that it calls, and not
+/// again in `main.rs`.
+pub fn main() -> ExitCode {
+    product().run()
+}
+
 /// The n8n server.
-pub fn product() -> Product<N8n, Options> {
+fn product() -> Product<N8n, Options> {
     Product::with_service(
         "n8n-mcp-server",
         env!("CARGO_PKG_VERSION"),

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    n8n_mcp_server::product().run()
+    n8n_mcp_server::main()
 }

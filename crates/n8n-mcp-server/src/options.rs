@@ -21,7 +21,7 @@ use crate::service::N8n;
 // clap names the group after the struct, and mcp-serve has a struct of that name. A bare `env` is
 // the variable with the option's name: `N8N_URL`.
 #[group(id = "n8n")]
-pub struct Options {
+pub(crate) struct Options {
     /// Address of n8n, with the path prefix if it has one.
     #[arg(long, env, value_name = "URL", default_value = "http://127.0.0.1:5678")]
     n8n_url: String,

@@ -12,7 +12,7 @@ use crate::production_url::ProductionUrls;
 use crate::start_method::Access;
 
 /// One n8n: its API, its production URLs and its built-in MCP server.
-pub struct N8n {
+pub(crate) struct N8n {
     pub(crate) api: Arc<Api>,
     pub(crate) urls: ProductionUrls,
     pub(crate) mcp: Arc<BuiltinMcp>,

@@ -41,14 +41,15 @@ mod workspace;
 #[global_allocator]
 static ALLOCATOR: mimalloc::MiMalloc = mimalloc::MiMalloc;
 
-pub use options::Options;
-pub use service::OpenHands;
-
+use std::process::ExitCode;
 use std::sync::Arc;
 
 use mcp_core::server::{ChangeNotifier, Server};
 use mcp_core::tool::ToolError;
 use mcp_serve::{Product, Service};
+
+use crate::options::Options;
+use crate::service::OpenHands;
 
 /// Sent to the model with the tools.
 const INSTRUCTIONS: &str = "run_task gives a whole coding task to an agent with its own shell and files: describe \
@@ -56,8 +57,14 @@ const INSTRUCTIONS: &str = "run_task gives a whole coding task to an agent with 
      wait_task with its task_id instead of starting the task again. Correct or continue a \
      task with send_message, and check its work with get_task_changes.";
 
+/// The `main` of the program. `Product::run` is generic: it is compiled here, once with all that it calls, and not
+/// again in `main.rs`.
+pub fn main() -> ExitCode {
+    product().run()
+}
+
 /// The OpenHands server.
-pub fn product() -> Product<OpenHands, Options> {
+fn product() -> Product<OpenHands, Options> {
     Product::with_service(
         "openhands-mcp-server",
         env!("CARGO_PKG_VERSION"),

@@ -3,5 +3,5 @@
 use std::process::ExitCode;
 
 fn main() -> ExitCode {
-    openhands_mcp_server::product().run()
+    openhands_mcp_server::main()
 }

@@ -9,7 +9,7 @@ use upstream::http::Url;
 #[command(next_help_heading = "OpenHands")]
 // clap names the group after the struct, and `mcp-serve` has a struct of the same name.
 #[group(id = "openhands")]
-pub struct Options {
+pub(crate) struct Options {
     /// Address of the OpenHands agent server, or of the V1 app server
     #[arg(long, env = "OPENHANDS_URL", value_name = "URL")]
     #[arg(default_value = "http://127.0.0.1:8000")]

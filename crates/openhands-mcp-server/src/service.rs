@@ -21,7 +21,7 @@ use crate::workspace::Root;
 use crate::workspace::mcp_servers::{self, McpServer};
 
 /// The shared state of all tools. The state of tasks is kept at the agent server.
-pub struct OpenHands {
+pub(crate) struct OpenHands {
     pub(crate) servers: Servers,
     /// The name of the agent profile; `None` for the active one.
     pub(crate) profile: Option<String>,
@@ -50,7 +50,7 @@ impl OpenHands {
     ///
     /// # Errors
     /// An option is invalid; the error names it and the reason.
-    pub fn new(options: Options) -> anyhow::Result<Self> {
+    pub(crate) fn new(options: Options) -> anyhow::Result<Self> {
         let key = Secret::new(options.openhands_api_key, options.openhands_api_key_file);
         let root =
             |name: &str, root: &str| Root::new(root).map_err(|reason| anyhow!("{name} {reason}"));

@@ -1,9 +1,12 @@
 //! Clients beside the measured ones: sessions and streams that do nothing, and one client with large
 //! answers.
 
+use std::thread::{self, JoinHandle};
+
 use anyhow::Context as _;
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
+use tokio::runtime::Builder;
 
 use crate::http::request;
 use crate::reply::Replies;
@@ -47,12 +50,18 @@ impl Options {
     }
 }
 
-/// Sends a request again and again, each after the answer to the one before.
-pub(crate) async fn repeat(port: u16, request: Vec<u8>) -> anyhow::Result<()> {
-    let (input, mut output) = TcpStream::connect(("127.0.0.1", port)).await?.into_split();
-    let mut replies = Replies::new(input);
-    loop {
-        output.write_all(&request).await?;
-        replies.next().await?;
-    }
+/// Sends a request again and again, each after the answer to the one before. It has a thread of its own: reading a large
+/// answer would delay the measured clients.
+pub(crate) fn repeat(port: u16, request: Vec<u8>) -> JoinHandle<anyhow::Result<()>> {
+    thread::spawn(move || {
+        let runtime = Builder::new_current_thread().enable_all().build()?;
+        runtime.block_on(async {
+            let (input, mut output) = TcpStream::connect(("127.0.0.1", port)).await?.into_split();
+            let mut replies = Replies::new(input);
+            loop {
+                output.write_all(&request).await?;
+                replies.next().await?;
+            }
+        })
+    })
 }

@@ -87,7 +87,7 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
         .collect();
     let beside = options.company.beside.as_ref().map(|body| {
         let request = request(&options.path, options.port, &options.header, body);
-        tasks.spawn_local(company::repeat(options.port, request))
+        company::repeat(options.port, request)
     });
     let mut waits = Vec::new();
     let mut bytes = 0;
@@ -109,6 +109,7 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
     ensure!(answers > 0, "nothing was answered");
     waits.sort_unstable();
     let at = |share: f64| waits[((waits.len() - 1) as f64 * share) as usize].as_secs_f64() * 1e6;
+    let memory_after = process::memory(options.pid)?;
     Ok(json!({
         "answers": answers,
         "bytes": bytes,
@@ -117,8 +118,8 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
         "p50_us": at(0.5),
         "p99_us": at(0.99),
         "idle_kib": idle_kib,
-        "memory_mib": process::memory(options.pid)? as f64 / 1024.0,
-        "grown_kib": process::memory(options.pid)? as i64 - memory as i64,
+        "memory_mib": memory_after as f64 / 1024.0,
+        "grown_kib": memory_after as i64 - memory as i64,
     }))
 }
 

@@ -121,14 +121,17 @@ impl<L: OpenStore> Writer<L> {
         (std::mem::take(&mut state.queries), state.closing)
     }
 
-    /// Writes the waiting events in batches until the queue is empty or the store fails.
+    /// Writes the waiting events in batches, until the store fails. Events that come meanwhile wait for the
+    /// next round: written at once, each would be a transaction of its own.
     fn write_all(&mut self) {
-        loop {
+        let mut is_full = true;
+        while is_full {
             self.fill();
             let batch = std::mem::take(&mut self.batch);
             if batch.is_empty() && self.store.is_some() {
                 return;
             }
+            is_full = batch.len() >= MAX_BATCH_EVENTS;
             match self.attempt(|store| store.append(&batch)) {
                 Ok(()) => {
                     self.has_new_events |= !batch.is_empty();

@@ -33,7 +33,7 @@ use crate::clock::unix_time;
 use crate::config::SetOption;
 use crate::page_data::PageContent;
 use crate::{PageCaller, PageData, ReplicaSet};
-use assets::Assets;
+use assets::ASSETS;
 use session::{PageSessions, SignIn, SignedIn};
 
 /// The folder of everything but the page itself.
@@ -76,7 +76,6 @@ const SETTINGS: &str = "settings";
 
 /// The page of a server.
 pub(super) struct Page {
-    assets: Assets,
     sessions: PageSessions,
     /// Content of the service beside its tools.
     data: Option<Arc<dyn PageData>>,
@@ -102,7 +101,6 @@ impl Page {
         PageContent { data, options }: PageContent,
     ) -> Self {
         Self {
-            assets: Assets::new(),
             sessions: PageSessions::new(name, url, signer, replicas),
             data,
             options,
@@ -134,7 +132,7 @@ impl Page {
     ) -> Response<Reply> {
         let PageRequest { head, body, peer } = request;
         let response = match head.method {
-            Method::GET | Method::HEAD => self.assets.get(head.uri.path(), &head.headers),
+            Method::GET | Method::HEAD => ASSETS.get(head.uri.path(), &head.headers),
             Method::POST => {
                 return match is_from_page(&head.headers) {
                     Err(reason) => {

@@ -13,6 +13,10 @@ struct FakeStore(Arc<Mutex<FakeState>>);
 struct FakeState {
     error: Option<StoreError>,
     records: Vec<Record>,
+    /// Number of calls of `append`.
+    appended: u32,
+    /// Duration of one.
+    append_time: Duration,
     opened: usize,
     quarantine: usize,
 }
@@ -61,7 +65,12 @@ impl Store for FakeStore {
     fn append(&mut self, records: &[Record]) -> Result<(), StoreError> {
         assert!(records.len() <= MAX_BATCH_EVENTS + 1, "{}", records.len());
         self.check()?;
-        self.0.lock().unwrap().records.extend_from_slice(records);
+        let mut state = self.0.lock().unwrap();
+        state.records.extend_from_slice(records);
+        state.appended += 1;
+        let time = state.append_time;
+        drop(state);
+        std::thread::sleep(time);
         Ok(())
     }
 
@@ -137,6 +146,25 @@ fn single_event_is_written_soon() {
     let start = Instant::now();
     write(&log, 0, 1);
     assert!(start.elapsed() < Duration::from_secs(1));
+}
+
+/// Each write is a transaction, which costs more than many events in it.
+#[test]
+fn steady_events_are_written_many_at_a_time() {
+    let store = FakeStore::default();
+    // Others come meanwhile.
+    store.0.lock().unwrap().append_time = Duration::from_millis(2);
+    let log = store.log();
+    let start = Instant::now();
+    for number in 0..300 {
+        log.record(event(number));
+        std::thread::sleep(Duration::from_millis(1));
+    }
+    until("written", || log.health().waiting == 0);
+    // An event waits 50 ms for others; it counts in both transactions at the ends.
+    let rounds = start.elapsed().as_millis() as u32 / 50 + 2;
+    let appended = store.0.lock().unwrap().appended;
+    assert!(appended <= rounds, "{appended} transactions, not {rounds}");
 }
 
 #[test]
