@@ -86,7 +86,7 @@ const PROGRAMS: &str =
 const PURE: [(&str, &str); 2] = [
     (
         "mcp-core",
-        "base64 futures-util hmac-sha256 jiff schemars serde serde_json serde_path_to_error strsim \
+        "base64 futures-util hmac-sha256 jiff memchr schemars serde serde_json serde_path_to_error strsim \
          tokio tokio-util tracing",
     ),
     (

@@ -1,5 +1,7 @@
 //! The depth of JSON that is passed on unread.
 
+use memchr::memchr2;
+
 /// Deepest nesting of what a gateway passes on. Deeper JSON kills clients and servers whose parsers recurse:
 /// 1,000 levels are a `RecursionError` in Python.
 pub const MAX_NESTING: usize = 64;
@@ -13,13 +15,11 @@ pub fn is_too_deep(json: &str) -> bool {
     if parts.map(|part| usize::from(count(part))).sum::<usize>() <= MAX_NESTING {
         return false;
     }
-    let (mut depth, mut in_string, mut is_escaped) = (0_usize, false, false);
-    for byte in json.bytes() {
+    let (mut depth, mut rest) = (0_usize, json.as_bytes());
+    while let Some((byte, after)) = rest.split_first() {
+        rest = after;
         match byte {
-            _ if is_escaped => is_escaped = false,
-            b'\\' => is_escaped = true,
-            b'"' => in_string = !in_string,
-            _ if in_string => {}
+            b'"' => rest = after_string(rest),
             b'[' | b'{' => {
                 depth += 1;
                 if depth > MAX_NESTING {
@@ -31,6 +31,19 @@ pub fn is_too_deep(json: &str) -> bool {
         }
     }
     false
+}
+
+/// Returns what follows the string whose first quote is before `rest`. Large results are mostly text.
+fn after_string(mut rest: &[u8]) -> &[u8] {
+    while let Some(at) = memchr2(b'"', b'\\', rest) {
+        let is_end = rest[at] == b'"';
+        let length = if is_end { 1 } else { 2 };
+        rest = rest.get(at + length..).unwrap_or_default();
+        if is_end {
+            return rest;
+        }
+    }
+    &[]
 }
 
 #[cfg(test)]

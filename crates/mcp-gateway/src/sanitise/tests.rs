@@ -45,6 +45,8 @@ fn hidden_characters_in_results_are_found() {
         ("{\"text\":\"Gr\u{fc}\u{df}e\"}", false),
         ("{\"text\":\"x\u{200b}\"}", true),
         (r#"{"text":"x\u202e"}"#, true),
+        (r#"{"text":"\\\u200b"}"#, true),
+        (r#"{"text":"\\\\u200b"}"#, false),
         (r#"{"text":"x\udb40\udc41"}"#, true),
         (r#"{"text":"\u001b[31m"}"#, true),
         (r#"{"text":"\ud834\udd73"}"#, true),
