@@ -17,7 +17,7 @@ mod sse;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::{HeaderMap, StatusCode, header};
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use mcp_core::trace::PeerAddress;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
@@ -148,9 +148,7 @@ impl Http {
 }
 
 fn is_event_stream(headers: &HeaderMap) -> bool {
-    headers
-        .get(header::CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok())
-        .and_then(|value| value.split(';').next())
-        .is_some_and(|kind| kind.trim().eq_ignore_ascii_case("text/event-stream"))
+    let kind = headers.get(header::CONTENT_TYPE).map(HeaderValue::as_bytes);
+    let kind = kind.and_then(|kind| kind.split(|byte| *byte == b';').next());
+    kind.is_some_and(|kind| kind.trim_ascii().eq_ignore_ascii_case(b"text/event-stream"))
 }

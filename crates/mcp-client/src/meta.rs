@@ -5,7 +5,6 @@ use std::fmt::Write as _;
 
 use mcp_core::jsonrpc::{Members, push_quoted};
 use mcp_core::revision::MODERN;
-use mcp_core::trace::TraceContext;
 use serde_json::value::RawValue;
 
 use crate::{ClientInfo, Error, Options};
@@ -17,6 +16,9 @@ const LOG_LEVEL: &str = "io.modelcontextprotocol/logLevel";
 const PROGRESS_TOKEN: &str = "progressToken";
 /// The members of a trace context.
 const TRACE: [&str; 3] = ["traceparent", "tracestate", "baggage"];
+
+/// A field of a trace context, with its name.
+pub(crate) type TraceField<'a> = (&'static str, Cow<'a, str>);
 
 /// The `_meta` members that every request of the modern era carries.
 #[derive(Clone)]
@@ -53,6 +55,12 @@ impl Envelope {
             capabilities: raw(&who.capabilities)?,
         })
     }
+
+    /// The JSON of the capabilities for a request with these options.
+    fn capabilities<'a>(&'a self, options: &'a Options) -> &'a str {
+        let of_request = options.capabilities.as_deref();
+        of_request.unwrap_or(&self.capabilities).get()
+    }
 }
 
 /// Composes the parameters of the request `id`: writes `_meta` into them; everything else keeps its
@@ -63,10 +71,10 @@ pub(crate) fn compose<'a>(
     id: u64,
     envelope: Option<&Envelope>,
     options: &Options,
-    trace: Option<&TraceContext>,
+    trace: &[TraceField<'_>],
 ) -> Result<ComposedParams<'a>, Error> {
     let asks_for_progress = options.progress.is_some();
-    let needs_meta = envelope.is_some() || trace.is_some() || asks_for_progress;
+    let needs_meta = envelope.is_some() || !trace.is_empty() || asks_for_progress;
     let members = match params {
         Params::Members(members) => Some(Cow::Borrowed(members)),
         Params::Text(text) => read(text, needs_meta)?.map(Cow::Owned),
@@ -89,7 +97,7 @@ pub(crate) fn compose<'a>(
     for name in [PROGRESS_TOKEN, VERSION, CLIENT_INFO, CAPABILITIES] {
         meta.remove(name);
     }
-    if trace.is_some() {
+    if !trace.is_empty() {
         TRACE.iter().for_each(|name| meta.remove(name));
     }
     if envelope.is_none() {
@@ -97,6 +105,7 @@ pub(crate) fn compose<'a>(
         meta.remove(LOG_LEVEL);
     }
     let mut meta = meta.encode();
+    meta.reserve(own_size(envelope, options, trace));
     let progress = (asks_for_progress || token.is_some()).then_some(id);
     write_own_members(&mut meta, progress, envelope, options, trace);
     let meta = Some(&*meta).filter(|meta| *meta != "{}");
@@ -114,7 +123,7 @@ fn write_own_members(
     progress: Option<u64>,
     envelope: Option<&Envelope>,
     options: &Options,
-    trace: Option<&TraceContext>,
+    trace: &[TraceField<'_>],
 ) {
     let separate = |meta: &mut String| {
         if meta.len() > 1 {
@@ -127,20 +136,25 @@ fn write_own_members(
         // Writing to a string cannot fail.
         let _ = write!(meta, r#""{PROGRESS_TOKEN}":{token}"#);
     }
-    if let Some(trace) = trace {
-        for (name, value) in trace.fields() {
-            separate(meta);
-            meta.extend(["\"", name, "\":"]);
-            push_quoted(meta, &value);
-        }
+    for (name, value) in trace {
+        separate(meta);
+        meta.extend(["\"", name, "\":"]);
+        push_quoted(meta, value);
     }
     if let Some(envelope) = envelope {
         separate(meta);
-        let capabilities = options.capabilities.as_deref();
-        let capabilities = capabilities.unwrap_or(&envelope.capabilities);
-        meta.extend([&envelope.members, capabilities.get()]);
+        meta.extend([&envelope.members, envelope.capabilities(options)]);
     }
     meta.push('}');
+}
+
+/// The bytes of our own members; a few more if a value has escapes.
+fn own_size(envelope: Option<&Envelope>, options: &Options, trace: &[TraceField<'_>]) -> usize {
+    let envelope = envelope.map_or(0, |envelope| {
+        envelope.members.len() + envelope.capabilities(options).len()
+    });
+    let trace = trace.iter().map(|(name, value)| name.len() + value.len() + 8);
+    64 + envelope + trace.sum::<usize>()
 }
 
 impl<'a> Params<'a> {
@@ -181,7 +195,7 @@ fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
 mod tests {
     use std::sync::Arc;
 
-    use mcp_core::trace::TraceFields;
+    use mcp_core::trace::{TraceContext, TraceFields};
 
     use super::*;
     use crate::handler::DefaultHandler;
@@ -200,7 +214,7 @@ mod tests {
             9,
             envelope,
             options,
-            options.trace.as_ref(),
+            &Vec::from_iter(options.trace.iter().flat_map(TraceContext::fields)),
         )
         .unwrap();
         assert_eq!(composed.text.as_deref(), expected);

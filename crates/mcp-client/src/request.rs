@@ -111,7 +111,8 @@ impl Client {
     ) -> Result<(Outgoing, Option<String>), Error> {
         let id = self.next_id();
         let is_modern = negotiated.is_modern();
-        let params = meta::compose(params, id, negotiated.envelope.as_ref(), options, trace)?;
+        let fields: Vec<_> = trace.into_iter().flat_map(TraceContext::fields).collect();
+        let params = meta::compose(params, id, negotiated.envelope.as_ref(), options, &fields)?;
         let mut request = outgoing::request(id, method, params.text.as_deref());
         request.is_resumable = !is_modern;
         if let Transport::Http(_) = self.0.transport {
@@ -121,9 +122,7 @@ impl Client {
                 _ => Vec::new(),
             };
             request.headers = request_headers(is_modern, method, members, &header_params);
-            request
-                .headers
-                .extend(trace.into_iter().flat_map(trace_headers));
+            request.headers.extend(trace_headers(fields));
         }
         Ok((request, params.token))
     }

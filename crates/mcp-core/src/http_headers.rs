@@ -31,7 +31,7 @@ pub fn named_member(method: &str) -> Option<&'static str> {
 /// Encodes a header value, with base64 if it is not plain ASCII.
 pub fn encode(value: &str) -> Cow<'_, str> {
     let is_visible = value.bytes().all(|byte| (b' '..=b'~').contains(&byte));
-    let is_trimmed = value.trim_matches(' ') == value;
+    let is_trimmed = !value.starts_with(' ') && !value.ends_with(' ');
     let looks_encoded = value.starts_with("=?base64?") && value.ends_with("?=");
     if is_visible && is_trimmed && !looks_encoded {
         return Cow::Borrowed(value);

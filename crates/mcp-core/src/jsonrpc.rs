@@ -9,6 +9,7 @@
 
 mod build;
 mod decode;
+mod extent;
 mod frame;
 mod id;
 mod json;

@@ -4,9 +4,9 @@ use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{encode, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
-use mcp_core::trace::TraceContext;
 
 use super::session::PROTOCOL_VERSION;
+use crate::meta::TraceField;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
@@ -45,12 +45,12 @@ pub(super) fn are_modern(headers: &HeaderList) -> bool {
     headers.iter().any(|(name, _)| *name == METHOD)
 }
 
-/// Returns the headers of a trace context.
+/// Returns the headers of the fields of a trace context.
 pub(crate) fn trace_headers(
-    context: &TraceContext,
+    fields: Vec<TraceField<'_>>,
 ) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
-    context.fields().filter_map(|(name, value)| {
-        let value = HeaderValue::from_str(&value).ok()?;
+    fields.into_iter().filter_map(|(name, value)| {
+        let value = HeaderValue::try_from(value.into_owned()).ok()?;
         Some((HeaderName::from_static(name), value))
     })
 }

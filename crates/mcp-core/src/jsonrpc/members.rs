@@ -1,18 +1,15 @@
 //! A JSON object whose members keep the bytes that they were read from.
 
-use std::fmt;
 use std::ops::Range;
 
-use serde::de::{DeserializeSeed, Deserializer as _, Error, MapAccess, Visitor};
-use serde_json::value::RawValue;
-
-use super::string::push_quoted;
+use super::extent::{space_end, string_end, value_end};
+use super::string::{push_quoted, string};
 
 /// The members of an object, in their order, each as its original JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    /// Names, without quotes and escapes, and values, in one allocation. Replaced and removed
-    /// members stay in it, unused.
+    /// The object as it was read, and behind it what was added: values, and names without escapes. Replaced and
+    /// removed members stay in it, unused.
     text: String,
     members: Vec<Member>,
 }
@@ -25,17 +22,49 @@ struct Member {
 }
 
 impl Members {
-    /// Parses `object`; `None` if it is not a JSON object.
+    /// Reads the members of `object`, which was checked before: a part of a message that was decoded. `None` if it is
+    /// not a JSON object. The values of one that is not JSON may be any parts of it.
     pub fn read(object: &str) -> Option<Self> {
-        let mut json = serde_json::Deserializer::from_str(object);
         let mut read = Self {
-            text: String::with_capacity(object.len()),
+            text: object.to_owned(),
             // As many as a usual result has.
             members: Vec::with_capacity(6),
         };
-        json.deserialize_map(Reader(&mut read)).ok()?;
-        json.end().ok()?;
-        Some(read)
+        let end = read.read_members(object)?;
+        (space_end(object.as_bytes(), end) == object.len()).then_some(read)
+    }
+
+    /// Returns the index behind the object.
+    fn read_members(&mut self, object: &str) -> Option<usize> {
+        let json = object.as_bytes();
+        let after = |byte: u8, at: usize| {
+            let at = space_end(json, at);
+            (json.get(at) == Some(&byte)).then(|| space_end(json, at + 1))
+        };
+        let mut at = after(b'{', 0)?;
+        if json.get(at) == Some(&b'}') {
+            return Some(at + 1);
+        }
+        loop {
+            let name = at..string_end(json, at);
+            let quoted = object.get(name.clone()).filter(|name| name.starts_with('"'))?;
+            let start = after(b':', name.end)?;
+            let value = start..value_end(json, start);
+            if value.is_empty() || object.get(value.clone()).is_none() {
+                return None;
+            }
+            let name = match quoted.contains('\\') {
+                true => self.keep(&string(quoted)?),
+                false => name.start + 1..name.end - 1,
+            };
+            let end = space_end(json, value.end);
+            self.members.push(Member { name, value });
+            match json.get(end)? {
+                b',' => at = space_end(json, end + 1),
+                b'}' => return Some(end + 1),
+                _ => return None,
+            }
+        }
     }
 
     /// The JSON of the member `name`.
@@ -137,49 +166,6 @@ fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String
     }
 }
 
-/// Reads the members of an object.
-struct Reader<'a>(&'a mut Members);
-
-impl<'de> Visitor<'de> for Reader<'_> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self(read) = self;
-        while let Some(name) = map.next_key_seed(Name(read))? {
-            let value = read.keep(map.next_value::<&RawValue>()?.get());
-            read.members.push(Member { name, value });
-        }
-        Ok(())
-    }
-}
-
-/// Reads the name of a member.
-struct Name<'a>(&'a mut Members);
-
-impl<'de> DeserializeSeed<'de> for Name<'_> {
-    type Value = Range<usize>;
-
-    fn deserialize<D: serde::Deserializer<'de>>(self, name: D) -> Result<Range<usize>, D::Error> {
-        name.deserialize_str(self)
-    }
-}
-
-impl Visitor<'_> for Name<'_> {
-    type Value = Range<usize>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("a name")
-    }
-
-    fn visit_str<E: Error>(self, name: &str) -> Result<Range<usize>, E> {
-        Ok(self.0.keep(name))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -192,7 +178,11 @@ mod tests {
         assert_eq!(members.get("c\""), Some(r#"{"x" : null}"#));
         let spaced = " { \"a\" : [ 1 ] } \n";
         assert_eq!(Members::read(spaced).unwrap().inner(), r#""a":[ 1 ]"#);
-        for bad in ["[]", "null", "{", r#"{"a":1}{"#, r#"{"a":}"#] {
+        let text = r#"{"a":"\"}","b":{"c":["]",{}]},"d":-1.5e3,"e":[ ]}"#;
+        assert_eq!(Members::read(text).unwrap().encode(), text);
+        let ends = ["", "{", r#"{""#, r#"{"a"#, r#"{"a""#, r#"{"a":"#, r#"{"a":1"#, r#"{"a":1,"#];
+        let faults = [r#"{"a":1}{"#, r#"{"a":}"#, "{,}", "{a:1}", r#"{"a":1 "b":2}"#];
+        for bad in ["[]", "null"].iter().chain(&ends).chain(&faults) {
             assert!(Members::read(bad).is_none(), "{bad}");
         }
     }

@@ -1,6 +1,6 @@
 //! The depth of JSON that is passed on unread.
 
-use memchr::memchr2;
+use super::extent::string_end;
 
 /// Deepest nesting of what a gateway passes on. Deeper JSON kills clients and servers whose parsers recurse:
 /// 1,000 levels are a `RecursionError` in Python.
@@ -15,11 +15,14 @@ pub fn is_too_deep(json: &str) -> bool {
     if parts.map(|part| usize::from(count(part))).sum::<usize>() <= MAX_NESTING {
         return false;
     }
-    let (mut depth, mut rest) = (0_usize, json.as_bytes());
-    while let Some((byte, after)) = rest.split_first() {
-        rest = after;
+    let (mut depth, mut at) = (0_usize, 0);
+    let json = json.as_bytes();
+    while let Some(byte) = json.get(at) {
+        at = match byte {
+            b'"' => string_end(json, at),
+            _ => at + 1,
+        };
         match byte {
-            b'"' => rest = after_string(rest),
             b'[' | b'{' => {
                 depth += 1;
                 if depth > MAX_NESTING {
@@ -31,19 +34,6 @@ pub fn is_too_deep(json: &str) -> bool {
         }
     }
     false
-}
-
-/// Returns what follows the string whose first quote is before `rest`. Large results are mostly text.
-fn after_string(mut rest: &[u8]) -> &[u8] {
-    while let Some(at) = memchr2(b'"', b'\\', rest) {
-        let is_end = rest[at] == b'"';
-        let length = if is_end { 1 } else { 2 };
-        rest = rest.get(at + length..).unwrap_or_default();
-        if is_end {
-            return rest;
-        }
-    }
-    &[]
 }
 
 #[cfg(test)]

@@ -176,7 +176,8 @@ impl TraceContext {
         write_digits(&mut text[3..35], &self.trace_id.to_be_bytes());
         write_digits(&mut text[36..52], &self.span_id.to_be_bytes());
         write_digits(&mut text[53..], &[self.flags]);
-        String::from_utf8_lossy(&text).into_owned()
+        // Only digits and dashes.
+        str::from_utf8(&text).unwrap_or_default().to_owned()
     }
 }
 
