@@ -153,7 +153,9 @@ fn own_size(envelope: Option<&Envelope>, options: &Options, trace: &[TraceField<
     let envelope = envelope.map_or(0, |envelope| {
         envelope.members.len() + envelope.capabilities(options).len()
     });
-    let trace = trace.iter().map(|(name, value)| name.len() + value.len() + 8);
+    let trace = trace
+        .iter()
+        .map(|(name, value)| name.len() + value.len() + 8);
     64 + envelope + trace.sum::<usize>()
 }
 

@@ -17,12 +17,14 @@ mod members;
 mod message;
 mod nesting;
 mod string;
+mod word;
 
 pub use build::{
     ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
 pub use decode::{DecodeError, Fault, MAX_BATCH, decode};
+pub(crate) use extent::member;
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;

@@ -87,7 +87,7 @@ impl RelayedItem {
             self.backend.forward(call).await?;
         }
         let mut client = ClientRequest::new(call);
-        client.params.set(name, json);
+        Arc::make_mut(&mut client.params).set(name, json);
         let event = FinishedRequest {
             method: Some(check.map_or(method, |check| check.method).into()),
             item: redacted(item).into(),

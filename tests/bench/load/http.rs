@@ -14,6 +14,9 @@ use crate::company;
 use crate::process;
 use crate::reply::Replies;
 
+/// Timeout for the last answers, after the time of the measurement.
+const LAST_ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
+
 #[derive(clap::Args)]
 pub(crate) struct Options {
     /// The port on loopback.
@@ -40,7 +43,7 @@ pub(crate) struct Options {
     /// An additional header line.
     #[arg(long)]
     header: Vec<String>,
-    /// An `initialize` request; all requests then belong to the session that it opens.
+    /// An `initialize` request; the requests of each connection then belong to a session of its own.
     #[arg(long)]
     initialize: Option<String>,
     /// Text that every answer must contain.
@@ -52,55 +55,52 @@ pub(crate) struct Options {
 
 /// The work that all connections share.
 struct SharedLoad {
-    request: Vec<u8>,
     depth: usize,
     expect: Vec<u8>,
     until: Instant,
     left: Cell<u64>,
 }
 
-pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
-    if let Some(body) = &options.initialize {
-        let initialize = request(&options.path, options.port, &options.header, body);
-        let session = open_session(options.port, &initialize).await?;
-        options.header.push(format!("Mcp-Session-Id: {session}"));
-        // Servers of others answer no call before it.
-        let body = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-        let message = request(&options.path, options.port, &options.header, body);
-        post(options.port, &message).await?;
+pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
+    let mut requests = Vec::new();
+    for _ in 0..options.connections {
+        let headers = options.session_headers().await?;
+        requests.push(options.request(&headers, &options.body));
     }
     let before = process::memory(options.pid)?;
     let _company = options.company.open(options.port, &options.header).await?;
     let memory = process::memory(options.pid)?;
     let idle_kib = memory.saturating_sub(before);
     let shared = Rc::new(SharedLoad {
-        request: request(&options.path, options.port, &options.header, &options.body),
         depth: options.depth,
-        expect: options.expect.into_bytes(),
+        expect: options.expect.clone().into_bytes(),
         until: Instant::now() + Duration::from_millis(options.millis),
         left: Cell::new(options.requests),
     });
     let (cpu, started) = (process::cpu(options.pid)?, Instant::now());
     let tasks = LocalSet::new();
-    let connections: Vec<_> = (0..options.connections)
-        .map(|_| tasks.spawn_local(connection(options.port, Rc::clone(&shared))))
+    let connections: Vec<_> = requests
+        .into_iter()
+        .map(|request| tasks.spawn_local(connection(options.port, request, Rc::clone(&shared))))
         .collect();
-    let beside = options.company.beside.as_ref().map(|body| {
-        let request = request(&options.path, options.port, &options.header, body);
-        company::repeat(options.port, request)
-    });
+    let beside = options
+        .company
+        .beside
+        .as_ref()
+        .map(|body| company::repeat(options.port, options.request(&options.header, body)));
     let mut waits = Vec::new();
     let mut bytes = 0;
-    tasks
-        .run_until(async {
-            for connection in connections {
-                let (waited, size) = connection.await??;
-                waits.extend(waited);
-                bytes = size;
-            }
-            anyhow::Ok(())
-        })
-        .await?;
+    let answered = tasks.run_until(async {
+        for connection in connections {
+            let (waited, size) = connection.await??;
+            waits.extend(waited);
+            bytes = size;
+        }
+        anyhow::Ok(())
+    });
+    let timeout = Duration::from_millis(options.millis) + LAST_ANSWER_TIMEOUT;
+    let answered = tokio::time::timeout(timeout, answered).await;
+    answered.context("a request was not answered")??;
     let is_alone = beside.is_some_and(|beside| beside.is_finished());
     ensure!(!is_alone, "the connection beside has failed");
     let seconds = started.elapsed().as_secs_f64();
@@ -123,6 +123,25 @@ pub(crate) async fn run(mut options: Options) -> anyhow::Result<Value> {
     }))
 }
 
+impl Options {
+    fn request(&self, headers: &[String], body: &str) -> Vec<u8> {
+        request(&self.path, self.port, headers, body)
+    }
+
+    /// Returns the headers of a client's requests, after its handshake if it has one.
+    async fn session_headers(&self) -> anyhow::Result<Vec<String>> {
+        let mut headers = self.header.clone();
+        if let Some(body) = &self.initialize {
+            let session = open_session(self.port, &self.request(&headers, body)).await?;
+            headers.push(format!("Mcp-Session-Id: {session}"));
+            // Servers of others answer no call before it.
+            let body = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+            post(self.port, &self.request(&headers, body)).await?;
+        }
+        Ok(headers)
+    }
+}
+
 /// Returns the id of the session that the request opens.
 async fn open_session(port: u16, initialize: &[u8]) -> anyhow::Result<String> {
     post(port, initialize).await?.session.context("no session")
@@ -139,12 +158,16 @@ async fn post(port: u16, request: &[u8]) -> anyhow::Result<Replies> {
 }
 
 /// Returns the duration of each round trip, and the size of the last answer.
-async fn connection(port: u16, shared: Rc<SharedLoad>) -> anyhow::Result<(Vec<Duration>, usize)> {
+async fn connection(
+    port: u16,
+    request: Vec<u8>,
+    shared: Rc<SharedLoad>,
+) -> anyhow::Result<(Vec<Duration>, usize)> {
     let stream = TcpStream::connect(("127.0.0.1", port)).await?;
     stream.set_nodelay(true)?;
     let (input, mut output) = stream.into_split();
     let mut replies = Replies::new(input);
-    let round = shared.request.repeat(shared.depth);
+    let round = request.repeat(shared.depth);
     let mut waits = Vec::new();
     while Instant::now() < shared.until && shared.left.get() > 0 {
         let left = shared.left.get().saturating_sub(shared.depth as u64);

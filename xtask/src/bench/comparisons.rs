@@ -111,10 +111,17 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
             }
         }
         let Some((own, peer)) = &servers else {
+            rows.push(Row::unmeasured(comparison.work));
             continue;
         };
+        // A server that stops to answer is not the end of the bench.
+        let unmeasured = |why: &anyhow::Error| {
+            print_as!("bench", "{}: {why:#}", comparison.work);
+            Row::unmeasured(comparison.work)
+        };
         if comparison.field == START {
-            rows.push(comparison.start(bench)?);
+            let row = comparison.start(bench);
+            rows.push(row.unwrap_or_else(|why| unmeasured(&why)));
             continue;
         }
         let key = format!(
@@ -123,7 +130,13 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
         );
         let pairs = match measured.take().filter(|(before, _)| *before == key) {
             Some((_, pairs)) => pairs,
-            None => comparison.compare(bench, own, peer)?,
+            None => match comparison.compare(bench, own, peer) {
+                Ok(pairs) => pairs,
+                Err(why) => {
+                    rows.push(unmeasured(&why));
+                    continue;
+                }
+            },
         };
         let Comparison {
             work, field, limit, ..

@@ -62,6 +62,8 @@ enum Verdict {
     Missed,
     /// The floor has moved.
     Unknown,
+    /// A server could not be started, or did not answer.
+    Unmeasured,
 }
 
 impl Row {
@@ -104,6 +106,11 @@ impl Row {
         Self::new(work, cells, sample.judge(limit, sample.ratio))
     }
 
+    /// Creates a row without figures.
+    pub(super) fn unmeasured(work: &str) -> Self {
+        Self::new(work, Default::default(), Verdict::Unmeasured)
+    }
+
     fn new(work: &str, [ours, floor, ratio, p99, target]: [String; 5], verdict: Verdict) -> Self {
         Self {
             cells: [work.to_owned(), ours, floor, ratio, p99, target],
@@ -122,6 +129,7 @@ impl Row {
             Verdict::Good => "ok",
             Verdict::Missed => "MISSED",
             Verdict::Unknown => "unknown: the floor moved",
+            Verdict::Unmeasured => "not measured",
         };
         [work, ours, floor, ratio, p99, target, verdict.to_owned()]
     }

@@ -108,7 +108,8 @@ impl HttpClient {
         let mut request = self.request(Method::POST, &self.posting, session);
         *request.body_mut() = Full::from(message);
         let headers = request.headers_mut();
-        headers.reserve(extra.len());
+        // And for that of the length.
+        headers.reserve(extra.len() + 1);
         for (name, value) in extra {
             headers.insert(name, value);
         }

@@ -164,27 +164,33 @@ impl<'a> Exchange<'a> {
             }
         })?;
         let messages = match frame {
-            Frame::Single(message) => vec![message],
-            Frame::Batch(items) => items.into_iter().flatten().collect(),
+            Frame::Single(message) => return Ok(self.receive(message)),
+            Frame::Batch(items) => items.into_iter().flatten(),
         };
         let mut outcome = None;
         for message in messages {
-            match message {
-                Message::Response(response) => outcome = outcome.or(self.own_outcome(&response)),
-                Message::Notification(notification) => self.on_notification(&notification),
-                Message::Request(request) => {
-                    let http = self.http.clone();
-                    let send = async move |reply| http.send_detached(reply).await;
-                    let Http(http) = self.http;
-                    let recipient = match &self.routes {
-                        Some(routes) => Recipient::Call(routes.clone()),
-                        None => http.inbound.calls.recipient(),
-                    };
-                    http.inbound.request(&request, recipient, send);
-                }
-            }
+            outcome = outcome.or(self.receive(message));
         }
         Ok(outcome)
+    }
+
+    /// Handles one message. Returns the outcome of our request if it is its response.
+    fn receive(&self, message: Message<'_>) -> Option<Outcome> {
+        match message {
+            Message::Response(response) => return self.own_outcome(&response),
+            Message::Notification(notification) => self.on_notification(&notification),
+            Message::Request(request) => {
+                let http = self.http.clone();
+                let send = async move |reply| http.send_detached(reply).await;
+                let Http(http) = self.http;
+                let recipient = match &self.routes {
+                    Some(routes) => Recipient::Call(routes.clone()),
+                    None => http.inbound.calls.recipient(),
+                };
+                http.inbound.request(&request, recipient, send);
+            }
+        }
+        None
     }
 
     fn on_notification(&self, notification: &Notification<'_>) {

@@ -1,19 +1,91 @@
 //! The ends of values in JSON that was read before: their bytes are skipped, not checked again, which is a quarter
 //! of the work of a parser. In other text the ends are anywhere, but inside of it.
 
+use std::ops::Range;
+
 use memchr::memchr2;
 
+use super::string::string;
+use super::word::Word;
+
+/// Returns the JSON of the first member `name` of an object.
+pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let is_named = |quoted: &str| match quoted.contains('\\') {
+        true => string(quoted).as_deref() == Some(name),
+        false => quoted[1..quoted.len() - 1] == *name,
+    };
+    let mut places = MemberPlaces::new(object)?;
+    let (_, value) = places.find(|(quoted, _)| is_named(&object[quoted.clone()]))?;
+    Some(&object[value])
+}
+
+/// The places of the members of an object, in order: of each name, with its quotes, and of its value.
+pub(super) struct MemberPlaces<'a> {
+    object: &'a str,
+    /// The index of the next name; `None` at the end.
+    next: Option<usize>,
+    /// The index behind the object, once it was reached.
+    end: Option<usize>,
+}
+
+impl<'a> MemberPlaces<'a> {
+    /// Those of `object`; `None` if it is no object.
+    pub(super) fn new(object: &'a str) -> Option<Self> {
+        let json = object.as_bytes();
+        let first = after(json, b'{', 0)?;
+        let is_empty = json.get(first) == Some(&b'}');
+        Some(Self {
+            object,
+            next: (!is_empty).then_some(first),
+            end: is_empty.then_some(first + 1),
+        })
+    }
+
+    /// True once all were found, and the object ends where the text does.
+    pub(super) fn are_complete(&self) -> bool {
+        let json = self.object.as_bytes();
+        self.end
+            .is_some_and(|end| space_end(json, end) == json.len())
+    }
+}
+
+impl Iterator for MemberPlaces<'_> {
+    type Item = (Range<usize>, Range<usize>);
+
+    fn next(&mut self) -> Option<Self::Item> {
+        let json = self.object.as_bytes();
+        let start = self.next.take()?;
+        let name = start..string_end(json, start);
+        let start = after(json, b':', name.end)?;
+        let value = start..value_end(json, start);
+        let end = space_end(json, value.end);
+        match json.get(end)? {
+            _ if json[name.start] != b'"' || value.is_empty() => return None,
+            b',' => self.next = Some(space_end(json, end + 1)),
+            b'}' => self.end = Some(end + 1),
+            _ => return None,
+        }
+        Some((name, value))
+    }
+}
+
+/// Returns the index behind this byte and the white space around it; `None` if another byte is at `at`.
+fn after(json: &[u8], byte: u8, at: usize) -> Option<usize> {
+    let at = space_end(json, at);
+    (json.get(at) == Some(&byte)).then(|| space_end(json, at + 1))
+}
+
 /// Returns the index behind the white space at `at`.
-pub(super) fn space_end(json: &[u8], at: usize) -> usize {
+fn space_end(json: &[u8], at: usize) -> usize {
     let is_space = |byte: &u8| matches!(byte, b' ' | b'\n' | b'\r' | b'\t');
     let rest = json.get(at..).unwrap_or_default();
     at + rest.iter().take_while(|byte| is_space(byte)).count()
 }
 
-/// Returns the index behind the string whose first quote is at `at`. Large results are mostly text.
+/// Returns the index behind the string whose first quote is at `at`.
 pub(super) fn string_end(json: &[u8], at: usize) -> usize {
     let mut at = at + 1;
-    while let Some(found) = memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
+    while let Some(found) = quote_or_backslash(json.get(at..).unwrap_or_default()) {
         at += found + 1;
         if json[at - 1] == b'"' {
             return at;
@@ -24,8 +96,23 @@ pub(super) fn string_end(json: &[u8], at: usize) -> usize {
     json.len()
 }
 
+/// Most strings end soon, and a search of many bytes at a time begins with 50 instructions. Large results are mostly
+/// text.
+fn quote_or_backslash(text: &[u8]) -> Option<usize> {
+    const NEAR: usize = 4;
+    let (words, _) = text.as_chunks();
+    for (at, bytes) in words.iter().take(NEAR).enumerate() {
+        let word = Word::new(*bytes);
+        if let Some(first) = word.equal(b'"').or(word.equal(b'\\')).first() {
+            return Some(8 * at + first);
+        }
+    }
+    let near = 8 * words.len().min(NEAR);
+    Some(near + memchr2(b'"', b'\\', &text[near..])?)
+}
+
 /// Returns the index behind the value that begins at `at`.
-pub(super) fn value_end(json: &[u8], at: usize) -> usize {
+fn value_end(json: &[u8], at: usize) -> usize {
     let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
     match json.get(at) {
         Some(b'"') => string_end(json, at),
@@ -40,15 +127,16 @@ pub(super) fn value_end(json: &[u8], at: usize) -> usize {
 fn container_end(json: &[u8], mut at: usize) -> usize {
     let mut depth = 0_usize;
     while let Some(byte) = json.get(at) {
-        at = match byte {
-            b'"' => string_end(json, at),
-            _ => at + 1,
-        };
         match byte {
+            b'"' => {
+                at = string_end(json, at);
+                continue;
+            }
             b'{' | b'[' => depth += 1,
             b'}' | b']' => depth -= 1,
-            _ => continue,
+            _ => {}
         }
+        at += 1;
         if depth == 0 {
             break;
         }
@@ -81,6 +169,23 @@ mod tests {
             }
         }
         assert_eq!(space_end(b" \t\r\n1", 0), 4);
+    }
+
+    #[test]
+    fn member_is_found_by_its_name() {
+        let object = r#" { "a\"" : {"b":1}, "b" : [ 2 ] ,"c":"d", "\u0065":3} "#;
+        for (name, value) in [
+            ("a\"", Some(r#"{"b":1}"#)),
+            ("b", Some("[ 2 ]")),
+            ("c", Some(r#""d""#)),
+            ("e", Some("3")),
+            ("d", None),
+        ] {
+            assert_eq!(member(object, name), value, "{name}");
+        }
+        for none in ["{}", "[]", "", r#"["b"]"#, r#"{"a":{"b":1}}"#] {
+            assert_eq!(member(none, "b"), None, "{none}");
+        }
     }
 
     #[test]

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use super::extent::{space_end, string_end, value_end};
+use super::extent::MemberPlaces;
 use super::string::{push_quoted, string};
 
 /// The members of an object, in their order, each as its original JSON text.
@@ -30,41 +30,16 @@ impl Members {
             // As many as a usual result has.
             members: Vec::with_capacity(6),
         };
-        let end = read.read_members(object)?;
-        (space_end(object.as_bytes(), end) == object.len()).then_some(read)
-    }
-
-    /// Returns the index behind the object.
-    fn read_members(&mut self, object: &str) -> Option<usize> {
-        let json = object.as_bytes();
-        let after = |byte: u8, at: usize| {
-            let at = space_end(json, at);
-            (json.get(at) == Some(&byte)).then(|| space_end(json, at + 1))
-        };
-        let mut at = after(b'{', 0)?;
-        if json.get(at) == Some(&b'}') {
-            return Some(at + 1);
-        }
-        loop {
-            let name = at..string_end(json, at);
-            let quoted = object.get(name.clone()).filter(|name| name.starts_with('"'))?;
-            let start = after(b':', name.end)?;
-            let value = start..value_end(json, start);
-            if value.is_empty() || object.get(value.clone()).is_none() {
-                return None;
-            }
+        let mut places = MemberPlaces::new(object)?;
+        for (name, value) in places.by_ref() {
+            let quoted = &object[name.clone()];
             let name = match quoted.contains('\\') {
-                true => self.keep(&string(quoted)?),
+                true => read.keep(&string(quoted)?),
                 false => name.start + 1..name.end - 1,
             };
-            let end = space_end(json, value.end);
-            self.members.push(Member { name, value });
-            match json.get(end)? {
-                b',' => at = space_end(json, end + 1),
-                b'}' => return Some(end + 1),
-                _ => return None,
-            }
+            read.members.push(Member { name, value });
         }
+        places.are_complete().then_some(read)
     }
 
     /// The JSON of the member `name`.
@@ -180,8 +155,23 @@ mod tests {
         assert_eq!(Members::read(spaced).unwrap().inner(), r#""a":[ 1 ]"#);
         let text = r#"{"a":"\"}","b":{"c":["]",{}]},"d":-1.5e3,"e":[ ]}"#;
         assert_eq!(Members::read(text).unwrap().encode(), text);
-        let ends = ["", "{", r#"{""#, r#"{"a"#, r#"{"a""#, r#"{"a":"#, r#"{"a":1"#, r#"{"a":1,"#];
-        let faults = [r#"{"a":1}{"#, r#"{"a":}"#, "{,}", "{a:1}", r#"{"a":1 "b":2}"#];
+        let ends = [
+            "",
+            "{",
+            r#"{""#,
+            r#"{"a"#,
+            r#"{"a""#,
+            r#"{"a":"#,
+            r#"{"a":1"#,
+            r#"{"a":1,"#,
+        ];
+        let faults = [
+            r#"{"a":1}{"#,
+            r#"{"a":}"#,
+            "{,}",
+            "{a:1}",
+            r#"{"a":1 "b":2}"#,
+        ];
         for bad in ["[]", "null"].iter().chain(&ends).chain(&faults) {
             assert!(Members::read(bad).is_none(), "{bad}");
         }

@@ -152,7 +152,7 @@ impl<'a> AuditRecord<'a> {
             }
             McpMethod::UpdateTask | McpMethod::CancelTask => self.received.params.task_id,
             McpMethod::Complete => {
-                let params = self.received.params.raw()?.get();
+                let params = self.received.params.text()?;
                 let Completed { reference } = serde_json::from_str(params).ok()?;
                 return reference.name.or(reference.uri).map(Cow::Owned);
             }
@@ -193,11 +193,7 @@ impl Drop for AuditRecord<'_> {
             denial: self.notes.denial.get(),
             permission: self.notes.permission(),
             took: self.took.unwrap_or_else(took),
-            request_bytes: self
-                .received
-                .params
-                .raw()
-                .map_or(0, |params| params.get().len()),
+            request_bytes: self.received.params.text().map_or(0, str::len),
             response_bytes: self.response_bytes,
             end: self.end,
         });

@@ -29,6 +29,8 @@ pub struct Connection {
 
 #[derive(Default)]
 struct ConnectionState {
+    /// Ascending with the requests.
+    next_request: u64,
     negotiated: Option<Negotiated>,
     log_level: Option<LogLevel>,
     subscriptions: HashMap<String, Option<Subscription>>,
@@ -43,6 +45,7 @@ struct ConnectionState {
 
 /// A request that the client can cancel.
 struct InFlightRequest {
+    number: u64,
     id: String,
     token: CancellationToken,
 }
@@ -213,8 +216,13 @@ impl Connection {
         id: Id<'_>,
         token: CancellationToken,
     ) -> Result<OnDrop<impl FnMut()>, Error> {
-        let id = id.as_json().to_owned();
-        let in_flight = &mut self.state().in_flight;
+        let mut state = self.state();
+        let ConnectionState {
+            in_flight,
+            next_request,
+            ..
+        } = &mut *state;
+        let id = id.as_json();
         if in_flight.iter().any(|request| request.id == id) {
             return Err(Error::InvalidRequest {
                 detail: "a request in flight has the same id".to_owned(),
@@ -224,13 +232,16 @@ impl Connection {
         if in_flight.len() >= MAX_IN_FLIGHT {
             return Err(Error::TooManyInFlight(MAX_IN_FLIGHT));
         }
+        let number = *next_request;
+        *next_request += 1;
         in_flight.push(InFlightRequest {
-            id: id.clone(),
+            number,
+            id: id.to_owned(),
             token,
         });
         Ok(OnDrop(move || {
             let in_flight = &mut self.state().in_flight;
-            in_flight.retain(|request| request.id != id);
+            in_flight.retain(|request| request.number != number);
         }))
     }
 

@@ -38,7 +38,7 @@ impl<'a> Context<'a> {
 
     /// Parses the parameters as `T`; an error names `field`.
     pub(super) fn parse<T: Deserialize<'a>>(&self, field: &str) -> Result<T, Error> {
-        serde_json::from_str(self.raw().map_or("{}", RawValue::get))
+        serde_json::from_str(self.params.text().unwrap_or("{}"))
             .map_err(|error| wrong(field, &error.to_string()))
     }
 

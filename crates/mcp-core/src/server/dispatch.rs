@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use futures_util::FutureExt as _;
 use serde_json::json;
-use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditNotes, AuditRecord};
@@ -47,13 +46,8 @@ impl Server {
             connection,
             caller: &Arc::new(incoming.caller),
         };
-        // A server that relays needs the parameters as they came.
         let mut params = Params::default();
-        let read = match self.features.relays {
-            true => None,
-            false => read_request(incoming.frame, &mut params),
-        };
-        let (message, params) = match read {
+        let (message, params) = match read_request(incoming.frame, &mut params) {
             Some(request) => (Ok(Message::Request(request)), Some(&params)),
             None => match Frame::decode(incoming.frame) {
                 // Boxed: few frames are batches.
@@ -267,7 +261,7 @@ impl Server {
             call = call.with_progress(token.to_owned());
         }
         if self.features.relays {
-            let params = params.raw().map(RawValue::get);
+            let params = params.text();
             if params.is_some_and(is_too_deep) {
                 let reason = format!("is nested deeper than {MAX_NESTING} levels");
                 return Err(wrong("params", &reason));

@@ -8,7 +8,7 @@ use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::jsonrpc::string;
+use crate::jsonrpc::{member, string};
 use crate::meta::Meta;
 use crate::tool::ArgumentError;
 
@@ -72,17 +72,17 @@ impl<'a> Params<'a> {
         self.source = Source::Request(request);
     }
 
-    /// All of them as JSON. Few methods need that.
-    pub(super) fn raw(&self) -> Option<&'a RawValue> {
-        #[derive(Deserialize)]
-        struct Request<'a> {
-            #[serde(borrow)]
-            params: Option<&'a RawValue>,
-        }
+    /// All of them as JSON.
+    pub(super) fn text(&self) -> Option<&'a str> {
         match self.source {
-            Source::Params(params) => params,
-            Source::Request(request) => serde_json::from_str::<Request<'_>>(request).ok()?.params,
+            Source::Params(params) => params.map(RawValue::get),
+            Source::Request(request) => member(request, "params"),
         }
+    }
+
+    /// The same for methods that read them by themselves.
+    pub(super) fn raw(&self) -> Option<&'a RawValue> {
+        serde_json::from_str(self.text()?).ok()
     }
 
     /// Returns an error if they could not be parsed.

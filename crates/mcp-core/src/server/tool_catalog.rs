@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::{Arc, OnceLock};
 
+use foldhash::fast::RandomState;
+
 use super::Operations;
 use super::operation::MeasuredTool;
 use crate::era::Era;
@@ -19,7 +21,7 @@ pub(super) struct ToolCatalog {
     measured: Box<[Arc<MeasuredTool>]>,
     /// The size of the definitions of all listed tools.
     listed_bytes: OnceLock<usize>,
-    by_name: HashMap<String, usize>,
+    by_name: HashMap<String, usize, RandomState>,
     /// The arguments of each that clients repeat in headers, in the same order.
     header_params: Box<[Vec<HeaderParam>]>,
     /// True if some tool may run as a task.

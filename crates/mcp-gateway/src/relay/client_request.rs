@@ -1,6 +1,6 @@
 //! The request of a client, with everything that the relay needs, parsed once.
 
-use std::sync::Arc;
+use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use mcp_core::era::Era;
@@ -17,8 +17,8 @@ const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
 /// The request of a client.
 pub(super) struct ClientRequest<'a> {
     pub(super) call: &'a Call,
-    /// Its parameters, without those that belong to this connection only.
-    pub(super) params: Members,
+    /// Its parameters, without those that belong to this connection only. Shared with what is sent.
+    pub(super) params: Arc<Members>,
     /// Its span.
     pub(super) trace: TraceContext,
     /// The time that the client's call leaves for a backend.
@@ -32,7 +32,7 @@ impl<'a> ClientRequest<'a> {
         let Some(origin) = call.extension::<OriginalRequest>() else {
             return Self {
                 call,
-                params: Members::default(),
+                params: Arc::default(),
                 trace: TraceContext::for_request(None),
                 timeout: None,
                 capabilities: None,
@@ -48,7 +48,7 @@ impl<'a> ClientRequest<'a> {
             .filter(is_needed)
             .and_then(Members::read);
         let mut meta = meta.unwrap_or_default();
-        let capabilities = capabilities(call, &meta).map(Arc::from);
+        let capabilities = capabilities(call, &meta);
         if let Some(level) = level {
             let level = json!(level).to_string();
             meta.set("io.modelcontextprotocol/logLevel", &level);
@@ -63,7 +63,7 @@ impl<'a> ClientRequest<'a> {
         }
         Self {
             call,
-            params,
+            params: Arc::new(params),
             trace: origin.trace.clone(),
             timeout: Some(origin.timeout.saturating_sub(TIMEOUT_MARGIN)),
             capabilities,
@@ -71,7 +71,10 @@ impl<'a> ClientRequest<'a> {
     }
 }
 
-fn capabilities(call: &Call, meta: &Members) -> Option<Box<RawValue>> {
+fn capabilities(call: &Call, meta: &Members) -> Option<Arc<RawValue>> {
+    /// Those of most clients that do not declare them in each request.
+    static NONE: LazyLock<Option<Arc<RawValue>>> =
+        LazyLock::new(|| encoded(ClientCapabilities::default()));
     let declared = meta.get("io.modelcontextprotocol/clientCapabilities");
     if let Some(mut declared) = declared.and_then(Members::read) {
         declared.remove("extensions");
@@ -84,8 +87,15 @@ fn capabilities(call: &Call, meta: &Members) -> Option<Box<RawValue>> {
             // The gateway makes its own task of the backend's task.
             declared.set("extensions", r#"{"io.modelcontextprotocol/tasks":{}}"#);
         }
-        return RawValue::from_string(declared.encode()).ok();
+        return RawValue::from_string(declared.encode()).ok().map(Arc::from);
     }
     let can = call.capabilities();
-    to_raw_value(&can.to_json()).ok()
+    match can == ClientCapabilities::default() {
+        true => NONE.clone(),
+        false => encoded(can),
+    }
+}
+
+fn encoded(capabilities: ClientCapabilities) -> Option<Arc<RawValue>> {
+    to_raw_value(&capabilities.to_json()).ok().map(Arc::from)
 }

@@ -107,7 +107,7 @@ impl RelayedRequest<'_> {
     }
 
     fn send(&self) -> SentRequest {
-        let params = self.client.params.clone();
+        let params = Arc::clone(&self.client.params);
         let handler = CallHandler::new(self.client.call.clone(), self.backend.notifications());
         let mut options = Options::default()
             // Without a timeout: `follow` has one, which stops while a person is asked.
@@ -267,7 +267,7 @@ impl RelayedRequest<'_> {
     }
 
     fn set_answers(&mut self, answers: Map<String, Value>, state: Option<&RawValue>) {
-        let params = &mut self.client.params;
+        let params = Arc::make_mut(&mut self.client.params);
         params.set("inputResponses", &Value::Object(answers).to_string());
         match state {
             Some(state) => params.set("requestState", state.get()),

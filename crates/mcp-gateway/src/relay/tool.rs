@@ -63,8 +63,9 @@ impl BoundTool for RelayedTool {
         };
         let arguments = cleaned.as_deref().unwrap_or(arguments);
         let mut client = ClientRequest::new(call);
-        client.params.set("name", &quoted(&self.item));
-        client.params.set("arguments", arguments.get());
+        let params = Arc::make_mut(&mut client.params);
+        params.set("name", &quoted(&self.item));
+        params.set("arguments", arguments.get());
         let event = FinishedRequest {
             item: Arc::clone(&self.published),
             request_bytes: arguments.get().len(),

@@ -74,7 +74,7 @@ impl Server {
         if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {
             return Err(wrong(format!("{key} must be an object")));
         }
-        let size = context.raw().map_or(0, |params| params.get().len());
+        let size = context.params.text().map_or(0, str::len);
         if !self.tasks.make_room(size) {
             let reason = format!(
                 "all tasks together may store at most {MAX_STORED_BYTES} bytes; try again later"
