@@ -89,15 +89,17 @@ impl Client {
         method: &str,
         item: Option<&'a str>,
     ) -> ClientSpan<'a> {
-        let transport = &self.0.transport;
-        let request = McpRequest {
-            method: known_method(method),
-            item,
-            revision: Some(self.era().revision()),
-            session: None,
-            is_pipe: transport.pid().is_some(),
-        };
-        ClientSpan::start(parent, SpanWork::Sent(request, transport.address()))
+        ClientSpan::start(parent, || {
+            let transport = &self.0.transport;
+            let request = McpRequest {
+                method: known_method(method),
+                item,
+                revision: Some(self.era().revision()),
+                session: None,
+                is_pipe: transport.pid().is_some(),
+            };
+            SpanWork::Sent(request, transport.address())
+        })
     }
 
     /// Composes a request. Returns it with the JSON of the caller's progress token.

@@ -4,6 +4,8 @@
 //! definition keeps its bytes.
 
 use mcp_core::jsonrpc::Members;
+use std::sync::LazyLock;
+
 use memchr::memmem;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -101,13 +103,16 @@ fn visible_text(mut text: String) -> String {
     text
 }
 
+/// Finds the beginning of an escape that may be any character; made once.
+static UNICODE_ESCAPE: LazyLock<memmem::Finder<'_>> = LazyLock::new(|| memmem::Finder::new("\\u"));
+
 /// Returns true if JSON text has an invisible character, literally or escaped.
 pub(crate) fn has_hidden_characters(json: &str) -> bool {
     if !json.is_ascii() && json.chars().any(is_invisible) {
         return true;
     }
     // Not from backslash to backslash: a result that quotes JSON has one at every tenth byte.
-    memmem::find_iter(json.as_bytes(), "\\u").any(|at| {
+    UNICODE_ESCAPE.find_iter(json.as_bytes()).any(|at| {
         let before = json.as_bytes()[..at].iter().rev();
         let is_escaped = before.take_while(|byte| **byte == b'\\').count() % 2 == 1;
         !is_escaped && is_invisible_code(&json[at + 2..])

@@ -6,7 +6,6 @@ use std::ops::Range;
 use memchr::memchr2;
 
 use super::string::string;
-use super::word::Word;
 
 /// Returns the JSON of the first member `name` of an object.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
@@ -85,7 +84,7 @@ fn space_end(json: &[u8], at: usize) -> usize {
 /// Returns the index behind the string whose first quote is at `at`.
 pub(super) fn string_end(json: &[u8], at: usize) -> usize {
     let mut at = at + 1;
-    while let Some(found) = quote_or_backslash(json.get(at..).unwrap_or_default()) {
+    while let Some(found) = memchr2(b'"', b'\\', json.get(at..).unwrap_or_default()) {
         at += found + 1;
         if json[at - 1] == b'"' {
             return at;
@@ -94,21 +93,6 @@ pub(super) fn string_end(json: &[u8], at: usize) -> usize {
         at += 1;
     }
     json.len()
-}
-
-/// Most strings end soon, and a search of many bytes at a time begins with 50 instructions. Large results are mostly
-/// text.
-fn quote_or_backslash(text: &[u8]) -> Option<usize> {
-    const NEAR: usize = 4;
-    let (words, _) = text.as_chunks();
-    for (at, bytes) in words.iter().take(NEAR).enumerate() {
-        let word = Word::new(*bytes);
-        if let Some(first) = word.equal(b'"').or(word.equal(b'\\')).first() {
-            return Some(8 * at + first);
-        }
-    }
-    let near = 8 * words.len().min(NEAR);
-    Some(near + memchr2(b'"', b'\\', &text[near..])?)
 }
 
 /// Returns the index behind the value that begins at `at`.

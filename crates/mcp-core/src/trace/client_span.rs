@@ -10,12 +10,12 @@ use super::{
 /// noted.
 pub struct ClientSpan<'a> {
     context: TraceContext,
-    work: SpanWork<'a>,
-    recording: Option<Recording>,
+    recording: Option<Recording<'a>>,
 }
 
 /// The facts that only a tracer needs.
-struct Recording {
+struct Recording<'a> {
+    work: SpanWork<'a>,
     tracer: &'static dyn Tracer,
     parent: u64,
     started: Duration,
@@ -23,19 +23,18 @@ struct Recording {
 }
 
 impl<'a> ClientSpan<'a> {
-    /// Starts the span of a request in the context of the one for which it is sent.
-    pub fn start(parent: &TraceContext, work: SpanWork<'a>) -> Self {
+    /// Starts the span of a request in the context of the one for which it is sent. `work` describes it for a tracer.
+    pub fn start(parent: &TraceContext, work: impl FnOnce() -> SpanWork<'a>) -> Self {
         let Some(tracer) = tracer() else {
             return Self {
                 context: parent.clone(),
-                work,
                 recording: None,
             };
         };
         Self {
             context: parent.child(parent.is_sampled()),
-            work,
             recording: Some(Recording {
+                work: work(),
                 tracer,
                 parent: parent.span_id(),
                 started: tracer.now(),
@@ -55,7 +54,7 @@ impl<'a> ClientSpan<'a> {
             peer,
             status: None,
         };
-        Self::start(&parent, SpanWork::Http(request))
+        Self::start(&parent, || SpanWork::Http(request))
     }
 
     /// The context to send with the request.
@@ -65,7 +64,8 @@ impl<'a> ClientSpan<'a> {
 
     /// Ends the span of a request of HTTP, with the status of the response if there was one.
     pub fn end_http(mut self, status: Option<u16>) {
-        if let SpanWork::Http(request) = &mut self.work {
+        let recording = self.recording.as_mut();
+        if let Some(SpanWork::Http(request)) = recording.map(|recording| &mut recording.work) {
             request.status = status;
         }
         self.end(match status {
@@ -92,7 +92,7 @@ impl Drop for ClientSpan<'_> {
             parent: Some(recording.parent),
             started: recording.started,
             took: recording.tracer.now().saturating_sub(recording.started),
-            work: self.work,
+            work: recording.work,
             error: recording.error,
         });
     }

@@ -29,14 +29,13 @@ impl Hops {
         };
         let method = request.method.clone();
         // With its baggage: replicas are one server to a client.
-        let span = ClientSpan::start(
-            &trace,
+        let span = ClientSpan::start(&trace, || {
             SpanWork::Http(HttpRequest {
                 method: method.as_str(),
                 peer,
                 status: None,
-            }),
-        );
+            })
+        });
         set_context(request.headers.to_mut(), span.context());
         let sent = self.send(to, &request).await;
         let response = sent.as_ref().ok();
