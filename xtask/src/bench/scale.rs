@@ -170,7 +170,7 @@ pub(super) fn measure(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
             points: points.collect(),
         });
     }
-    let server = bench.start("1-tools")?;
+    let server = bench.start("items")?;
     let pairs = compare(
         || server.load(bench, BESIDE, 0),
         || server.load(bench, SMALL, 0),

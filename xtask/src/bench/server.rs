@@ -1,7 +1,7 @@
 //! Starts the servers to measure, and the load program.
 
 use std::cell::Cell;
-use std::ffi::{OsStr, OsString};
+use std::ffi::OsStr;
 use std::fs;
 use std::net::{Ipv4Addr, TcpStream};
 use std::path::PathBuf;
@@ -13,6 +13,7 @@ use nix::unistd::Pid;
 use serde_json::Value;
 
 use crate::cargo;
+use crate::clients;
 use crate::http::Client;
 use crate::instance::{clear_dir, free_port};
 use crate::layout::{Layout, create_dir, on_path};
@@ -105,6 +106,7 @@ impl<'a> Bench<'a> {
                 let backend = self.start_program(Cpu::Load, self.binary(ITEMS), "--token bench")?;
                 self.gateway_over_http(gateway(Cpu::Own)?, backend)
             }
+            "items" => self.start_program(Cpu::Any, self.binary(ITEMS), "--token bench"),
             "HTTP" => self.gateway_over_http(gateway(Cpu::Any)?, self.fixture(Cpu::Any)?),
             "gateway-child" => {
                 let child = self.binary(FIXTURE);
@@ -167,6 +169,9 @@ impl<'a> Bench<'a> {
         let log = self.layout.fresh_log(&log)?;
         self.started.set(self.started.get() + 1);
         let program = test_server::unconfigured(program).envs([("MCP_SESSION_KEY", "bench")]);
+        // Ours takes a second thread on a single processor, and the floor does not.
+        let is_alone = cpu == Cpu::Own && self.taskset.is_some();
+        let program = program.envs(is_alone.then_some(("TOKIO_WORKER_THREADS", "1")));
         let server = test_server::listen(self.layout, program, &log, listens_on)?;
         Ok(BenchServer {
             port: server.port,
@@ -186,22 +191,10 @@ impl<'a> Bench<'a> {
         self.start_program(Cpu::Own, target.join("release/bench-rmcp"), "")
     }
 
-    /// Starts a script in a folder of `tests/clients`, if `cargo xtask test` has installed its SDK.
-    fn sdk(&self, folder: &str, script: &str) -> anyhow::Result<BenchServer> {
-        let installed = self.layout.backends().join("clients").join(folder);
-        let python = installed.join("bin/python");
-        let program = if installed.join("node_modules").exists() {
-            OsString::from("node")
-        } else if python.exists() {
-            python.into()
-        } else {
-            bail!("it is not installed: cargo xtask test does that");
-        };
-        // Beside the packages that it imports.
-        let file = installed.join(script);
-        let source = self.layout.root.join("tests/clients").join(folder);
-        fs::copy(source.join(script), &file)?;
-        let program = self.program(Cpu::Own, program)?.args([file]);
+    /// Starts a script of an SDK.
+    fn sdk(&self, name: &str, script: &str) -> anyhow::Result<BenchServer> {
+        let (program, script) = clients::install(self.layout, name, script)?;
+        let program = self.program(Cpu::Own, program)?.args(script);
         self.launch(Cpu::Own, program, test_server::listens_on)
     }
 

@@ -143,6 +143,10 @@ fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use serde_json::value::RawValue;
+
     use super::*;
 
     #[test]
@@ -175,6 +179,30 @@ mod tests {
         for bad in ["[]", "null"].iter().chain(&ends).chain(&faults) {
             assert!(Members::read(bad).is_none(), "{bad}");
         }
+    }
+
+    #[test]
+    fn members_are_those_that_a_parser_finds() {
+        const LETTERS: [char; 10] = ['{', '}', '[', ']', '"', ':', ',', '\\', '1', 'ä'];
+        let mut count = 0;
+        for number in 0..LETTERS.len().pow(5) {
+            let letter = |place| LETTERS[number / LETTERS.len().pow(place) % LETTERS.len()];
+            let inner: String = (0..5).map(letter).collect();
+            for text in [format!("{{{inner}}}"), format!(r#"{{"":{inner},"a":1}}"#)] {
+                // Other text has no members that mean anything, but must not panic.
+                let read = Members::read(&text);
+                let parsed: Result<BTreeMap<String, Box<RawValue>>, _> =
+                    serde_json::from_str(&text);
+                let Ok(parsed) = parsed else { continue };
+                let read = read.unwrap();
+                assert_eq!(read.iter().count(), parsed.len(), "{text}");
+                for (name, value) in parsed {
+                    assert_eq!(read.get(&name), Some(value.get()), "{text}");
+                }
+                count += 1;
+            }
+        }
+        assert!(count > 100, "{count}");
     }
 
     #[test]
