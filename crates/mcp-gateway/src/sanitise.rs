@@ -3,9 +3,9 @@
 //! Clients read a list as a whole: one invalid definition makes them reject all of it. A valid
 //! definition keeps its bytes.
 
-use mcp_core::jsonrpc::Members;
 use std::sync::LazyLock;
 
+use mcp_core::jsonrpc::Members;
 use memchr::memmem;
 use serde_json::Value;
 use serde_json::value::RawValue;
