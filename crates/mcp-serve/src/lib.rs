@@ -20,6 +20,7 @@ mod probe;
 mod product;
 mod replicas;
 mod run;
+mod runtime;
 mod secret;
 mod state;
 mod stdio;

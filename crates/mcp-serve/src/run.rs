@@ -1,11 +1,10 @@
 //! Runs a server: from the command line to the last answer.
 
 use std::ffi::OsString;
-use std::io::{self, Write as _};
+use std::io::Write as _;
 use std::net::SocketAddr;
 use std::process::ExitCode;
 use std::sync::Arc;
-use std::thread::available_parallelism;
 use std::time::Duration;
 
 use anyhow::Context as _;
@@ -13,7 +12,6 @@ use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
 use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
-use tokio::runtime::{Builder, Runtime};
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
 
@@ -26,7 +24,7 @@ use crate::page_data::PageContent;
 use crate::tools::ProductTools;
 use crate::{
     Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, drain,
-    durations, log, print, probe, stdio, stop,
+    durations, log, print, probe, runtime, stdio, stop,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
@@ -231,7 +229,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let identity = &self.identity;
         let exported = telemetry::Settings::from_environment(&identity.name, &identity.version);
         let exporter = telemetry::start(exported);
-        let runtime = runtime().context("cannot start the runtime")?;
+        let runtime = runtime::start().context("cannot start the runtime")?;
         let relays = S::RELAYS && !options.stdio;
         let workers = relays.then(Workers::start).transpose();
         let workers = workers.context("cannot start the threads of connections")?;
@@ -341,18 +339,6 @@ impl<S: Service> Running<S> {
         }
         service
     }
-}
-
-/// The runtime of a server: a thread for each processor, and a second one if there is a single processor. An answer of
-/// 4 MB takes 10 ms of a thread, for which all other calls would wait; the system shares a processor sooner.
-fn runtime() -> io::Result<Runtime> {
-    const THREADS: &str = "TOKIO_WORKER_THREADS";
-    let mut builder = Builder::new_multi_thread();
-    let is_single = available_parallelism().is_ok_and(|count| count.get() == 1);
-    if is_single && std::env::var_os(THREADS).is_none() {
-        builder.worker_threads(2);
-    }
-    builder.enable_all().build()
 }
 
 /// The port of a server, and what it needs when it is open.

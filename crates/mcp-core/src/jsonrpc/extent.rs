@@ -28,7 +28,7 @@ pub(super) struct MemberPlaces<'a> {
 }
 
 impl<'a> MemberPlaces<'a> {
-    /// Those of `object`; `None` if it is no object.
+    /// The places in `object`; `None` if it is no object.
     pub(super) fn new(object: &'a str) -> Option<Self> {
         let json = object.as_bytes();
         let first = after(json, b'{', 0)?;

@@ -72,7 +72,7 @@ impl<'a> ClientRequest<'a> {
 }
 
 fn capabilities(call: &Call, meta: &Members) -> Option<Arc<RawValue>> {
-    /// Those of most clients that do not declare them in each request.
+    /// The capabilities of most clients that do not declare any in each request.
     static NONE: LazyLock<Option<Arc<RawValue>>> =
         LazyLock::new(|| encoded(ClientCapabilities::default()));
     let declared = meta.get("io.modelcontextprotocol/clientCapabilities");

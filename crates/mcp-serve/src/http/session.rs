@@ -13,7 +13,6 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
-use foldhash::fast::RandomState;
 use mcp_core::revision::Revision;
 use mcp_core::server::{ClientName, Connection, Negotiated};
 use mcp_core::sign::Signer;
@@ -47,8 +46,8 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct LiveSessions {
-    /// By session id. Only verified ids are added, so nobody can choose ids with the same hash.
-    connections: HashMap<Arc<str>, Arc<LiveSession>, RandomState>,
+    /// By session id. Only verified ids are added, so that no client chooses ids with the same hash.
+    connections: HashMap<Arc<str>, Arc<LiveSession>, foldhash::fast::RandomState>,
     /// The ids of those that were idle after a request, each once.
     idle: VecDeque<Arc<str>>,
     next_serial: u64,
