@@ -27,8 +27,8 @@ use crate::{
     durations, log, print, probe, runtime, stdio, stop,
 };
 
-/// Timeout of [`Service::ready`] before the first request is answered.
-const READY_TIMEOUT: Duration = Duration::from_secs(2);
+/// Timeout of [`Service::ready`] before the first request is answered: a child needs seconds on a busy machine.
+const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for a replica, whose clients others serve meanwhile.
 const REPLICA_READY_TIMEOUT: Duration = Duration::from_secs(15);
 
