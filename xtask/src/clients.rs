@@ -43,6 +43,8 @@ pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
 
 /// Runs all clients against the built fixture server, with a line for each client and each failure.
 pub(crate) fn run(layout: &Layout) -> anyhow::Result<TestCounts> {
+    // First, since one client uses another's packages; the run of an SDK that fails here tells why.
+    parallel::map(&SDKS, |sdk| sdk.install(layout));
     TestCounts::run_each(layout, &SDKS, |sdk| sdk.name, |sdk| run_sdk(layout, sdk))
 }
 

@@ -27,7 +27,7 @@ use crate::{
     durations, log, print, probe, runtime, stdio, stop,
 };
 
-/// Timeout of [`Service::ready`] before the first request is answered: a child needs seconds on a busy machine.
+/// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
 /// The same for a replica, whose clients others serve meanwhile.
 const REPLICA_READY_TIMEOUT: Duration = Duration::from_secs(15);

@@ -23,8 +23,9 @@ use crate::metrics::{self, GatewayMetrics};
 use crate::page::GatewayPage;
 use crate::tools;
 
-/// Longest time that the first list waits for backends that are being started.
-const FIRST_LIST_TIMEOUT: Duration = Duration::from_millis(1500);
+/// Longest time that the first list waits for backends that are being started: many clients read the list once. A child
+/// takes 0.2 s, and 2 s and more on a busy machine. Less than the time that the server waits for its service.
+const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(4);
 /// The same for a replica: it takes no request before, which others answer meanwhile.
 const REPLICA_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that `check --online` waits for the first start of the backends.
