@@ -2,6 +2,7 @@
 //! run and to other SDKs, and the cost of the gateway, as ratios to nginx. The load program and the
 //! bare server are in `tests/bench`.
 
+mod callgrind;
 mod comparisons;
 mod instructions;
 mod peers;
@@ -13,11 +14,13 @@ mod server;
 use std::fs;
 use std::process::ExitCode;
 
+use anyhow::bail;
 use serde_json::Value;
 
 use crate::args::Options;
 use crate::cargo;
 use crate::console::table;
+use crate::install::{Unavailable, unavailable};
 use crate::layout::Layout;
 use crate::test_server::FIXTURE;
 
@@ -29,10 +32,13 @@ const BUILD: &str = "build --release --package tests --package mcp-gateway --bin
 /// Builds, measures and prints the table. Only instructions decide about the exit code, because other
 /// work on the machine does not change them.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, BUILD, &[])? {
+    let is_release = options.profile.as_deref() != Some("dev");
+    // The programs of the test command, with the features that all packages together ask for.
+    let build = if is_release { BUILD } else { cargo::BUILD };
+    if !cargo::run(layout, build, &[])? {
         return Ok(ExitCode::FAILURE);
     }
-    let bench = Bench::new(layout);
+    let bench = Bench::new(layout, is_release);
     if options.has("scale") {
         print_rows(&scale::measure(&bench)?);
         return Ok(ExitCode::SUCCESS);
@@ -45,17 +51,33 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         rows.extend(comparisons::measure(&bench)?);
         print_as!("bench", "machine load after: {}", machine_load());
     }
-    let counted = instructions::measure(&bench)?;
+    let counted = match instructions::measure(&bench) {
+        Err(error) if error.is::<Unavailable>() => {
+            print_as!("bench", "instructions are not counted: {error:#}");
+            Vec::new()
+        }
+        counted => counted?,
+    };
     let is_missed = counted.iter().any(Row::is_missed);
-    if counted.is_empty() {
-        print_as!(
-            "bench",
-            "instructions are not counted: valgrind is not installed"
-        );
-    }
     rows.extend(counted);
     print_rows(&rows);
     Ok(cargo::exit_code(!(only_instructions && is_missed)))
+}
+
+/// Counts the instructions of a call with the programs of a debug build, which have to be there.
+///
+/// # Errors
+/// If one is above its limit. `Unavailable` without valgrind, and on other processors than those of the limits.
+pub(crate) fn check_instructions(layout: &Layout) -> anyhow::Result<()> {
+    if !cfg!(target_arch = "x86_64") {
+        bail!(unavailable("its limits are for x86_64"));
+    }
+    let rows = instructions::measure(&Bench::new(layout, false))?;
+    if rows.iter().any(Row::is_missed) {
+        print_rows(&rows);
+        bail!("a call takes more instructions than before");
+    }
+    Ok(())
 }
 
 fn print_rows(rows: &[Row]) {

@@ -61,7 +61,7 @@ const COMMANDS: &[Command] = &[
     ("docs", &[], |layout, _| book::run(layout)),
     ("conformance", &[], |layout, _| conformance::command(layout)),
     ("clients", &[], |layout, _| clients::command(layout)),
-    ("bench", &["instructions", "scale"], bench::run),
+    ("bench", &["instructions", "scale", "profile"], bench::run),
     ("soak", &["minutes"], soak::run),
     (
         "replicas",

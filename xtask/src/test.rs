@@ -13,6 +13,7 @@ use std::time::Instant;
 use anyhow::{anyhow, bail};
 
 use crate::args::Options;
+use crate::bench;
 use crate::cargo::{BUILD, CLIPPY, FMT, exit_code};
 use crate::clients::{self, OtherServers};
 use crate::conformance;
@@ -83,6 +84,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
                 OLDER_OPENHANDS,
                 real.environment_of(&openhands::OF_APP),
             )?;
+            run.step("instructions", || bench::check_instructions(layout))?;
             run.step("compose", || images::check::run_linked(layout))?;
             run.extra_stage("postgres", SHARED_STORE, real.environment_of(&Postgres))?;
             run.add("conformance", conformance::run(layout))?;

@@ -12,7 +12,9 @@ use crate::http::request;
 use crate::reply::Replies;
 use crate::streams::{self, Stream};
 
+// No group: two of the same name would be in one command.
 #[derive(clap::Args)]
+#[group(skip)]
 pub(crate) struct Options {
     /// Sessions without a stream that are opened before the measurement.
     #[arg(long, default_value_t = 0, requires = "idle")]

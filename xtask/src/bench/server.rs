@@ -47,6 +47,8 @@ pub(super) enum Cpu {
 
 pub(super) struct Bench<'a> {
     pub(super) layout: &'a Layout,
+    /// Whether the programs are those of a release build.
+    pub(super) is_release: bool,
     /// Keeps a program on one processor; `None` if that or a second processor is missing.
     taskset: Option<PathBuf>,
     started: Cell<usize>,
@@ -62,17 +64,18 @@ pub(super) struct BenchServer {
 }
 
 impl<'a> Bench<'a> {
-    pub(super) fn new(layout: &'a Layout) -> Self {
+    pub(super) fn new(layout: &'a Layout, is_release: bool) -> Self {
         let has_one_cpu = thread::available_parallelism().is_ok_and(|count| count.get() < 2);
         Self {
             layout,
+            is_release,
             taskset: on_path("taskset").filter(|_| !has_one_cpu),
             started: Cell::default(),
         }
     }
 
     pub(super) fn binary(&self, name: &str) -> String {
-        let binary = self.layout.binaries(true).join(name);
+        let binary = self.layout.binaries(self.is_release).join(name);
         binary.to_string_lossy().into_owned()
     }
 
