@@ -156,7 +156,7 @@ impl StdioClient {
                     connection: Some(Arc::clone(&client.connection)),
                     caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
                         .with_view(client.view.clone())
-                        .with_cancellation(Some(Arc::new(client.cancel.child_token())))
+                        .with_cancellation(Some(Arc::clone(&client.cancel)))
                         .with_disconnect(Some(Arc::clone(&client.cancel))),
                 })
                 .await

@@ -39,7 +39,7 @@ pub(super) struct SseSession {
     connection: Arc<Connection>,
     sender: MessageSender,
     /// Cancelled when the stream has ended.
-    client_gone: CancellationToken,
+    client_gone: Arc<CancellationToken>,
 }
 
 impl SseSessions {
@@ -75,11 +75,11 @@ impl McpEndpoint {
             id: id.as_str().into(),
             connection: Arc::default(),
             sender,
-            client_gone: CancellationToken::new(),
+            client_gone: Arc::default(),
         };
         sessions.0.lock().insert(id.clone(), session.clone());
         let first = format!("event: endpoint\ndata: /messages?sessionId={id}\n\n");
-        let (server, client_gone) = (Arc::clone(&self.server), session.client_gone.clone());
+        let (server, client_gone) = (Arc::clone(&self.server), Arc::clone(&session.client_gone));
         let watch = async move {
             tokio::select! {
                 () = server.watch(&session.connection, &caller, &session.sender) => {}
@@ -91,7 +91,7 @@ impl McpEndpoint {
             server.forget(&id);
             FrameReply::nothing()
         };
-        let call = InFlightCall::new(watch, Some(Arc::new(client_gone)));
+        let call = InFlightCall::new(watch, Some(client_gone));
         let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
         let events = EventStream::new(None, messages, call, keep_alive, revocation);
         reply::idle_stream(events.starting_with(first).in_slot(slot))
@@ -130,8 +130,8 @@ impl SseSession {
         Caller::new(Some(Arc::clone(&self.id)), Some(peer))
             .with_principal(client.principal().cloned())
             .with_address(client.address)
-            .with_cancellation(Some(Arc::new(self.client_gone.child_token())))
-            .with_disconnect(Some(Arc::new(self.client_gone.clone())))
+            .with_cancellation(Some(Arc::clone(&self.client_gone)))
+            .with_disconnect(Some(Arc::clone(&self.client_gone)))
             .with_revocation(client.revoked().cloned())
     }
 
