@@ -25,6 +25,7 @@ pub use build::{
 };
 pub use decode::{DecodeError, Fault, MAX_BATCH, decode};
 pub(crate) use extent::member;
+pub use extent::members;
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;

@@ -1,9 +1,10 @@
 //! The types and sizes of a call's arguments, for the event log; never the values.
 
+use std::borrow::Cow;
 use std::collections::BTreeSet;
 use std::fmt::Write as _;
 
-use mcp_core::jsonrpc::{Members, string};
+use mcp_core::jsonrpc::{members, string};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
@@ -61,8 +62,8 @@ impl ArgumentTypes {
         let mut types = String::with_capacity(128);
         if json.len() > MAX_ARGUMENT_BYTES {
             push_type(&mut types, "large", Some(json.len()));
-        } else if let Some(fields) = Members::read(json) {
-            push_fields(&mut types, &fields, known);
+        } else if let Some(fields) = members(json) {
+            push_fields(&mut types, fields, known);
         } else {
             push_value(&mut types, json);
         }
@@ -75,10 +76,14 @@ impl ArgumentTypes {
     }
 }
 
-fn push_fields(types: &mut String, fields: &Members, known: &KnownArguments) {
+fn push_fields<'a>(
+    types: &mut String,
+    fields: impl Iterator<Item = (Cow<'a, str>, &'a str)>,
+    known: &KnownArguments,
+) {
     let (mut shown, mut others) = (0, 0);
-    for (name, json) in fields.iter() {
-        if shown == MAX_LISTED_FIELDS || !known.names.contains(name) || !is_field_name(name) {
+    for (name, json) in fields {
+        if shown == MAX_LISTED_FIELDS || !known.names.contains(&*name) || !is_field_name(&name) {
             others += 1;
             continue;
         }
@@ -102,10 +107,7 @@ fn push_fields(types: &mut String, fields: &Members, known: &KnownArguments) {
 fn push_value(types: &mut String, json: &str) {
     let (name, size) = match json.as_bytes().first() {
         Some(b'"') => ("string", string(json).map(|text| text.len())),
-        Some(b'{') => {
-            let members = Members::read(json);
-            ("object", members.map(|members| members.iter().count()))
-        }
+        Some(b'{') => ("object", members(json).map(Iterator::count)),
         Some(b'[') => {
             // Counts the items without storing them.
             let items: Result<Vec<IgnoredAny>, _> = serde_json::from_str(json);

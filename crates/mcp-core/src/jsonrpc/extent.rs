@@ -1,6 +1,7 @@
 //! The ends of values in JSON that was read before: their bytes are skipped, not checked again, which is four fifths
 //! of the work of a parser. In other text the ends are anywhere, but inside of it.
 
+use std::borrow::Cow;
 use std::ops::Range;
 
 use memchr::memchr2;
@@ -9,13 +10,20 @@ use super::string::string;
 
 /// Returns the JSON of the first member `name` of an object.
 pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
-    let is_named = |quoted: &str| match quoted.contains('\\') {
-        true => string(quoted).as_deref() == Some(name),
-        false => quoted[1..quoted.len() - 1] == *name,
+    let mut members = members(object)?;
+    members.find(|(key, _)| key == name).map(|(_, json)| json)
+}
+
+/// The names and the JSON of the members of an object, which was checked before; `None` if it is no object.
+pub fn members(object: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)>> {
+    let member = |(name, value): (Range<usize>, Range<usize>)| {
+        let name = match &object[name] {
+            escaped if escaped.contains('\\') => string(escaped)?,
+            quoted => Cow::Borrowed(&quoted[1..quoted.len() - 1]),
+        };
+        Some((name, &object[value]))
     };
-    let mut places = MemberPlaces::new(object)?;
-    let (_, value) = places.find(|(quoted, _)| is_named(&object[quoted.clone()]))?;
-    Some(&object[value])
+    MemberPlaces::new(object).map(|places| places.filter_map(member))
 }
 
 /// The places of the members of an object, in order: of each name, with its quotes, and of its value.

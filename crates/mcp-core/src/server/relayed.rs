@@ -6,9 +6,12 @@ use serde_json::value::RawValue;
 
 use super::outcome::MethodResult;
 use crate::era::Era;
-use crate::jsonrpc::{Json, Members};
+use crate::jsonrpc::{Json, Members, members};
 use crate::revision::Revision;
 use crate::tool::Content;
+
+/// The member of `_meta` that describes a server (2026-07-28).
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The `CallToolResult` of another server, without members that `era` does not know; without `has_text`
 /// also without a text that only repeats the structure.
@@ -49,9 +52,13 @@ fn repeats_structure(result: &Members) -> bool {
 /// A result with the `_meta` of another server, without its `serverInfo`. In the modern era the result
 /// later gets this server's `serverInfo` in the same `_meta`.
 fn with_meta(result: &Members, era: Era) -> MethodResult {
-    let meta = result.get("_meta").and_then(Members::read);
-    let mut meta = meta.unwrap_or_default();
-    meta.remove("io.modelcontextprotocol/serverInfo");
+    // Most results have nothing else in it.
+    let has_more = |meta: &&str| {
+        members(meta).is_some_and(|mut members| members.any(|(name, _)| name != SERVER_INFO))
+    };
+    let meta = result.get("_meta").filter(has_more);
+    let mut meta = meta.and_then(Members::read).unwrap_or_default();
+    meta.remove(SERVER_INFO);
     let (ours, theirs) = match era {
         Era::Modern => (meta.inner(), None),
         _ if meta.is_empty() => (String::new(), None),
