@@ -4,6 +4,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
 use serde::Serialize;
@@ -112,14 +113,13 @@ impl Client {
     ///
     /// # Errors
     /// See [`Error`].
-    pub async fn request_members(
-        &self,
-        method: &str,
-        params: &Members,
-        options: &Options,
-    ) -> Result<Box<RawValue>, Error> {
-        let params = Params::Members(params);
-        self.call_with_timeout(method, params, options).await
+    pub fn request_members<'a>(
+        &'a self,
+        method: &'a str,
+        params: &'a Members,
+        options: &'a Options,
+    ) -> BoxFuture<'a, Result<Box<RawValue>, Error>> {
+        self.call_with_timeout(method, Params::Members(params), options)
     }
 
     /// Sends a notification. Over HTTP it waits until the server has accepted it.

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
-use futures_util::future::Either;
+use futures_util::future::BoxFuture;
 use mcp_core::jsonrpc::string;
 use mcp_core::server::known_method;
 use mcp_core::trace::{self, ClientSpan, McpRequest, SpanWork, TraceContext};
@@ -23,20 +23,21 @@ use crate::{Client, Error, Options, outgoing};
 
 impl Client {
     /// Sends a request within the timeout of the options or the client.
+    ///
+    /// Boxed: its future is large, and is compiled here, once.
     pub(crate) fn call_with_timeout<'a>(
         &'a self,
         method: &'a str,
         params: Params<'a>,
         options: &'a Options,
-    ) -> impl Future<Output = Result<Box<RawValue>, Error>> + 'a {
-        // Boxed, since it is large and would be moved from future to future.
+    ) -> BoxFuture<'a, Result<Box<RawValue>, Error>> {
         let call = Box::pin(self.call(method, params, options));
         let after = match options.timeout {
             RequestTimeout::Default => self.timeout(),
             RequestTimeout::After(after) => after,
-            RequestTimeout::Never => return Either::Left(call),
+            RequestTimeout::Never => return call,
         };
-        Either::Right(self.with_timeout(after, call))
+        Box::pin(self.with_timeout(after, call))
     }
 
     /// Sends a request, and a second time if the server certainly did not accept the first.

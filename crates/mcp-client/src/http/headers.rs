@@ -25,7 +25,8 @@ pub(crate) fn request_headers(
     if !is_modern {
         return headers;
     }
-    headers.reserve(4 + annotated.len());
+    // And for those of a trace context.
+    headers.reserve(6 + annotated.len());
     headers.push((PROTOCOL_VERSION, HeaderValue::from_static(MODERN)));
     if let Some(method) = header_value(method) {
         headers.push((METHOD, method));

@@ -6,6 +6,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
 use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
@@ -36,31 +37,36 @@ use crate::trace::{self, TraceContext};
 
 impl Server {
     /// Answers one frame: a message or a batch.
-    pub async fn handle(&self, incoming: IncomingFrame<'_>) -> FrameReply {
-        let connection = incoming.connection.as_ref();
-        let negotiated = connection.and_then(|connection| connection.negotiated());
-        let mut hints = incoming.hints;
-        hints.negotiated = hints.negotiated.or(negotiated.map(|found| found.revision));
-        let source = Source {
-            hints: &hints,
-            connection,
-            caller: &Arc::new(incoming.caller),
-        };
-        let mut params = Params::default();
-        let (message, params) = match read_request(incoming.frame, &mut params) {
-            Some(request) => (Ok(Message::Request(request)), Some(&params)),
-            None => match Frame::decode(incoming.frame) {
-                // Boxed: few frames are batches.
-                Ok(Frame::Batch(messages)) => {
-                    return Box::pin(self.batch(messages, &source)).await;
-                }
-                Ok(Frame::Single(message)) => (Ok(message), None),
-                Err(error) => (Err(error), None),
-            },
-        };
-        self.message(message, params, &source, false)
-            .await
-            .map_or_else(FrameReply::accepted, FrameReply::single)
+    ///
+    /// Boxed, so that the code of all methods is compiled here, once, and not where it is called.
+    pub fn handle<'a>(&'a self, incoming: IncomingFrame<'a>) -> BoxFuture<'a, FrameReply> {
+        // A block, since the future of an `async fn` has its arguments twice.
+        Box::pin(async move {
+            let connection = incoming.connection.as_ref();
+            let negotiated = connection.and_then(|connection| connection.negotiated());
+            let mut hints = incoming.hints;
+            hints.negotiated = hints.negotiated.or(negotiated.map(|found| found.revision));
+            let source = Source {
+                hints: &hints,
+                connection,
+                caller: &Arc::new(incoming.caller),
+            };
+            let mut params = Params::default();
+            let (message, params) = match read_request(incoming.frame, &mut params) {
+                Some(request) => (Ok(Message::Request(request)), Some(&params)),
+                None => match Frame::decode(incoming.frame) {
+                    // Boxed: few frames are batches.
+                    Ok(Frame::Batch(messages)) => {
+                        return Box::pin(self.batch(messages, &source)).await;
+                    }
+                    Ok(Frame::Single(message)) => (Ok(message), None),
+                    Err(error) => (Err(error), None),
+                },
+            };
+            self.message(message, params, &source, false)
+                .await
+                .map_or_else(FrameReply::accepted, FrameReply::single)
+        })
     }
 
     /// Answers one message; `None` if it is not a request. `params` are those of the request, if they were read with
@@ -300,7 +306,7 @@ impl Server {
         })
     }
 
-    /// Calls the method; the table for all eras.
+    /// Calls the method; the table for all eras. The future of each call has room for the largest one that is not boxed.
     async fn answer(
         &self,
         method: McpMethod,
@@ -316,19 +322,18 @@ impl Server {
             McpMethod::ListResources => self.page(context, CatalogView::resource_list),
             McpMethod::ListTemplates => self.page(context, CatalogView::template_list),
             McpMethod::ReadResource => self.read_resource(context).await,
-            McpMethod::Subscribe => self.subscribe(context).await,
+            McpMethod::Subscribe => Box::pin(self.subscribe(context)).await,
             McpMethod::Unsubscribe => self.unsubscribe(context),
             McpMethod::ListPrompts => self.page(context, CatalogView::prompt_list),
             McpMethod::GetPrompt => self.get_prompt(context).await,
-            McpMethod::Complete => self.complete(context).await,
+            McpMethod::Complete => Box::pin(self.complete(context)).await,
             McpMethod::SetLogLevel => self.set_log_level(context),
-            // Boxed: the futures of a batch, which other eras have, would each reserve its space.
             McpMethod::Listen => Box::pin(self.listen(context)).await,
-            McpMethod::GetTask => self.get_task(context).await,
-            McpMethod::TaskResult => self.task_result(context).await,
+            McpMethod::GetTask => Box::pin(self.get_task(context)).await,
+            McpMethod::TaskResult => Box::pin(self.task_result(context)).await,
             McpMethod::ListTasks => Box::pin(self.list_tasks(context)).await,
-            McpMethod::UpdateTask => self.update_task(context).await,
-            McpMethod::CancelTask => self.cancel_task(context).await,
+            McpMethod::UpdateTask => Box::pin(self.update_task(context)).await,
+            McpMethod::CancelTask => Box::pin(self.cancel_task(context)).await,
             McpMethod::Seed001ListTools => {
                 let catalog = self.catalog_of(context.caller);
                 Ok(catalog.seed_001_list().clone().into())

@@ -76,7 +76,7 @@ impl BoundTool for RelayedTool {
         let mut record =
             RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
         record.not_sent();
-        Ok(Box::pin(self.run(client, arguments.to_owned(), record)))
+        Ok(self.run(client, arguments.to_owned(), record))
     }
 
     /// Finds the task of a call that another process has relayed.
@@ -101,24 +101,27 @@ impl BoundTool for RelayedTool {
 }
 
 impl RelayedTool {
-    async fn run(
-        &self,
-        client: ClientRequest<'_>,
+    fn run<'a>(
+        &'a self,
+        client: ClientRequest<'a>,
         arguments: Box<RawValue>,
         mut record: RequestRecord,
-    ) -> Result<ToolResult, ToolError> {
-        let result = match &self.withheld {
-            Some(reason) => {
-                record.denied(match reason {
-                    Withheld::Denied => DeniedBy::Configuration,
-                    Withheld::Held(_) => DeniedBy::Changed,
-                });
-                Err(self.refusal(reason))
-            }
-            None => self.guarded(client, arguments, &mut record).await,
-        };
-        record.finish(&result);
-        result.map(ToolResult::Relayed)
+    ) -> ToolFuture<'a> {
+        // A block, since the future of an `async fn` has its arguments twice.
+        Box::pin(async move {
+            let result = match &self.withheld {
+                Some(reason) => {
+                    record.denied(match reason {
+                        Withheld::Denied => DeniedBy::Configuration,
+                        Withheld::Held(_) => DeniedBy::Changed,
+                    });
+                    Err(self.refusal(reason))
+                }
+                None => self.guarded(client, arguments, &mut record).await,
+            };
+            record.finish(&result);
+            result.map(ToolResult::Relayed)
+        })
     }
 
     /// Forwards the call if no person has to be asked, or has agreed.
