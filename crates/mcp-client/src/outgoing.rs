@@ -1,7 +1,5 @@
 //! Encodes the messages of a client.
 
-use std::fmt::Write as _;
-
 use mcp_core::jsonrpc::{push_quoted, quoted};
 use serde::Serialize;
 
@@ -23,8 +21,11 @@ pub(crate) struct Outgoing {
 /// Encodes a request.
 pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
     let mut body = String::with_capacity(80 + method.len() + params.map_or(0, str::len));
-    // Writing to a string cannot fail.
-    let _ = write!(body, r#"{{"jsonrpc":"2.0","id":{id},"method":"#);
+    body.extend([
+        r#"{"jsonrpc":"2.0","id":"#,
+        &id.to_string(),
+        r#","method":"#,
+    ]);
     push_quoted(&mut body, method);
     finish(&mut body, params);
     Outgoing {

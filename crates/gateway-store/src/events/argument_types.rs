@@ -2,7 +2,6 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
-use std::fmt::Write as _;
 
 use mcp_core::jsonrpc::{members, string};
 use serde::de::IgnoredAny;
@@ -87,9 +86,7 @@ fn push_fields<'a>(
             others += 1;
             continue;
         }
-        types.push(if shown == 0 { '{' } else { ',' });
-        // Writing to a string cannot fail.
-        let _ = write!(types, "\"{name}\":");
+        types.extend([if shown == 0 { "{\"" } else { ",\"" }, &name, "\":"]);
         push_value(types, json);
         shown += 1;
     }
@@ -98,7 +95,7 @@ fn push_fields<'a>(
     }
     if others > 0 {
         let comma = if shown > 0 { "," } else { "" };
-        let _ = write!(types, "{comma}\"…\":\"{others} more\"");
+        types.extend([comma, "\"…\":\"", &others.to_string(), " more\""]);
     }
     types.push('}');
 }
@@ -121,10 +118,10 @@ fn push_value(types: &mut String, json: &str) {
 }
 
 fn push_type(types: &mut String, name: &str, size: Option<usize>) {
-    let _ = match size {
-        Some(size) => write!(types, "\"{name}({size})\""),
-        None => write!(types, "\"{name}\""),
-    };
+    match size {
+        Some(size) => types.extend(["\"", name, "(", &size.to_string(), ")\""]),
+        None => types.extend(["\"", name, "\""]),
+    }
 }
 
 /// Returns true for the usual form of a field name, which needs no escapes.
