@@ -319,7 +319,7 @@ impl Scheduler {
     }
 
     /// Removes the deadline of a run that has ended: it must not stop a later run by another client. A task that
-    /// goes on is queued. Returns false if another call changes the task.
+    /// goes on is queued. Returns false if another call changes the task, or it starts.
     async fn end_run(&self, server: &AgentServer, id: TaskId) -> ApiResult<bool> {
         let Some(_lock) = self.starts.try_lock(id) else {
             return Ok(false);
@@ -329,9 +329,13 @@ impl Scheduler {
             conversation => conversation?,
         };
         let mut tags = ConversationTags::new(conversation.tags.clone());
-        if goes_on(server, &conversation, &tags).await? != GoesOn::No {
-            self.enqueue(id);
-            return Ok(true);
+        match goes_on(server, &conversation, &tags).await? {
+            GoesOn::No => {}
+            GoesOn::Starts => return Ok(false),
+            GoesOn::WithHelp => {
+                self.enqueue(id);
+                return Ok(true);
+            }
         }
         tags = ConversationTags::from_task(&conversation);
         if tags.as_tags() == &conversation.tags {

@@ -13,7 +13,7 @@ const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";
 pub(crate) enum GoesOn {
     /// It has ended, or waits for its caller.
     No,
-    /// It was told to run, and the agent server has not recorded that yet.
+    /// It was told to run, and the agent server has not recorded that yet, or has since its state was read.
     Starts,
     /// The scheduler has to run it: its start was cut off, by a crash for example, or the agent server has ended a
     /// run at its first limit of steps, which has been raised since then.
@@ -26,11 +26,24 @@ pub(crate) async fn goes_on(
     task: &Conversation,
     tags: &ConversationTags,
 ) -> ApiResult<GoesOn> {
-    let (execution, after) = (task.execution_status, tags.begins_after());
-    let was_told = tags.deadline().is_some() || after.is_some();
-    if !execution.is_stopped() || !was_told {
+    let was_told = tags.deadline().is_some() || tags.begins_after().is_some();
+    if !task.execution_status.is_stopped() || !was_told {
         return Ok(GoesOn::No);
     }
+    let goes_on = by_its_events(server, task, tags).await?;
+    // The events are newer than the state: they may be those of a run that has begun since.
+    if goes_on == GoesOn::No && server.conversation(task.id).await?.updated_at != task.updated_at {
+        return Ok(GoesOn::Starts);
+    }
+    Ok(goes_on)
+}
+
+async fn by_its_events(
+    server: &AgentServer,
+    task: &Conversation,
+    tags: &ConversationTags,
+) -> ApiResult<GoesOn> {
+    let (execution, after) = (task.execution_status, tags.begins_after());
     if (execution == Execution::Idle || after.is_some())
         && !server.has_begun_since(task.id, after).await?
     {

@@ -110,6 +110,34 @@ async fn end_of_the_last_run_is_not_that_of_a_run_that_has_not_begun() {
 }
 
 #[tokio::test]
+async fn end_of_the_last_run_is_not_that_of_a_run_that_begins_while_the_task_is_read() {
+    let deadline = (Timestamp::now().as_second() + 50).to_string();
+    let tags = json!({"mcpseconds": "100", "mcpdeadline": deadline, "mcpsteps": "3"});
+    // The state is still that of a run of two steps, the count already that of the next one.
+    let fake = FakeAgentServer::start(move |request, before| match request.path() {
+        path if path.ends_with(ID) => {
+            let (state, at) = match before {
+                0 => ("error", 1),
+                1 => ("running", 2),
+                _ => ("finished", 3),
+            };
+            let at = format!("2026-01-01T00:00:0{at}Z");
+            let task = json!({"id": ID, "execution_status": state, "tags": tags, "updated_at": at});
+            Reply::Json(200, task)
+        }
+        path if path.ends_with("/events/count") => Reply::Json(200, json!(3)),
+        _ if request.target.contains("ConversationErrorEvent") => {
+            let error = json!({"timestamp": "2026-01-01", "code": "MaxIterationsReached"});
+            Reply::Json(200, json!({"items": [error], "next_page_id": null}))
+        }
+        _ => Reply::Default,
+    })
+    .await;
+    let ended = fake.call("wait_task", json!({"task_id": ID})).await;
+    assert_eq!(ended["status"], "finished", "{ended}");
+}
+
+#[tokio::test]
 async fn waiting_task_that_another_server_has_started_is_not_run_again() {
     // The run began while our tags were set, and has ended or is at work.
     for (begun, conflicts, runs) in [(true, false, 0), (false, true, 1), (false, false, 1)] {
