@@ -35,6 +35,15 @@ impl Reply {
     }
 }
 
+/// A test that fails shows what its servers have logged.
+impl Drop for Server {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("the log of {}:\n{}", self.url, self.log());
+        }
+    }
+}
+
 impl Server {
     /// Starts `name` with no other environment than `env`.
     pub(crate) async fn start(name: &str, env: &[(&str, &str)]) -> Self {
