@@ -81,6 +81,9 @@ use tasks::Tasks;
 pub use tasks::{StoredTask, TaskOwner, TaskStore};
 pub use view_items::{Inclusion, ViewItems, ViewTools};
 
+/// The member of `_meta` that describes a server (2026-07-28).
+const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
+
 /// Name, version and description of a server.
 #[derive(Clone, Debug)]
 pub struct Identity {
@@ -100,7 +103,7 @@ impl Identity {
         if let Some(title) = title {
             info["title"] = json!(title);
         }
-        format!(r#""io.modelcontextprotocol/serverInfo":{info}"#)
+        format!(r#""{SERVER_INFO}":{info}"#)
     }
 }
 

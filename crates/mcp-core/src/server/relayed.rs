@@ -4,14 +4,12 @@ use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::SERVER_INFO;
 use super::outcome::MethodResult;
 use crate::era::Era;
 use crate::jsonrpc::{Json, Members, members};
 use crate::revision::Revision;
 use crate::tool::Content;
-
-/// The member of `_meta` that describes a server (2026-07-28).
-const SERVER_INFO: &str = "io.modelcontextprotocol/serverInfo";
 
 /// The `CallToolResult` of another server, without members that `era` does not know; without `has_text`
 /// also without a text that only repeats the structure.
