@@ -140,7 +140,7 @@ async function running() {
 }
 
 async function until(holds) {
-  for (const end = Date.now() + 10_000; !(await holds()); await sleep(20)) {
+  for (const end = Date.now() + STEP_TIMEOUT; !(await holds()); await sleep(20)) {
     ok(Date.now() < end, "not in time");
   }
 }

@@ -32,7 +32,7 @@ async function check(name, run) {
   }
 }
 
-async function until(what, condition, timeout = 15_000) {
+async function until(what, condition, timeout = 60_000) {
   const end = Date.now() + timeout;
   for (;;) {
     const found = await condition();
