@@ -122,9 +122,10 @@ impl Drop for RequestRecord {
         let Some(mut event) = self.event.take() else {
             return;
         };
-        event.duration = self.started.elapsed();
+        let now = Instant::now();
+        event.duration = now.duration_since(self.started);
         if let Some(sent) = self.sent {
-            let took = sent.elapsed();
+            let took = now.duration_since(sent);
             self.durations.record(self.error, took);
             if event.method.is_none() {
                 let is_ok = event.outcome == Outcome::Ok;

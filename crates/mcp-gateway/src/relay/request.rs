@@ -1,6 +1,7 @@
 //! Forwards one request of a client to a backend, and the backend's questions to the client, for all
 //! eras of both.
 
+use std::pin::pin;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -197,14 +198,11 @@ impl RelayedRequest<'_> {
     /// Waits for the result, a timeout, a cancellation, or a question that ends the client's call.
     async fn follow(&self, mut sent: SentRequest) -> Result<Box<RawValue>, ToolError> {
         let key = self.backend.key.as_str();
-        let mut timeout = Box::pin(self.timeout(Arc::clone(&sent.handler)));
+        let mut timeout = pin!(self.timeout(Arc::clone(&sent.handler)));
         let result = tokio::select! {
             biased;
             // First: it may be one of another call of this client.
-            question = sent.handler.question() => {
-                drop(timeout);
-                return Err(self.suspend(sent, question));
-            }
+            question = sent.handler.question() => return Err(self.suspend(sent, question)),
             result = &mut sent.pending => result,
             () = self.client.call.cancelled() => {
                 let text = format!("{} was cancelled, also at the backend {key}.", self.item);
