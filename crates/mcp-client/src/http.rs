@@ -72,7 +72,7 @@ impl Http {
 
     pub(crate) async fn exchange(
         &self,
-        request: Outgoing,
+        request: Outgoing<'_>,
         routes: Arc<ResponseRoutes>,
     ) -> Result<Box<RawValue>, Error> {
         let opens_session = request.method == "initialize";

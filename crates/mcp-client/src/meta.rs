@@ -37,10 +37,14 @@ pub(crate) enum Params<'a> {
 }
 
 /// Parameters that are ready to be sent.
+#[derive(Default)]
 pub(crate) struct ComposedParams<'a> {
-    pub(crate) text: Option<Cow<'a, str>>,
+    /// JSON that is sent as it is, if it was not parsed.
+    text: Option<&'a str>,
     /// The members, if they had to be parsed: always in the modern era.
     pub(crate) members: Option<Cow<'a, Members>>,
+    /// Their `_meta`.
+    meta: Option<String>,
     /// The JSON of the caller's progress token, which was replaced by ours.
     pub(crate) token: Option<String>,
 }
@@ -81,11 +85,7 @@ pub(crate) fn compose<'a>(
     };
     let has_meta = |members: &Members| members.get("_meta").is_some();
     let Some(members) = members.filter(|members| needs_meta || has_meta(members)) else {
-        return Ok(ComposedParams {
-            text: params.into_text(),
-            members: None,
-            token: None,
-        });
+        return Ok(params.into());
     };
     let meta = members.get("_meta").and_then(Members::read);
     let mut meta = meta.unwrap_or_default();
@@ -104,15 +104,13 @@ pub(crate) fn compose<'a>(
         // Earlier eras have `logging/setLevel` instead.
         meta.remove(LOG_LEVEL);
     }
-    let mut meta = meta.encode();
-    meta.reserve(own_size(envelope, options, trace));
+    let mut meta = meta.encode_with_room(own_size(envelope, options, trace));
     let progress = (asks_for_progress || token.is_some()).then_some(id);
     write_own_members(&mut meta, progress, envelope, options, trace);
-    let meta = Some(&*meta).filter(|meta| *meta != "{}");
-    let text = members.encode_with("_meta", meta);
     Ok(ComposedParams {
-        text: Some(Cow::Owned(text)),
+        text: None,
         members: Some(members),
+        meta: Some(meta).filter(|meta| meta != "{}"),
         token,
     })
 }
@@ -159,11 +157,32 @@ fn own_size(envelope: Option<&Envelope>, options: &Options, trace: &[TraceField<
     64 + envelope + trace.sum::<usize>()
 }
 
-impl<'a> Params<'a> {
-    fn into_text(self) -> Option<Cow<'a, str>> {
-        match self {
-            Self::Members(members) => Some(Cow::Owned(members.encode())),
-            Self::Text(text) => text.map(Cow::Borrowed),
+impl<'a> From<Params<'a>> for ComposedParams<'a> {
+    /// Parameters without `_meta`, which need none.
+    fn from(params: Params<'a>) -> Self {
+        match params {
+            Params::Members(members) => Self {
+                members: Some(Cow::Borrowed(members)),
+                ..Self::default()
+            },
+            Params::Text(text) => Self {
+                text,
+                ..Self::default()
+            },
+        }
+    }
+}
+
+impl ComposedParams<'_> {
+    pub(crate) fn is_empty(&self) -> bool {
+        self.text.is_none() && self.members.is_none()
+    }
+
+    /// Adds their JSON to a message.
+    pub(crate) fn push_to(&self, message: &mut String) {
+        match &self.members {
+            Some(members) => members.push_with("_meta", self.meta.as_deref(), message),
+            None => message.push_str(self.text.unwrap_or_default()),
         }
     }
 }
@@ -219,7 +238,10 @@ mod tests {
             &Vec::from_iter(options.trace.iter().flat_map(TraceContext::fields)),
         )
         .unwrap();
-        assert_eq!(composed.text.as_deref(), expected);
+        let mut text = String::new();
+        composed.push_to(&mut text);
+        assert_eq!(text, expected.unwrap_or_default());
+        assert_eq!(composed.is_empty(), expected.is_none());
         composed
     }
 

@@ -5,11 +5,12 @@ use serde::Serialize;
 
 use crate::Error;
 use crate::http::HeaderList;
+use crate::meta::ComposedParams;
 
 /// A request that is ready to be sent.
-pub(crate) struct Outgoing {
+pub(crate) struct Outgoing<'a> {
     pub(crate) id: u64,
-    pub(crate) method: String,
+    pub(crate) method: &'a str,
     /// The message, without a newline.
     pub(crate) body: String,
     /// Its HTTP headers.
@@ -18,19 +19,27 @@ pub(crate) struct Outgoing {
     pub(crate) is_resumable: bool,
 }
 
+const PARAMS: &str = r#","params":"#;
+/// The bytes that most requests fit into.
+const USUAL_SIZE: usize = 512;
+
 /// Encodes a request.
-pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
-    let mut body = String::with_capacity(80 + method.len() + params.map_or(0, str::len));
+pub(crate) fn request<'a>(id: u64, method: &'a str, params: &ComposedParams<'_>) -> Outgoing<'a> {
+    let mut body = String::with_capacity(USUAL_SIZE);
     body.extend([
         r#"{"jsonrpc":"2.0","id":"#,
         &id.to_string(),
         r#","method":"#,
     ]);
     push_quoted(&mut body, method);
-    finish(&mut body, params);
+    if !params.is_empty() {
+        body.push_str(PARAMS);
+        params.push_to(&mut body);
+    }
+    body.push('}');
     Outgoing {
         id,
-        method: method.to_owned(),
+        method,
         body,
         headers: HeaderList::new(),
         is_resumable: true,
@@ -40,7 +49,10 @@ pub(crate) fn request(id: u64, method: &str, params: Option<&str>) -> Outgoing {
 /// Encodes a notification.
 pub(crate) fn notification(method: &str, params: Option<&str>) -> String {
     let mut body = format!(r#"{{"jsonrpc":"2.0","method":{}"#, quoted(method));
-    finish(&mut body, params);
+    if let Some(params) = params {
+        body.extend([PARAMS, params]);
+    }
+    body.push('}');
     body
 }
 
@@ -49,14 +61,6 @@ pub(crate) fn cancelled(id: u64) -> String {
     format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id},"reason":"no longer needed"}}}}"#
     )
-}
-
-fn finish(body: &mut String, params: Option<&str>) {
-    if let Some(params) = params {
-        body.push_str(r#","params":"#);
-        body.push_str(params);
-    }
-    body.push('}');
 }
 
 /// Serialises parameters; `None` if they are `null`.
@@ -78,13 +82,14 @@ mod tests {
     use serde_json::value::RawValue;
 
     use super::*;
+    use crate::meta::Params;
 
     #[test]
     fn params_that_are_null_are_left_out() {
         assert_eq!(params(&()).unwrap(), None);
         assert!(params(&3).is_err());
         assert_eq!(
-            request(7, "ping", None).body,
+            request(7, "ping", &ComposedParams::default()).body,
             r#"{"jsonrpc":"2.0","id":7,"method":"ping"}"#
         );
         assert_eq!(
@@ -97,8 +102,9 @@ mod tests {
     fn arguments_keep_their_bytes() {
         let raw = RawValue::from_string("{\"n\":1e400,\n \"t\":\"a\\nb\"}".to_owned()).unwrap();
         let params = params(&raw).unwrap();
+        let params = Params::Text(params.as_deref()).into();
         assert_eq!(
-            request(1, "m", params.as_deref()).body,
+            request(1, "m", &params).body,
             format!(r#"{{"jsonrpc":"2.0","id":1,"method":"m","params":{raw}}}"#)
         );
     }

@@ -104,19 +104,19 @@ impl Client {
     }
 
     /// Composes a request. Returns it with the JSON of the caller's progress token.
-    pub(crate) fn compose(
+    pub(crate) fn compose<'a>(
         &self,
         negotiated: &Negotiated,
-        method: &str,
+        method: &'a str,
         params: Params<'_>,
         options: &Options,
         trace: Option<&TraceContext>,
-    ) -> Result<(Outgoing, Option<String>), Error> {
+    ) -> Result<(Outgoing<'a>, Option<String>), Error> {
         let id = self.next_id();
         let is_modern = negotiated.is_modern();
         let fields: Vec<_> = trace.into_iter().flat_map(TraceContext::fields).collect();
         let params = meta::compose(params, id, negotiated.envelope.as_ref(), options, &fields)?;
-        let mut request = outgoing::request(id, method, params.text.as_deref());
+        let mut request = outgoing::request(id, method, &params);
         request.is_resumable = !is_modern;
         if let Transport::Http(_) = self.0.transport {
             let members = params.members.as_deref();
@@ -133,14 +133,13 @@ impl Client {
     /// Sends a request; cancels it if the future is dropped.
     pub(crate) async fn exchange(
         &self,
-        request: Outgoing,
+        request: Outgoing<'_>,
         routes: ResponseRoutes,
     ) -> Result<Box<RawValue>, Error> {
         let mut cancel = CancelOnDrop {
             transport: &self.0.transport,
             // The specification forbids cancelling the handshake.
-            id: (!matches!(&*request.method, "initialize" | "server/discover"))
-                .then_some(request.id),
+            id: (!matches!(request.method, "initialize" | "server/discover")).then_some(request.id),
         };
         let routes = Arc::new(routes);
         let in_flight = self.0.inbound.calls.enter(request.id, &routes);

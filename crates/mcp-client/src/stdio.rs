@@ -129,7 +129,7 @@ impl Stdio {
 
     pub(crate) async fn exchange(
         &self,
-        request: Outgoing,
+        request: Outgoing<'_>,
         routes: Arc<ResponseRoutes>,
     ) -> Result<Box<RawValue>, Error> {
         let pending = self.pending.register(request.id, routes)?;

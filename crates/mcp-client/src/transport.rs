@@ -45,7 +45,7 @@ impl Transport {
     /// Sends a request and waits for its response.
     pub(crate) async fn exchange(
         &self,
-        request: Outgoing,
+        request: Outgoing<'_>,
         routes: Arc<ResponseRoutes>,
     ) -> Result<Box<RawValue>, Error> {
         match self {

@@ -25,7 +25,6 @@ pub(super) const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
 pub(super) struct Exchange<'a> {
     http: &'a Http,
     id: u64,
-    id_json: String,
     /// `None` for the GET stream, which belongs to no request.
     routes: Option<Arc<ResponseRoutes>>,
     /// A broken stream may be resumed.
@@ -44,7 +43,6 @@ impl<'a> Exchange<'a> {
         Self {
             http,
             id,
-            id_json: id.to_string(),
             routes,
             is_resumable,
         }
@@ -207,7 +205,7 @@ impl<'a> Exchange<'a> {
     /// could not read the request.
     fn own_outcome(&self, response: &ResponseIn<'_>) -> Option<Outcome> {
         let is_own = match &response.id {
-            Some(id) => id.as_json() == self.id_json,
+            Some(id) => id.as_json().parse() == Ok(self.id),
             None => response.outcome.is_err(),
         };
         if !is_own {

@@ -25,21 +25,35 @@ impl Members {
     /// Reads the members of `object`, which was checked before: a part of a message that was decoded. `None` if it is
     /// not a JSON object. The values of one that is not JSON may be any parts of it.
     pub fn read(object: &str) -> Option<Self> {
-        let mut read = Self {
-            text: object.to_owned(),
-            // As many as a usual result has.
-            members: Vec::with_capacity(6),
-        };
-        let mut places = MemberPlaces::new(object)?;
+        Self::take(object.to_owned())
+    }
+
+    /// The same for an object that is not needed elsewhere: it is not copied.
+    pub fn take(mut object: String) -> Option<Self> {
+        // As many as a usual result has.
+        let mut members = Vec::with_capacity(6);
+        let mut names = String::new();
+        let mut places = MemberPlaces::new(&object)?;
         for (name, value) in places.by_ref() {
             let quoted = &object[name.clone()];
             let name = match quoted.contains('\\') {
-                true => read.keep(&string(quoted)?),
+                true => {
+                    let start = object.len() + names.len();
+                    names.push_str(&string(quoted)?);
+                    start..object.len() + names.len()
+                }
                 false => name.start + 1..name.end - 1,
             };
-            read.members.push(Member { name, value });
+            members.push(Member { name, value });
         }
-        places.are_complete().then_some(read)
+        if !places.are_complete() {
+            return None;
+        }
+        object.push_str(&names);
+        Some(Self {
+            text: object,
+            members,
+        })
     }
 
     /// The JSON of the member `name`.
@@ -81,7 +95,12 @@ impl Members {
 
     /// The object.
     pub fn encode(&self) -> String {
-        let mut object = String::with_capacity(self.size() + 2);
+        self.encode_with_room(0)
+    }
+
+    /// The same, with room for so many more bytes.
+    pub fn encode_with_room(&self, room: usize) -> String {
+        let mut object = String::with_capacity(self.size() + 2 + room);
         object.push('{');
         write(self.iter(), &mut object);
         object.push('}');
@@ -91,9 +110,15 @@ impl Members {
     /// The object with the member `name` set to this JSON, in its place or at the end, or without that
     /// member. Duplicates of it are removed.
     pub fn encode_with(&self, name: &str, json: Option<&str>) -> String {
-        let room = name.len() + json.map_or(0, str::len) + 6;
-        let mut object = String::with_capacity(self.size() + room);
-        object.push('{');
+        let mut object = String::new();
+        self.push_with(name, json, &mut object);
+        object
+    }
+
+    /// Adds that object to `out`.
+    pub fn push_with(&self, name: &str, json: Option<&str>, out: &mut String) {
+        out.reserve(self.size() + name.len() + json.map_or(0, str::len) + 6);
+        out.push('{');
         let first = self.position(name);
         let others = self.iter().enumerate().map(|(at, (key, old))| match key {
             key if key != name => (key, Some(old)),
@@ -101,9 +126,8 @@ impl Members {
         });
         let members = others.chain(first.is_none().then_some((name, json)));
         let members = members.filter_map(|(key, json)| Some((key, json?)));
-        write(members, &mut object);
-        object.push('}');
-        object
+        write(members, out);
+        out.push('}');
     }
 
     /// The object without its braces.
