@@ -26,7 +26,6 @@ use gateway_store::state::StateStore;
 use mcp_core::server::{OriginalRequest, PreviousRounds};
 use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
-use serde_json::value::RawValue;
 use tokio::sync::Notify;
 use uuid::Uuid;
 
@@ -70,8 +69,8 @@ pub struct GuardedCall<'a> {
     pub tool: &'a str,
     /// The key of its backend.
     pub backend: &'a str,
-    /// Its arguments.
-    pub arguments: &'a RawValue,
+    /// The JSON of its arguments.
+    pub arguments: &'a str,
     /// The call itself.
     pub call: &'a Call,
 }

@@ -11,6 +11,7 @@ use std::sync::{Arc, OnceLock};
 use gateway_access::Filter;
 use gateway_store::events::KnownArguments;
 use gateway_store::search::ToolIndex;
+use mcp_core::jsonrpc::quoted;
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
@@ -119,7 +120,7 @@ impl Catalog {
             let tool: Arc<dyn BoundTool> = Arc::new(RelayedTool {
                 relay: relay.clone(),
                 backend: Arc::clone(&part.backend),
-                item: Arc::clone(&published.item),
+                item: quoted(&published.item).into(),
                 published: Arc::clone(&published.name),
                 known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,

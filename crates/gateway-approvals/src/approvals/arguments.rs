@@ -28,11 +28,12 @@ impl ShownArguments {
     ///
     /// # Errors
     /// A person could see others than the backend reads.
-    pub(super) fn read(tool: &str, json: &RawValue) -> Result<Self, String> {
-        // Refuses duplicate names and what not all servers read in the same way.
-        Arguments::read(json)?;
+    pub(super) fn read(tool: &str, json: &str) -> Result<Self, String> {
         let unreadable = |_| "the arguments cannot be read".to_owned();
-        let mut value: Value = serde_json::from_str(json.get()).map_err(unreadable)?;
+        let raw: &RawValue = serde_json::from_str(json).map_err(unreadable)?;
+        // Refuses duplicate names and what not all servers read in the same way.
+        Arguments::read(raw)?;
+        let mut value: Value = serde_json::from_str(json).map_err(unreadable)?;
         value.sort_all_objects();
         let hash = hexadecimal(&Hash::hash(format!("{tool}\n{value}").as_bytes()));
         Redactor::new(true).json(&mut value);
@@ -107,8 +108,7 @@ mod tests {
     use super::*;
 
     fn read(json: &str) -> Result<ShownArguments, String> {
-        let json = RawValue::from_string(json.to_owned()).unwrap();
-        ShownArguments::read("b__x", &json)
+        ShownArguments::read("b__x", json)
     }
 
     #[test]

@@ -82,7 +82,8 @@ impl RelayedRequest<'_> {
                     self.backend.key
                 )));
             }
-            let Some(result) = Members::read(answer.get()) else {
+            let answer: Box<str> = answer.into();
+            let Some(result) = Members::take(answer.into()) else {
                 return Err(ToolError::upstream(format!(
                     "The backend {} answered with a result that is not an object.",
                     self.backend.key
@@ -90,10 +91,10 @@ impl RelayedRequest<'_> {
             };
             match result.get("resultType").and_then(string).as_deref() {
                 // Boxed to keep the future of every call small.
-                Some("task") => return Box::pin(self.poll_to_end(&answer)).await,
+                Some("task") => return Box::pin(self.poll_to_end(&result)).await,
                 Some("input_required") => {
                     let asked: InputRequired =
-                        serde_json::from_str(answer.get()).map_err(invalid_message)?;
+                        serde_json::from_str(&result.encode()).map_err(invalid_message)?;
                     let answers = self.ask(&asked).await?;
                     self.set_answers(answers, asked.request_state.as_deref());
                     sent = self.send();

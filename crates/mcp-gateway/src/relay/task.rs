@@ -44,9 +44,9 @@ impl RelayedRequest<'_> {
     ///
     /// # Errors
     /// The error of the task, or its cancellation.
-    pub(super) async fn poll_to_end(&self, created: &RawValue) -> Result<Members, ToolError> {
+    pub(super) async fn poll_to_end(&self, created: &Members) -> Result<Members, ToolError> {
         let call = self.client.call;
-        let task: BackendTask = serde_json::from_str(created.get()).map_err(invalid_message)?;
+        let task: BackendTask = serde_json::from_str(&created.encode()).map_err(invalid_message)?;
         // A child ends with this process, and its tasks with it.
         if !self.backend.config.is_child() {
             call.keep_reference(&task.task_id);

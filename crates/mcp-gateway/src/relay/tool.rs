@@ -7,7 +7,7 @@ use gateway_approvals::approvals::GuardedCall;
 use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
 use gateway_store::events::{ArgumentTypes, KnownArguments};
-use mcp_core::jsonrpc::{Members, quoted};
+use mcp_core::jsonrpc::Members;
 use mcp_core::metrics::Durations;
 use mcp_core::server::DeniedBy;
 use mcp_core::tool::{
@@ -28,7 +28,7 @@ use crate::config::Placement;
 pub(crate) struct RelayedTool {
     pub(crate) relay: Relay,
     pub(crate) backend: Arc<Backend>,
-    /// Its name in the backend's list.
+    /// Its name in the backend's list, as JSON.
     pub(crate) item: Arc<str>,
     /// Its published name.
     pub(crate) published: Arc<str>,
@@ -64,7 +64,7 @@ impl BoundTool for RelayedTool {
         let arguments = cleaned.as_deref().unwrap_or(arguments);
         let mut client = ClientRequest::new(call);
         let params = Arc::make_mut(&mut client.params);
-        params.set("name", &quoted(&self.item));
+        params.set("name", &self.item);
         params.set("arguments", arguments.get());
         let event = FinishedRequest {
             item: Arc::clone(&self.published),
@@ -76,7 +76,7 @@ impl BoundTool for RelayedTool {
         let mut record =
             RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
         record.not_sent();
-        Ok(self.run(client, arguments.to_owned(), record))
+        Ok(self.run(client, record))
     }
 
     /// Finds the task of a call that another process has relayed.
@@ -101,12 +101,7 @@ impl BoundTool for RelayedTool {
 }
 
 impl RelayedTool {
-    fn run<'a>(
-        &'a self,
-        client: ClientRequest<'a>,
-        arguments: Box<RawValue>,
-        mut record: RequestRecord,
-    ) -> ToolFuture<'a> {
+    fn run<'a>(&'a self, client: ClientRequest<'a>, mut record: RequestRecord) -> ToolFuture<'a> {
         // A block, since the future of an `async fn` has its arguments twice.
         Box::pin(async move {
             let result = match &self.withheld {
@@ -117,7 +112,7 @@ impl RelayedTool {
                     });
                     Err(self.refusal(reason))
                 }
-                None => self.guarded(client, arguments, &mut record).await,
+                None => self.guarded(client, &mut record).await,
             };
             record.finish(&result);
             result.map(ToolResult::Relayed)
@@ -128,13 +123,12 @@ impl RelayedTool {
     async fn guarded(
         &self,
         client: ClientRequest<'_>,
-        arguments: Box<RawValue>,
         record: &mut RequestRecord,
     ) -> Result<Members, ToolError> {
         let guarded = GuardedCall {
             tool: &self.published,
             backend: self.backend.key.as_str(),
-            arguments: &arguments,
+            arguments: client.params.get("arguments").unwrap_or("{}"),
             call: client.call,
         };
         let admitted = self.relay.approvals.admit(&guarded).await;

@@ -9,7 +9,6 @@ use mcp_core::tool::{Call, Effect, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
-use serde_json::value::RawValue;
 
 use crate::backend::BackendState;
 use crate::gateway::{Gateway, not_used};
@@ -63,8 +62,6 @@ impl Tool for GatewayRestart {
             origin.notes.set_target(backend.key.shared());
         }
         let arguments = json!({"backend": &self.backend}).to_string();
-        let arguments = RawValue::from_string(arguments);
-        let arguments = arguments.map_err(|error| ToolError::upstream("").caused_by(error))?;
         let guarded = GuardedCall {
             tool: Self::NAME,
             backend: &self.backend,
