@@ -20,6 +20,8 @@ const SCHEMA_VERSION: &str = "1.0";
 
 /// Limit for the metadata of an event, in bytes.
 const MAX_METADATA_BYTES: usize = 16 * 1024;
+/// The bytes that the metadata of most calls fits into.
+const USUAL_METADATA_BYTES: usize = 512;
 
 /// A stored event. Serializes to the format of seed 003.
 #[derive(Clone, Debug)]
@@ -119,11 +121,15 @@ impl Serialize for Record {
 }
 
 fn metadata(details: &EventDetails) -> String {
-    let json = match details {
-        EventDetails::Request(request) => serde_json::to_string(&RequestMetadata::new(request)),
-        EventDetails::Facts(facts) => serde_json::to_string(facts),
+    let mut json = Vec::with_capacity(USUAL_METADATA_BYTES);
+    let written = match details {
+        EventDetails::Request(request) => {
+            serde_json::to_writer(&mut json, &RequestMetadata::new(request))
+        }
+        EventDetails::Facts(facts) => serde_json::to_writer(&mut json, facts),
     };
-    // Serializing these types cannot fail.
+    // Serializing these types cannot fail, and JSON is UTF-8.
+    let json = written.ok().and_then(|()| String::from_utf8(json).ok());
     let json = json.unwrap_or_default();
     match json.len() <= MAX_METADATA_BYTES {
         true => json,
