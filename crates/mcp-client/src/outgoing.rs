@@ -1,5 +1,7 @@
 //! Encodes the messages of a client.
 
+use std::fmt::Write as _;
+
 use mcp_core::jsonrpc::{push_quoted, quoted};
 use serde::Serialize;
 
@@ -21,16 +23,13 @@ pub(crate) struct Outgoing<'a> {
 
 const PARAMS: &str = r#","params":"#;
 /// The bytes that most requests fit into.
-const USUAL_SIZE: usize = 512;
+const USUAL_SIZE: usize = 1024;
 
 /// Encodes a request.
 pub(crate) fn request<'a>(id: u64, method: &'a str, params: &ComposedParams<'_>) -> Outgoing<'a> {
     let mut body = String::with_capacity(USUAL_SIZE);
-    body.extend([
-        r#"{"jsonrpc":"2.0","id":"#,
-        &id.to_string(),
-        r#","method":"#,
-    ]);
+    // Writing to a string cannot fail.
+    let _ = write!(body, r#"{{"jsonrpc":"2.0","id":{id},"method":"#);
     push_quoted(&mut body, method);
     if !params.is_empty() {
         body.push_str(PARAMS);

@@ -11,6 +11,7 @@ use mcp_core::server::known_method;
 use mcp_core::trace::{self, ClientSpan, McpRequest, SpanWork, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
+use smallvec::SmallVec;
 
 use crate::client::Negotiated;
 use crate::http::{request_headers, trace_headers};
@@ -114,7 +115,7 @@ impl Client {
     ) -> Result<(Outgoing<'a>, Option<String>), Error> {
         let id = self.next_id();
         let is_modern = negotiated.is_modern();
-        let fields: Vec<_> = trace.into_iter().flat_map(TraceContext::fields).collect();
+        let fields: SmallVec<[_; 3]> = trace.into_iter().flat_map(TraceContext::fields).collect();
         let params = meta::compose(params, id, negotiated.envelope.as_ref(), options, &fields)?;
         let mut request = outgoing::request(id, method, &params);
         request.is_resumable = !is_modern;

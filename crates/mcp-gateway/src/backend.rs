@@ -29,7 +29,7 @@ use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
 use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
 use gateway_store::replicas::ReplicaTable;
-use mcp_client::{Client, Counters};
+use mcp_client::{Client, Counters, Handler};
 use mcp_core::era::Era;
 use mcp_core::metrics::Durations;
 use mcp_core::server::ChangeNotifier;
@@ -79,6 +79,8 @@ pub(crate) struct Backend {
     pub(crate) config: config::BackendConfig,
     pub(crate) metrics: BackendMetrics,
     signals: Signals,
+    /// Handles its messages that belong to no call.
+    notifications: Arc<dyn Handler>,
     status: watch::Sender<BackendStatus>,
     snapshot: Mutex<Arc<Snapshot>>,
     /// The revision of its pins at the last check.
@@ -115,12 +117,13 @@ impl Backend {
         config: config::BackendConfig,
         signals: Signals,
     ) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
             key,
             permits: Arc::new(Semaphore::new(config.max_in_flight as usize)),
             config,
             metrics: BackendMetrics::default(),
             signals,
+            notifications: notifications::handler(this),
             status: watch::Sender::default(),
             snapshot: Mutex::default(),
             pins_revision: AtomicI64::new(0),

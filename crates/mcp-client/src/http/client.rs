@@ -23,6 +23,9 @@ use crate::{Error, RpcError, unreachable};
 /// Limit of the body of an error response.
 const MAX_ERROR_BODY: usize = 64 << 10;
 
+/// The room for the headers that a request has of its own: those of its message, session and length.
+const OWN_HEADERS: usize = 8;
+
 impl Endpoint {
     /// Posts JSON to it, also if it is no MCP server, such as a webhook. Follows no redirect.
     ///
@@ -107,11 +110,8 @@ impl HttpClient {
     ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
         let mut request = self.request(Method::POST, &self.posting, session);
         *request.body_mut() = Full::from(message);
-        let headers = request.headers_mut();
-        // And for that of the length.
-        headers.reserve(extra.len() + 1);
         for (name, value) in extra {
-            headers.insert(name, value);
+            request.headers_mut().insert(name, value);
         }
         self.send(request, session)
     }
@@ -187,7 +187,11 @@ impl HttpClient {
         let mut request = Request::new(Full::default());
         *request.method_mut() = method;
         *request.uri_mut() = self.path.clone();
-        request.headers_mut().clone_from(headers);
+        // A clone has no room, and would grow with the first header of the request.
+        *request.headers_mut() = HeaderMap::with_capacity(headers.len() + OWN_HEADERS);
+        let common = headers.iter();
+        let common = common.map(|(name, value)| (name.clone(), value.clone()));
+        request.headers_mut().extend(common);
         session.add_to(request.headers_mut());
         request
     }

@@ -4,6 +4,7 @@ use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{encode, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
+use mcp_core::server::known_method;
 
 use super::session::PROTOCOL_VERSION;
 use crate::meta::TraceField;
@@ -28,7 +29,8 @@ pub(crate) fn request_headers(
     // And for those of a trace context.
     headers.reserve(6 + annotated.len());
     headers.push((PROTOCOL_VERSION, HeaderValue::from_static(MODERN)));
-    if let Some(method) = header_value(method) {
+    let known = known_method(method).map(HeaderValue::from_static);
+    if let Some(method) = known.or_else(|| header_value(method)) {
         headers.push((METHOD, method));
     }
     let name = named_member(method).and_then(|member| string(params?.get(member)?));
@@ -47,8 +49,8 @@ pub(super) fn are_modern(headers: &HeaderList) -> bool {
 }
 
 /// Returns the headers of the fields of a trace context.
-pub(crate) fn trace_headers(
-    fields: Vec<TraceField<'_>>,
+pub(crate) fn trace_headers<'a>(
+    fields: impl IntoIterator<Item = TraceField<'a>>,
 ) -> impl Iterator<Item = (HeaderName, HeaderValue)> {
     fields.into_iter().filter_map(|(name, value)| {
         let value = HeaderValue::try_from(value.into_owned()).ok()?;

@@ -30,7 +30,7 @@ use super::{Caller, FrameReply, IncomingFrame, OriginalRequest, Sender, Server};
 use crate::era::Era;
 use crate::error::Error;
 use crate::jsonrpc::{
-    DecodeError, Frame, Id, Json, MAX_NESTING, Members, Message, Request, Response, is_too_deep,
+    DecodeError, Frame, Id, Json, MAX_NESTING, Message, Request, Response, is_too_deep,
 };
 use crate::tool::{Call, Client};
 use crate::trace::{self, TraceContext};
@@ -267,14 +267,13 @@ impl Server {
             call = call.with_progress(token.to_owned());
         }
         if self.features.relays {
-            let params = params.text();
-            if params.is_some_and(is_too_deep) {
+            let params = params.text().unwrap_or_default();
+            if is_too_deep(params) {
                 let reason = format!("is nested deeper than {MAX_NESTING} levels");
                 return Err(wrong("params", &reason));
             }
-            let params = params.and_then(Members::read);
             call = call.with_extension(Arc::new(OriginalRequest {
-                params: params.unwrap_or_default(),
+                params: params.into(),
                 trace: match &control.trace {
                     Some(trace) => trace.clone(),
                     None => TraceContext::for_request(None),

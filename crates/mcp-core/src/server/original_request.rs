@@ -8,15 +8,14 @@ use tokio_util::sync::CancellationToken;
 
 use super::{AuditNotes, Connection, Forwarding, Sender};
 use crate::era::Era;
-use crate::jsonrpc::Members;
 use crate::tool::Principal;
 use crate::trace::TraceContext;
 
 /// The client's request; an extension of calls on servers that relay.
 #[derive(Clone)]
 pub struct OriginalRequest {
-    /// Its parameters.
-    pub params: Members,
+    /// The JSON of its parameters, not deeper than `MAX_NESTING`; empty if it has none.
+    pub params: Box<str>,
     /// Its span. It is in the trace of the client, if that has sent one, and else in a new one.
     pub trace: TraceContext,
     /// Its era.

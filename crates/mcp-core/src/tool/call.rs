@@ -7,6 +7,7 @@ use std::time::Duration;
 
 use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
+use smallvec::SmallVec;
 use tokio_util::sync::CancellationToken;
 
 use super::client::NoClient;
@@ -22,8 +23,8 @@ pub struct Call {
     progress: Option<Arc<Progress>>,
     /// Milliseconds on top of the timeout of a call.
     extra_time: Arc<AtomicU64>,
-    /// One value of each type.
-    extensions: Vec<Arc<dyn Any + Send + Sync>>,
+    /// One value of each type. Most calls that are relayed have one.
+    extensions: SmallVec<[Arc<dyn Any + Send + Sync>; 2]>,
 }
 
 /// The `progressToken` of the request and the last progress that was sent.
@@ -41,7 +42,7 @@ impl Call {
             cancelled: cancelled.into(),
             progress: None,
             extra_time: Arc::default(),
-            extensions: Vec::new(),
+            extensions: SmallVec::new(),
         }
     }
 

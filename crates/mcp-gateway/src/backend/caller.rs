@@ -69,13 +69,12 @@ mod tests {
     use std::time::Duration;
 
     use mcp_core::era::Era;
-    use mcp_core::jsonrpc::Members;
 
     use super::*;
 
     fn call(principal: Option<&str>, connection: Option<&Arc<Connection>>) -> Call {
         Call::default().with_extension(Arc::new(OriginalRequest {
-            params: Members::default(),
+            params: Box::default(),
             trace: mcp_core::trace::TraceContext::for_request(None),
             era: Era::Modern,
             timeout: Duration::ZERO,

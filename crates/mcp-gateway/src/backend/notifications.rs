@@ -16,6 +16,11 @@ use crate::config::Isolation;
 /// that owns this handler.
 struct Notifications(Weak<Backend>);
 
+/// Returns the handler of the messages of a backend that belong to no call.
+pub(super) fn handler(backend: &Weak<Backend>) -> Arc<dyn Handler> {
+    Arc::new(Notifications(Weak::clone(backend)))
+}
+
 impl Handler for Notifications {
     fn notification(&self, method: &str, params: Option<&RawValue>) {
         let Some(backend) = self.0.upgrade() else {
@@ -113,8 +118,8 @@ impl Backend {
     }
 
     /// Returns the handler of messages that belong to no call.
-    pub(crate) fn notifications(self: &Arc<Self>) -> Arc<dyn Handler> {
-        Arc::new(Notifications(Arc::downgrade(self)))
+    pub(crate) fn notifications(&self) -> Arc<dyn Handler> {
+        Arc::clone(&self.notifications)
     }
 }
 

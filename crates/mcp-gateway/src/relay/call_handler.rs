@@ -1,8 +1,8 @@
 //! Handles a backend's messages during a request: progress, log messages and questions.
 
 use std::collections::VecDeque;
-use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock, Weak};
 use std::time::Duration;
 
 use mcp_client::{Handler, Reply, RpcError};
@@ -12,7 +12,7 @@ use serde::Deserialize;
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 use tokio::sync::{Notify, oneshot};
-use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::sync::CancellationToken;
 
 /// The time that a person has for an answer.
 pub(super) const ANSWER_TIMEOUT: Duration = Duration::from_secs(600);
@@ -31,22 +31,25 @@ pub(super) struct CallHandler {
     questions: Mutex<VecDeque<Question>>,
     question_added: Notify,
     /// Number of questions that wait for a person; the timeout does not run meanwhile.
-    open_questions: Arc<AtomicUsize>,
-    /// Cancelled when the client has left the call.
-    ended: CancellationToken,
+    open_questions: AtomicUsize,
+    /// Cancelled when the client has left the call. Few calls need it.
+    ended: OnceLock<CancellationToken>,
     /// Handles the messages that belong to no call.
     fallback: Arc<dyn Handler>,
+    /// Itself, for the futures of answers.
+    this: Weak<Self>,
 }
 
 impl CallHandler {
     pub(super) fn new(call: Call, fallback: Arc<dyn Handler>) -> Arc<Self> {
-        Arc::new(Self {
+        Arc::new_cyclic(|this| Self {
             call: Mutex::new(call),
             questions: Mutex::default(),
             question_added: Notify::new(),
-            open_questions: Arc::default(),
-            ended: CancellationToken::new(),
+            open_questions: AtomicUsize::new(0),
+            ended: OnceLock::new(),
             fallback,
+            this: Weak::clone(this),
         })
     }
 
@@ -72,9 +75,13 @@ impl CallHandler {
         self.open_questions.load(Ordering::Relaxed) > 0
     }
 
-    /// Returns a guard whose drop withdraws the open questions.
-    pub(super) fn guard(&self) -> DropGuard {
-        self.ended.clone().drop_guard()
+    /// Withdraws the open questions: the client has left the call.
+    pub(super) fn end(&self) {
+        self.ended().cancel();
+    }
+
+    fn ended(&self) -> &CancellationToken {
+        self.ended.get_or_init(CancellationToken::new)
     }
 
     fn call(&self) -> Call {
@@ -117,13 +124,14 @@ impl Handler for CallHandler {
             let gone = |_| RpcError::new(-1, "The client has disconnected");
             return Box::pin(async move { raw(&answered.await.map_err(gone)?) });
         }
-        let (open_questions, ended) = (Arc::clone(&self.open_questions), self.ended.clone());
+        let this = Weak::clone(&self.this);
         Box::pin(async move {
-            open_questions.fetch_add(1, Ordering::Relaxed);
-            let answer = ended.run_until_cancelled(call.ask("0", request));
-            let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
-            open_questions.fetch_sub(1, Ordering::Relaxed);
             let no_answer = || RpcError::new(-1, "The client has left or does not answer");
+            let this = this.upgrade().ok_or_else(no_answer)?;
+            this.open_questions.fetch_add(1, Ordering::Relaxed);
+            let answer = this.ended().run_until_cancelled(call.ask("0", request));
+            let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
+            this.open_questions.fetch_sub(1, Ordering::Relaxed);
             let answer = answer.ok().flatten().ok_or_else(no_answer)?;
             raw(&answer.map_err(refused)?)
         })

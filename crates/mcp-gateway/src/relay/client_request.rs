@@ -39,7 +39,7 @@ impl<'a> ClientRequest<'a> {
             };
         };
         let is_modern = origin.era == Era::Modern;
-        let mut params = origin.params.clone();
+        let mut params = Members::read(&origin.params).unwrap_or_default();
         // A modern backend expects the log level in each request; older clients set it once.
         let level = call.client().log_level.filter(|_| !is_modern);
         let is_needed = |_: &&str| is_modern || level.is_some();

@@ -130,11 +130,7 @@ impl RelayedRequest<'_> {
                 .request(method, &params, options, may_repeat, caller)
                 .await
         };
-        SentRequest {
-            pending: Box::pin(pending),
-            guard: handler.guard(),
-            handler,
-        }
+        SentRequest::new(Box::pin(pending), handler)
     }
 
     /// Continues the earlier request if this call brings the answer to its question.
@@ -220,8 +216,7 @@ impl RelayedRequest<'_> {
                 return Err(ToolError::new(ToolErrorKind::Timeout, text));
             }
         };
-        // The client may still answer a question that came on this call.
-        drop(sent.guard.disarm());
+        sent.is_answered = true;
         result.map_err(|failure| failure.into_tool_error(key))
     }
 

@@ -9,7 +9,6 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::sync::oneshot;
-use tokio_util::sync::DropGuard;
 use tokio_util::task::AbortOnDropHandle;
 use uuid::Uuid;
 
@@ -26,11 +25,19 @@ pub(super) type Pending = Pin<Box<dyn Future<Output = Result<Box<RawValue>, Requ
 pub(super) struct SentRequest {
     pub(super) pending: Pending,
     pub(super) handler: Arc<CallHandler>,
-    /// Withdraws the open questions when the client leaves the call.
-    pub(super) guard: DropGuard,
+    /// True once the backend has answered. The client may still answer a question that came on this call.
+    pub(super) is_answered: bool,
 }
 
 impl SentRequest {
+    pub(super) fn new(pending: Pending, handler: Arc<CallHandler>) -> Self {
+        Self {
+            pending,
+            handler,
+            is_answered: false,
+        }
+    }
+
     /// Reads the response also before the client is back: a backend may end the call without an answer to its
     /// question, and the call is over then.
     fn run_in_background(&mut self) {
@@ -45,6 +52,14 @@ impl SentRequest {
                 Err(RequestError::Unavailable("The call has failed.".to_owned()))
             })
         });
+    }
+}
+
+impl Drop for SentRequest {
+    fn drop(&mut self) {
+        if !self.is_answered {
+            self.handler.end();
+        }
     }
 }
 
@@ -128,15 +143,12 @@ mod tests {
         let (sender, response) = oneshot::channel::<()>();
         let (read, is_read) = oneshot::channel();
         let handler = CallHandler::new(Call::default(), Arc::new(NoHandler));
-        let request = SentRequest {
-            pending: Box::pin(async move {
-                response.await.unwrap();
-                read.send(()).unwrap();
-                Err(RequestError::Rpc(RpcError::new(-32000, "given up")))
-            }),
-            guard: handler.guard(),
-            handler,
-        };
+        let pending = Box::pin(async move {
+            response.await.unwrap();
+            read.send(()).unwrap();
+            Err(RequestError::Rpc(RpcError::new(-32000, "given up")))
+        });
+        let request = SentRequest::new(pending, handler);
         let owner = Owner {
             caller: None,
             backend: "b".into(),
@@ -149,8 +161,8 @@ mod tests {
         let name = all.add(suspended, owner.clone()).unwrap();
         sender.send(()).unwrap();
         is_read.await.unwrap();
-        let taken = all.take(&name, &owner).unwrap();
-        let result = taken.request.pending.await;
+        let mut taken = all.take(&name, &owner).unwrap();
+        let result = (&mut taken.request.pending).await;
         assert!(matches!(result, Err(RequestError::Rpc(error)) if error.message == "given up"));
     }
 }
