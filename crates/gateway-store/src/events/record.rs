@@ -9,6 +9,7 @@ use serde_json::value::RawValue;
 use serde_json::{Map, Value, json};
 use upstream::time::{Offset, Timestamp};
 
+use super::argument_types::ArgumentTypes;
 use super::event::{Event, EventDetails, EventStatus, FinishedRequest, Outcome, short};
 use super::trace::TraceId;
 
@@ -121,15 +122,11 @@ impl Serialize for Record {
 }
 
 fn metadata(details: &EventDetails) -> String {
-    let mut json = Vec::with_capacity(USUAL_METADATA_BYTES);
-    let written = match details {
-        EventDetails::Request(request) => {
-            serde_json::to_writer(&mut json, &RequestMetadata::new(request))
-        }
-        EventDetails::Facts(facts) => serde_json::to_writer(&mut json, facts),
-    };
     // Serializing these types cannot fail, and JSON is UTF-8.
-    let json = written.ok().and_then(|()| String::from_utf8(json).ok());
+    let json = match details {
+        EventDetails::Request(request) => request_metadata(request),
+        EventDetails::Facts(facts) => serde_json::to_string(facts).ok(),
+    };
     let json = json.unwrap_or_default();
     match json.len() <= MAX_METADATA_BYTES {
         true => json,
@@ -137,7 +134,19 @@ fn metadata(details: &EventDetails) -> String {
     }
 }
 
-/// The metadata of a request; for a tool call the first three fields are those of seed 003.
+/// The metadata of a request, with the types of its arguments, which are JSON already.
+fn request_metadata(request: &FinishedRequest) -> Option<String> {
+    let mut json = Vec::with_capacity(USUAL_METADATA_BYTES);
+    serde_json::to_writer(&mut json, &RequestMetadata::new(request)).ok()?;
+    let mut json = String::from_utf8(json).ok()?;
+    json.pop();
+    let arguments = request.arguments.as_ref();
+    let arguments = arguments.map_or("null", ArgumentTypes::json);
+    json.extend([r#","arguments":"#, arguments, "}"]);
+    Some(json)
+}
+
+/// The metadata of a request but its arguments; for a tool call the first three fields are those of seed 003.
 #[derive(Serialize)]
 struct RequestMetadata<'a> {
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -162,7 +171,6 @@ struct RequestMetadata<'a> {
     address: Option<IpAddr>,
     request_bytes: usize,
     response_bytes: usize,
-    arguments: Option<&'a RawValue>,
     error_code: Option<i64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     hidden_characters: bool,
@@ -172,8 +180,6 @@ impl<'a> RequestMetadata<'a> {
     fn new(request: &'a FinishedRequest) -> Self {
         #[expect(clippy::cast_precision_loss, reason = "exact for a century")]
         let micros = request.duration.as_micros() as f64;
-        let arguments = request.arguments.as_ref();
-        let arguments = arguments.and_then(|types| serde_json::from_str(types.json()).ok());
         let (method, item) = (request.method.as_deref(), short(&request.item));
         Self {
             tool_name: method.is_none().then_some(item),
@@ -190,7 +196,6 @@ impl<'a> RequestMetadata<'a> {
             address: request.sender.address,
             request_bytes: request.request_bytes,
             response_bytes: request.response_bytes,
-            arguments,
             error_code: request.error_code,
             hidden_characters: request.has_hidden_characters,
         }
