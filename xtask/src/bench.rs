@@ -7,6 +7,7 @@ mod comparisons;
 mod instructions;
 mod peers;
 mod plot;
+mod profile;
 mod row;
 mod scale;
 mod server;
