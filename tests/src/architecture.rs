@@ -87,7 +87,7 @@ const PURE: [(&str, &str); 2] = [
     (
         "mcp-core",
         "base64 foldhash futures-util hmac-sha256 jiff memchr schemars serde serde_json serde_path_to_error \
-         strsim tokio tokio-util tracing",
+         smallvec strsim tokio tokio-util tracing",
     ),
     (
         "n8n-workflow",

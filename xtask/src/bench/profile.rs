@@ -17,7 +17,7 @@ const ALLOCATORS: [&str; 6] = [
     "realloc",
 ];
 
-/// What a program has done.
+/// The cost of a run of a program.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(super) struct Counts {
     pub(super) instructions: f64,

@@ -39,5 +39,8 @@ END
 chmod +x /serve
 printf '{}' > /srv/empty
 printf '{"errors":[{"code":"MANIFEST_UNKNOWN","message":"manifest unknown"}]}' > /srv/unknown
+nc -ll -p 5000 -e /serve &
+# 0x1388 is the port, and 0A the state of a socket that listens.
+until grep -qi ':1388 .* 0A ' /proc/net/tcp /proc/net/tcp6; do sleep 0.1; done
 echo ready
-exec nc -ll -p 5000 -e /serve
+wait
