@@ -11,10 +11,11 @@ use tokio::time::Sleep;
 
 use super::socket::Output;
 
-/// Limit of the collected bytes; a larger write goes straight to the socket.
+/// Limit of the collected bytes.
 const MAX_BUFFERED_BYTES: usize = 16 * 1024;
-/// Bytes of memory that the buffer of an idle connection may keep.
-const MAX_IDLE_CAPACITY: usize = 2 * 1024;
+/// A larger write goes straight to the socket: its copy would cost more than a system call of its own. Also the bytes of
+/// memory that the buffer of an idle connection may keep.
+const MAX_COPIED_BYTES: usize = 2 * 1024;
 
 /// The write half of a connection. Responses to pipelined requests leave together: a system call for
 /// each would cost more than the responses.
@@ -40,17 +41,18 @@ impl WriteBuffer {
         }
     }
 
-    /// Buffers bytes. Sends the buffered ones first if there would be too many.
+    /// Buffers bytes, or writes them if they are many. Sends the buffered ones first if there would be too many.
     pub(super) fn poll_write(
         &mut self,
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         let size = slices.iter().map(|slice| slice.len()).sum();
-        if self.buffered.len() + size > MAX_BUFFERED_BYTES {
+        let is_large = size > MAX_COPIED_BYTES;
+        if is_large || self.buffered.len() + size > MAX_BUFFERED_BYTES {
             ready!(self.poll_send(cx))?;
         }
-        if size > MAX_BUFFERED_BYTES {
+        if is_large {
             let written = self.stream.poll_write_vectored(cx, slices);
             return self.watch(cx, written);
         }
@@ -76,7 +78,7 @@ impl WriteBuffer {
         }
         self.sent = 0;
         self.buffered.clear();
-        if self.buffered.capacity() > MAX_IDLE_CAPACITY {
+        if self.buffered.capacity() > MAX_COPIED_BYTES {
             self.buffered = Vec::new();
         }
         Poll::Ready(Ok(()))
