@@ -169,17 +169,17 @@ impl Counter<'_> {
             Way::Gateway => self.of_gateway(load.words, requests),
         })?;
         let floor = matches!(load.way, Way::Http).then_some(floor.instructions);
-        let most = |most: Most| match self.bench.is_release {
+        let at_most = |most: Most| match self.bench.is_release {
             true => Limit::AtMost(most.release),
             false => Limit::AtMost(most.debug),
         };
         let work = format!("instructions per {}{}", load.work, load.aim);
-        let instructions = Row::absolute(&work, ours.instructions, floor, most(load.most));
+        let instructions = Row::absolute(&work, ours.instructions, floor, at_most(load.most));
         // Of a program without symbols, only those of SQLite are seen: less than one for each call.
         let most_allocations = load.most_allocations.filter(|_| ours.allocations > 1.0);
-        let allocations = most_allocations.map(|limit| {
+        let allocations = most_allocations.map(|most| {
             let work = format!("allocations per {} (aim: 45)", load.work);
-            Row::absolute(&work, ours.allocations, None, most(limit))
+            Row::absolute(&work, ours.allocations, None, at_most(most))
         });
         Ok(iter::once(instructions).chain(allocations).collect())
     }
