@@ -124,10 +124,11 @@ impl Handler for CallHandler {
             let gone = |_| RpcError::new(-1, "The client has disconnected");
             return Box::pin(async move { raw(&answered.await.map_err(gone)?) });
         }
-        let this = Weak::clone(&self.this);
+        // Kept from here on: the question may outlive the backend's answer.
+        let this = self.this.upgrade();
         Box::pin(async move {
             let no_answer = || RpcError::new(-1, "The client has left or does not answer");
-            let this = this.upgrade().ok_or_else(no_answer)?;
+            let this = this.ok_or_else(no_answer)?;
             this.open_questions.fetch_add(1, Ordering::Relaxed);
             let answer = this.ended().run_until_cancelled(call.ask("0", request));
             let answer = tokio::time::timeout(ANSWER_TIMEOUT, answer).await;
