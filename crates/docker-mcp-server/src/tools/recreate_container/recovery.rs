@@ -52,8 +52,11 @@ async fn finish(engine: &Engine, policy: &Arc<Policy>, redact: bool, kept: &Cont
     tokio::time::sleep(left).await;
     // Several servers may start at the same time. One that was killed in the middle leaves a rest.
     for _ in 0..MAX_ATTEMPTS {
-        let is_left = engine.try_inspect(&old).await;
-        let is_left = is_left.is_ok_and(|old| old.display_name() == kept.display_name());
+        let is_left = match engine.try_inspect(&old).await {
+            Ok(old) => old.display_name() == kept.display_name(),
+            // An engine that does not answer says nothing of it.
+            Err(failure) => !failure.is_no_such_container(),
+        };
         let Some(Begun { timeout, .. }) = begun(engine, &name, &old, ran).await.filter(|_| is_left)
         else {
             tracing::info!("a replacement of {name} was ended by another server");

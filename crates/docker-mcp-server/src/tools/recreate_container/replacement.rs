@@ -150,6 +150,10 @@ impl Replacement {
         let clock = EngineClock::read(&self.engine).await;
         loop {
             let now = self.inspect(&self.name).await?;
+            // Another server that finishes the same replacement may have brought back the old one.
+            if !self.is_new(&now) {
+                return Err(conflict("The new one is not there any more."));
+            }
             let Some(timeout) = self.timeout else {
                 return Ok(now);
             };

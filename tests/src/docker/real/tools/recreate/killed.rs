@@ -134,3 +134,45 @@ async fn replacements_are_finished_side_by_side() {
     .await;
     assert_ne!(now(&lab, &old[1].0).await["Id"], old[1].1);
 }
+
+/// Of two servers that finish the same replacement, the slower one may look for the new container when the old one is
+/// already back. It must not take that for the new one: it would remove the old one.
+#[tokio::test]
+async fn old_container_survives_a_slower_server() {
+    let Some(mut lab) = lab().await else { return };
+    let options = json!({"StopTimeout": 0});
+    let web = lab.run("web", &["sleep", "600"], options).await;
+    let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
+    let rename = async |name: &str| {
+        let options = RenameContainerOptionsBuilder::new().name(name).build();
+        lab.docker.rename_container(&id, options).await
+    };
+    // What a server leaves that is killed after it has removed the new container.
+    lab.docker.stop_container(&id, None).await.unwrap();
+    rename(&format!("{web}.before-{}.up", &id[..12]))
+        .await
+        .unwrap();
+    // Between its two looks for the new container, the slow one asks for the engine's clock.
+    let proxy = Proxy::silent_about(&lab.host, "/info").await;
+    let env = [
+        ("DOCKER_HOST", &*proxy.host),
+        ("DOCKER_CLIENT_TIMEOUT", "5"),
+        ("MCP_TOOLSETS", "all"),
+    ];
+    let slow = Server::start(SERVER, &env).await;
+    let look = format!("/containers/{web}/json");
+    wait_until("the slow one looks again", async || {
+        let requests = proxy.requests();
+        let mut requests = requests.iter();
+        let mut next = |part: &str| requests.any(|line| line.contains(part));
+        next(&look) && next(&look) && next("/info")
+    })
+    .await;
+    // A server of another test may have been faster.
+    let _ = lab.docker.start_container(&id, None).await;
+    let _ = rename(&web).await;
+    wait_until("the slow one is done", async || slow.log().contains(&web)).await;
+    let now = inspect(&lab, &id).await;
+    assert_eq!(now["Name"], format!("/{web}"), "{now}");
+    assert_eq!(now["State"]["Running"], true, "{now}");
+}
