@@ -57,7 +57,7 @@ pub(super) struct Bench<'a> {
 /// A running server. Dropping it ends it, and then its backend.
 pub(super) struct BenchServer {
     port: u16,
-    pid: Pid,
+    pub(super) pid: Pid,
     cpu: Cpu,
     _server: RunningServer,
     pub(super) backend: Option<Box<BenchServer>>,
