@@ -1,7 +1,7 @@
 //! The definition of a tool in one form, and its hash.
 
 use hmac_sha256::Hash;
-use mcp_core::jsonrpc::{Members, is_too_deep, quoted};
+use mcp_core::jsonrpc::{Members, quoted};
 use serde_json::value::RawValue;
 use upstream::text::hexadecimal;
 
@@ -9,7 +9,7 @@ use upstream::text::hexadecimal;
 /// servers write them in another order in each process. Duplicates stay, since clients may read either.
 pub(super) fn canonical(definition: &RawValue) -> String {
     match Members::read(definition.get()) {
-        Some(mut members) if !is_too_deep(definition.get()) => {
+        Some(mut members) if !members.is_too_deep() => {
             members.remove("name");
             let mut out = String::with_capacity(definition.get().len());
             write(&members.encode(), &mut out);

@@ -1,4 +1,4 @@
-//! The ends of values in JSON that was read before: their bytes are skipped, not checked again, which is four fifths
+//! The ends and the depth of values in JSON that was read before: their bytes are skipped, not checked again, which is four fifths
 //! of the work of a parser. In other text the ends are anywhere, but inside of it.
 
 use std::borrow::Cow;
@@ -33,6 +33,8 @@ pub(super) struct MemberPlaces<'a> {
     next: Option<usize>,
     /// The index behind the object, once it was reached.
     end: Option<usize>,
+    /// The depth of the deepest value that was passed.
+    depth: usize,
 }
 
 impl<'a> MemberPlaces<'a> {
@@ -45,7 +47,13 @@ impl<'a> MemberPlaces<'a> {
             object,
             next: (!is_empty).then_some(first),
             end: is_empty.then_some(first + 1),
+            depth: 0,
         })
+    }
+
+    /// The levels of the object as far as it was read: its own, and those of its deepest value.
+    pub(super) fn depth(&self) -> usize {
+        1 + self.depth
     }
 
     /// True once all were found, and the object ends where the text does.
@@ -64,7 +72,9 @@ impl Iterator for MemberPlaces<'_> {
         let start = self.next.take()?;
         let name = start..string_end(json, start);
         let start = after(json, b':', name.end)?;
-        let value = start..value_end(json, start);
+        let (end, depth) = value_end(json, start);
+        let value = start..end;
+        self.depth = self.depth.max(depth);
         let end = space_end(json, value.end);
         match json.get(end)? {
             _ if json[name.start] != b'"' || value.is_empty() => return None,
@@ -103,28 +113,39 @@ pub(super) fn string_end(json: &[u8], at: usize) -> usize {
     json.len()
 }
 
-/// Returns the index behind the value that begins at `at`.
-fn value_end(json: &[u8], at: usize) -> usize {
+/// Returns the levels of arrays and objects in this JSON.
+pub(super) fn depth(json: &str) -> usize {
+    let json = json.as_bytes();
+    let (_, depth) = value_end(json, space_end(json, 0));
+    depth
+}
+
+/// Returns the index behind the value that begins at `at`, and its levels of arrays and objects.
+fn value_end(json: &[u8], at: usize) -> (usize, usize) {
     let is_end = |byte: &u8| matches!(byte, b',' | b'}' | b']' | b' ' | b'\n' | b'\r' | b'\t');
     match json.get(at) {
-        Some(b'"') => string_end(json, at),
+        Some(b'"') => (string_end(json, at), 0),
         Some(b'{' | b'[') => container_end(json, at),
         _ => {
             let rest = json.get(at..).unwrap_or_default();
-            at + rest.iter().take_while(|byte| !is_end(byte)).count()
+            let length = rest.iter().take_while(|byte| !is_end(byte)).count();
+            (at + length, 0)
         }
     }
 }
 
-fn container_end(json: &[u8], mut at: usize) -> usize {
-    let mut depth = 0_usize;
+fn container_end(json: &[u8], mut at: usize) -> (usize, usize) {
+    let (mut depth, mut deepest) = (0_usize, 0);
     while let Some(byte) = json.get(at) {
         match byte {
             b'"' => {
                 at = string_end(json, at);
                 continue;
             }
-            b'{' | b'[' => depth += 1,
+            b'{' | b'[' => {
+                depth += 1;
+                deepest = deepest.max(depth);
+            }
             b'}' | b']' => depth -= 1,
             _ => {}
         }
@@ -133,7 +154,7 @@ fn container_end(json: &[u8], mut at: usize) -> usize {
             break;
         }
     }
-    at
+    (at, deepest)
 }
 
 #[cfg(test)]
@@ -157,7 +178,8 @@ mod tests {
         ] {
             for next in [",1", "}", "]", " ,", "\n}"] {
                 let json = format!(" {value}{next}");
-                assert_eq!(value_end(json.as_bytes(), 1), 1 + value.len(), "{json}");
+                let (end, _) = value_end(json.as_bytes(), 1);
+                assert_eq!(end, 1 + value.len(), "{json}");
             }
         }
         assert_eq!(space_end(b" \t\r\n1", 0), 4);
@@ -185,8 +207,8 @@ mod tests {
         let json = br#"{"a":["\"\\",{"b":[1,"c"]}]}"#;
         for length in 0..json.len() {
             let cut = &json[..length];
-            assert_eq!(value_end(cut, 0), length);
-            assert_eq!(value_end(cut, length + 3), length + 3);
+            assert_eq!(value_end(cut, 0).0, length);
+            assert_eq!(value_end(cut, length + 3).0, length + 3);
         }
         assert_eq!(string_end(b"\"\\", 0), 2);
     }

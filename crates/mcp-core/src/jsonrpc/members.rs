@@ -3,6 +3,7 @@
 use std::ops::Range;
 
 use super::extent::MemberPlaces;
+use super::nesting::MAX_NESTING;
 use super::string::{push_quoted, string};
 
 /// The members of an object, in their order, each as its original JSON text.
@@ -12,6 +13,8 @@ pub struct Members {
     /// removed members stay in it, unused.
     text: String,
     members: Vec<Member>,
+    /// The levels of the object as it was read.
+    depth: usize,
 }
 
 /// The positions of a member in the text.
@@ -49,11 +52,18 @@ impl Members {
         if !places.are_complete() {
             return None;
         }
+        let depth = places.depth();
         object.push_str(&names);
         Some(Self {
             text: object,
             members,
+            depth,
         })
+    }
+
+    /// True if the object, as it was read, is nested deeper than [`MAX_NESTING`].
+    pub fn is_too_deep(&self) -> bool {
+        self.depth > MAX_NESTING
     }
 
     /// The JSON of the member `name`.
@@ -76,7 +86,7 @@ impl Members {
 
     /// Removes the member `name`, and duplicates of it.
     pub fn remove(&mut self, name: &str) {
-        let Self { text, members } = self;
+        let Self { text, members, .. } = self;
         members.retain(|member| text[member.name.clone()] != *name);
     }
 

@@ -1,6 +1,6 @@
 //! The depth of JSON that is passed on unread.
 
-use super::extent::string_end;
+use super::extent::depth;
 
 /// Deepest nesting of what a gateway passes on. Deeper JSON kills clients and servers whose parsers recurse:
 /// 1,000 levels are a `RecursionError` in Python.
@@ -15,29 +15,12 @@ pub fn is_too_deep(json: &str) -> bool {
     if parts.map(|part| usize::from(count(part))).sum::<usize>() <= MAX_NESTING {
         return false;
     }
-    let (mut depth, mut at) = (0_usize, 0);
-    let json = json.as_bytes();
-    while let Some(byte) = json.get(at) {
-        at = match byte {
-            b'"' => string_end(json, at),
-            _ => at + 1,
-        };
-        match byte {
-            b'[' | b'{' => {
-                depth += 1;
-                if depth > MAX_NESTING {
-                    return true;
-                }
-            }
-            b']' | b'}' => depth = depth.saturating_sub(1),
-            _ => {}
-        }
-    }
-    false
+    depth(json) > MAX_NESTING
 }
 
 #[cfg(test)]
 mod tests {
+    use super::super::Members;
     use super::*;
 
     #[test]
@@ -45,6 +28,9 @@ mod tests {
         let nested = |depth| format!("{}1{}", "[".repeat(depth), "]".repeat(depth));
         assert!(!is_too_deep(&nested(MAX_NESTING)));
         assert!(is_too_deep(&nested(MAX_NESTING + 1)));
+        let object = |depth| Members::read(&format!(r#"{{"a":1,"b":{},"c":[2]}}"#, nested(depth)));
+        assert!(!object(MAX_NESTING - 1).unwrap().is_too_deep());
+        assert!(object(MAX_NESTING).unwrap().is_too_deep());
         // More brackets than levels.
         let beside = format!("[[],{}]", nested(MAX_NESTING - 1));
         assert!(!is_too_deep(&beside));

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use gateway_approvals::approvals::is_question;
 use mcp_client::Options;
-use mcp_core::jsonrpc::{MAX_NESTING, Members, is_too_deep, string};
+use mcp_core::jsonrpc::{MAX_NESTING, Members, string};
 use mcp_core::server::{OriginalRequest, Place, PreviousRounds, ReplicaId};
 use mcp_core::tool::{InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
@@ -76,12 +76,6 @@ impl RelayedRequest<'_> {
         };
         for _ in 0..MAX_ROUNDS {
             let answer = self.follow(sent).await?;
-            if is_too_deep(answer.get()) {
-                return Err(ToolError::upstream(format!(
-                    "The backend {} answered with JSON that is nested deeper than {MAX_NESTING} levels.",
-                    self.backend.key
-                )));
-            }
             let answer: Box<str> = answer.into();
             let Some(result) = Members::take(answer.into()) else {
                 return Err(ToolError::upstream(format!(
@@ -89,6 +83,12 @@ impl RelayedRequest<'_> {
                     self.backend.key
                 )));
             };
+            if result.is_too_deep() {
+                return Err(ToolError::upstream(format!(
+                    "The backend {} answered with JSON that is nested deeper than {MAX_NESTING} levels.",
+                    self.backend.key
+                )));
+            }
             match result.get("resultType").and_then(string).as_deref() {
                 // Boxed to keep the future of every call small.
                 Some("task") => return Box::pin(self.poll_to_end(&result)).await,
