@@ -100,8 +100,8 @@ pub(crate) fn compose<'a>(
     if !trace.is_empty() {
         TRACE.iter().for_each(|name| meta.remove(name));
     }
-    if envelope.is_none() {
-        // Earlier eras have `logging/setLevel` instead.
+    // Earlier eras have `logging/setLevel` instead.
+    if envelope.is_none() || options.log_level.is_some() {
         meta.remove(LOG_LEVEL);
     }
     let mut meta = meta.encode_with_room(own_size(envelope, options, trace));
@@ -141,6 +141,9 @@ fn write_own_members(
     }
     if let Some(envelope) = envelope {
         separate(meta);
+        if let Some(level) = options.log_level {
+            meta.extend(["\"", LOG_LEVEL, "\":\"", level.as_str(), "\","]);
+        }
         meta.extend([&envelope.members, envelope.capabilities(options)]);
     }
     meta.push('}');
@@ -149,7 +152,8 @@ fn write_own_members(
 /// The bytes of our own members; a few more if a value has escapes.
 fn own_size(envelope: Option<&Envelope>, options: &Options, trace: &[TraceField<'_>]) -> usize {
     let envelope = envelope.map_or(0, |envelope| {
-        envelope.members.len() + envelope.capabilities(options).len()
+        let level = options.log_level.map_or(0, |_| LOG_LEVEL.len() + 16);
+        envelope.members.len() + envelope.capabilities(options).len() + level
     });
     let trace = trace
         .iter()
@@ -216,6 +220,7 @@ fn raw(value: &impl serde::Serialize) -> Result<Box<RawValue>, Error> {
 mod tests {
     use std::sync::Arc;
 
+    use mcp_core::tool::LogLevel;
     use mcp_core::trace::{TraceContext, TraceFields};
 
     use super::*;
@@ -296,5 +301,10 @@ mod tests {
                 r#"{"_meta":{"io.modelcontextprotocol/logLevel":"info","traceparent":"00-4bf92f3577b34da6a3ce929d0e0e4736-00f067aa0ba902b7-01","tracestate":"a=1","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"us","version":"1"},"io.modelcontextprotocol/clientCapabilities":{"roots":{}}},"x":1}"#,
             ),
         );
+        // That of a caller of an earlier era, who has set it once.
+        let options = Options::default().log_level(LogLevel::Warning);
+        let expected = r#"{"_meta":{"io.modelcontextprotocol/logLevel":"warning","io.modelcontextprotocol/protocolVersion":"2026-07-28","io.modelcontextprotocol/clientInfo":{"name":"us","version":"1"},"io.modelcontextprotocol/clientCapabilities":{}},"x":1}"#;
+        check(Some(modern), Some(&envelope), &options, Some(expected));
+        check(Some(modern), None, &options, Some(r#"{"x":1}"#));
     }
 }

@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use mcp_core::tool::LogLevel;
 use mcp_core::trace::TraceContext;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -37,6 +38,7 @@ pub struct Options {
     pub(crate) progress: Option<mpsc::Sender<Progress>>,
     pub(crate) handler: Option<Arc<dyn Handler>>,
     pub(crate) capabilities: Option<Arc<RawValue>>,
+    pub(crate) log_level: Option<LogLevel>,
     pub(crate) trace: Option<TraceContext>,
     pub(crate) caller: Option<CallerId>,
 }
@@ -80,6 +82,13 @@ impl Options {
     /// request; ignored in the others.
     pub fn capabilities(mut self, capabilities: Arc<RawValue>) -> Self {
         self.capabilities = Some(capabilities);
+        self
+    }
+
+    /// Sets the lowest severity of the log messages of this request. Only the modern era has one per request;
+    /// ignored in the others.
+    pub fn log_level(mut self, level: impl Into<Option<LogLevel>>) -> Self {
+        self.log_level = level.into();
         self
     }
 

@@ -24,8 +24,7 @@ pub use build::{
     method_not_found, parse_error, response,
 };
 pub use decode::{DecodeError, Fault, MAX_BATCH, decode};
-pub(crate) use extent::member;
-pub use extent::members;
+pub use extent::{member, members};
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;

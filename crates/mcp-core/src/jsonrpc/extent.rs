@@ -8,8 +8,8 @@ use memchr::memchr2;
 
 use super::string::string;
 
-/// Returns the JSON of the first member `name` of an object.
-pub(crate) fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+/// Returns the JSON of the first member `name` of an object, which was checked before.
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
     let mut members = members(object)?;
     members.find(|(key, _)| key == name).map(|(_, json)| json)
 }

@@ -4,13 +4,14 @@ use std::sync::{Arc, LazyLock};
 use std::time::Duration;
 
 use mcp_core::era::Era;
-use mcp_core::jsonrpc::Members;
+use mcp_core::jsonrpc::{Members, member};
 use mcp_core::server::OriginalRequest;
-use mcp_core::tool::{Call, ClientCapabilities};
+use mcp_core::tool::{Call, ClientCapabilities, LogLevel};
 use mcp_core::trace::TraceContext;
-use serde_json::json;
 use serde_json::value::{RawValue, to_raw_value};
 
+/// The member of `_meta` with the capabilities of a client of 2026-07-28.
+const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 /// The backend's timeout is shorter than the client's, so that the error can name the backend.
 const TIMEOUT_MARGIN: Duration = Duration::from_millis(250);
 
@@ -19,6 +20,8 @@ pub(super) struct ClientRequest<'a> {
     pub(super) call: &'a Call,
     /// Its parameters, without those that belong to this connection only. Shared with what is sent.
     pub(super) params: Arc<Members>,
+    /// The level that a client of an earlier era has set for all its requests.
+    pub(super) log_level: Option<LogLevel>,
     /// Its span.
     pub(super) trace: TraceContext,
     /// The time that the client's call leaves for a backend.
@@ -33,6 +36,7 @@ impl<'a> ClientRequest<'a> {
             return Self {
                 call,
                 params: Arc::default(),
+                log_level: None,
                 trace: TraceContext::for_request(None),
                 timeout: None,
                 capabilities: None,
@@ -40,20 +44,9 @@ impl<'a> ClientRequest<'a> {
         };
         let is_modern = origin.era == Era::Modern;
         let mut params = Members::read(&origin.params).unwrap_or_default();
-        // A modern backend expects the log level in each request; older clients set it once.
-        let level = call.client().log_level.filter(|_| !is_modern);
-        let is_needed = |_: &&str| is_modern || level.is_some();
-        let meta = params
-            .get("_meta")
-            .filter(is_needed)
-            .and_then(Members::read);
-        let mut meta = meta.unwrap_or_default();
-        let capabilities = capabilities(call, &meta);
-        if let Some(level) = level {
-            let level = json!(level).to_string();
-            meta.set("io.modelcontextprotocol/logLevel", &level);
-            params.set("_meta", &meta.encode());
-        }
+        let meta = params.get("_meta").filter(|_| is_modern);
+        let declared = meta.and_then(|meta| member(meta, CAPABILITIES));
+        let capabilities = capabilities(call, declared);
         if params.get("requestState").is_some() {
             // They answer questions that the gateway has sent; without a state they are for the backend.
             params.remove("inputResponses");
@@ -64,6 +57,8 @@ impl<'a> ClientRequest<'a> {
         Self {
             call,
             params: Arc::new(params),
+            // In the modern era it is in the parameters.
+            log_level: call.client().log_level.filter(|_| !is_modern),
             trace: origin.trace.clone(),
             timeout: Some(origin.timeout.saturating_sub(TIMEOUT_MARGIN)),
             capabilities,
@@ -71,11 +66,10 @@ impl<'a> ClientRequest<'a> {
     }
 }
 
-fn capabilities(call: &Call, meta: &Members) -> Option<Arc<RawValue>> {
+fn capabilities(call: &Call, declared: Option<&str>) -> Option<Arc<RawValue>> {
     /// The capabilities of most clients that do not declare any in each request.
     static NONE: LazyLock<Option<Arc<RawValue>>> =
         LazyLock::new(|| encoded(ClientCapabilities::default()));
-    let declared = meta.get("io.modelcontextprotocol/clientCapabilities");
     if let Some(mut declared) = declared.and_then(Members::read) {
         declared.remove("extensions");
         if let Some(mut experimental) = declared.get("experimental").and_then(Members::read) {

@@ -115,6 +115,7 @@ impl RelayedRequest<'_> {
             // Without a timeout: `follow` has one, which stops while a person is asked.
             .without_timeout()
             .handler(Arc::<CallHandler>::clone(&handler))
+            .log_level(self.client.log_level)
             .trace(self.backend.config.trace(&self.client.trace));
         if let Some(capabilities) = &self.client.capabilities {
             options = options.capabilities(Arc::clone(capabilities));
