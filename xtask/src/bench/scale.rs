@@ -27,6 +27,8 @@ const END: &str = "<!-- end of what is measured -->\n";
 /// The plot beside it.
 const PLOT: &str = "docs/performance.svg";
 
+/// The load before each measurement. A server of 10,000 tools works on its list for 200 ms after its start.
+const WARM_UP_MILLIS: u32 = 500;
 /// Small calls, alone and beside a client with answers of 4 MB.
 const SMALL: &str = "http item --connections 8";
 const BESIDE: &str = "http item --connections 8 --beside LARGE";
@@ -89,6 +91,10 @@ impl<'a> Series<'a> {
                 let server = self.server.replace("{size}", &size.to_string());
                 // Sessions of another measurement would stay.
                 let server = bench.start(&server)?;
+                // Without the idle sessions and streams, whose memory is measured.
+                let warm_up = self.load.split(" --idle").next().unwrap_or_default();
+                let warm_up = format!("http {warm_up} --millis {WARM_UP_MILLIS}");
+                server.load(bench, &warm_up, *size)?;
                 measured.push(server.load(bench, &format!("http {}", self.load), *size)?);
             }
         }
