@@ -28,7 +28,7 @@ struct Load {
     /// The most instructions. Where more is allowed than is aimed at, `aim` says so: it is that of a release build.
     most: Most,
     aim: &'static str,
-    /// The most calls of the allocator.
+    /// The most calls of the allocator. Five more if each event is a transaction of its own, as on a slow machine.
     most_allocations: Option<Most>,
 }
 
@@ -100,25 +100,25 @@ const LOADS: [Load; 9] = [
         "relayed echo, unversioned",
         Way::Gateway,
         "echo",
-        most(100_000.0, 950_000.0),
+        most(100_000.0, 980_000.0),
     )
-    .most_allocations(most(45.0, 55.0)),
+    .most_allocations(most(45.0, 58.0)),
     Load::new(
         "relayed echo, session",
         Way::Gateway,
         "session-echo",
-        most(107_000.0, 1_020_000.0),
+        most(107_000.0, 1_050_000.0),
     )
     .aim(" (aim: 100,000)")
-    .most_allocations(most(54.0, 62.0)),
+    .most_allocations(most(54.0, 65.0)),
     Load::new(
         "relayed echo, 2026-07-28",
         Way::Gateway,
         "modern-echo",
-        most(120_000.0, 1_170_000.0),
+        most(120_000.0, 1_200_000.0),
     )
     .aim(" (aim: 100,000)")
-    .most_allocations(most(60.0, 70.0)),
+    .most_allocations(most(60.0, 74.0)),
 ];
 
 /// The most instructions or allocations of one call, by the build of the programs.
