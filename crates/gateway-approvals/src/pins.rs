@@ -2,7 +2,7 @@
 //!
 //! A tool whose definition changes later ("rug pull") may have been harmless only at first.
 //!
-//! * [`record`]: the stored form; [`definition`]: one form and hash of a definition; [`diff`]: what has changed;
+//! * [`record`]: the stored form; [`definition`]: one form and hash of a definition; [`mod@diff`]: what has changed;
 //!   [`policy`]: the settings.
 //!
 //! While the database cannot be read, a tool is compared with what this process has seen; what was approved

@@ -1,7 +1,7 @@
 //! OAuth 2.1 towards a server (2025-11-25 and 2026-07-28, "Authorization"): finds the authorization server,
 //! gets tokens by client credentials or by the login of a person, and refreshes them.
 //!
-//! * [`OAuth`] is the [`Authorization`](crate::Authorization) of an [`Endpoint`](crate::Endpoint).
+//! * [`OAuth`] is the [`Authorization`] of an [`Endpoint`].
 //! * [`OAuth::login`] lets a person log in, in a browser.
 //! * A [`TokenStore`] keeps what a login has given.
 

@@ -4,7 +4,7 @@
 //! * [`Server::entry`] is a server in the form of a host.
 //! * [`connect`] and [`disconnect`] plan the change of a file, and [`Plan::apply`] writes it: one key, with
 //!   comments, order, indentation and line ends as they were.
-//! * [`listed`] reads the servers of a file; [`add`] writes several, such as those for [`GATEWAY`].
+//! * [`listed()`] reads the servers of a file; [`add`] writes several, such as those for [`GATEWAY`].
 
 mod diff;
 mod edit;
