@@ -1,5 +1,5 @@
-//! The ends and the depth of values in JSON that was read before: their bytes are skipped, not checked again, which is four fifths
-//! of the work of a parser. In other text the ends are anywhere, but inside of it.
+//! The ends and the depth of values in JSON that was read before: their bytes are skipped, not checked again, which is
+//! four fifths of the work of a parser. In other text the ends are anywhere, but inside of it.
 
 use std::borrow::Cow;
 use std::ops::Range;
