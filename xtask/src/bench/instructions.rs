@@ -5,7 +5,7 @@ use std::path::Path;
 
 use super::callgrind::Callgrind;
 use super::profile::Counts;
-use super::row::{Limit, Row};
+use super::row::{Limit, Row, median};
 use super::server::{Bench, BenchServer, Cpu};
 use crate::process::Program;
 use crate::servers::Gateway;
@@ -121,23 +121,32 @@ const LOADS: [Load; 9] = [
     .most_allocations(most(60.0, 74.0)),
 ];
 
-/// The most instructions or allocations of one call, by the build of the programs.
+/// A value for each build of the programs.
 #[derive(Clone, Copy)]
-struct Most {
-    release: f64,
-    debug: f64,
+struct ByBuild<T> {
+    release: T,
+    debug: T,
 }
+
+impl<T> ByBuild<T> {
+    fn value(self, bench: &Bench<'_>) -> T {
+        match bench.is_release {
+            true => self.release,
+            false => self.debug,
+        }
+    }
+}
+
+/// The most instructions or allocations of one call.
+type Most = ByBuild<f64>;
 
 const fn most(release: f64, debug: f64) -> Most {
     Most { release, debug }
 }
 
-/// The requests of two loads, by the build of the programs; the difference leaves out what comes once. A call of a debug
-/// build has ten times the instructions.
-struct Requests {
-    release: [f64; 2],
-    debug: [f64; 2],
-}
+/// The requests of two loads; the difference leaves out what comes once. A call of a debug build has ten times the
+/// instructions.
+type Requests = ByBuild<[f64; 2]>;
 
 /// Of a server that runs: a connection and a session come once.
 const OF_SERVER: Requests = Requests {
@@ -182,15 +191,12 @@ impl Counter<'_> {
         let ours = match load.way {
             Way::Http => self.of_server(FIXTURE, "--token bench", load.words),
             Way::Stdio => {
-                self.per_request(&OF_CHILD, |requests| self.of_child(load.words, requests))
+                self.per_request(OF_CHILD, |requests| self.of_child(load.words, requests))
             }
             Way::Gateway => self.of_gateway(load.words),
         }?;
         let floor = matches!(load.way, Way::Http).then_some(floor.instructions);
-        let at_most = |most: Most| match self.bench.is_release {
-            true => Limit::AtMost(most.release),
-            false => Limit::AtMost(most.debug),
-        };
+        let at_most = |most: Most| Limit::AtMost(most.value(self.bench));
         let work = format!("instructions per {}{}", load.work, load.aim);
         let instructions = Row::absolute(&work, ours.instructions, floor, at_most(load.most));
         // Of a program without symbols, only those of SQLite are seen: less than one for each call.
@@ -205,13 +211,10 @@ impl Counter<'_> {
     /// Returns the cost of one request; `count` counts a load with some requests.
     fn per_request(
         &self,
-        requests: &Requests,
+        requests: Requests,
         mut count: impl FnMut(f64) -> anyhow::Result<Counts>,
     ) -> anyhow::Result<Counts> {
-        let [few, many] = match self.bench.is_release {
-            true => requests.release,
-            false => requests.debug,
-        };
+        let [few, many] = requests.value(self.bench);
         Ok((count(many)? - count(few)?) / (many - few))
     }
 
@@ -269,10 +272,13 @@ impl Counter<'_> {
             control("dump")?;
             Counts::read(Path::new(&profiles.next().unwrap_or_default()))
         };
-        let counts = (0..REPETITIONS).map(|_| self.per_request(&OF_SERVER, &mut count));
-        let mut counts: Vec<Counts> = counts.collect::<anyhow::Result<_>>()?;
-        counts.sort_by(|one, other| one.instructions.total_cmp(&other.instructions));
-        Ok(counts[REPETITIONS / 2])
+        let counts = (0..REPETITIONS).map(|_| self.per_request(OF_SERVER, &mut count));
+        let counts: Vec<Counts> = counts.collect::<anyhow::Result<_>>()?;
+        let median_of = |field: fn(&Counts) -> f64| median(counts.iter().map(field).collect());
+        Ok(Counts {
+            instructions: median_of(|counts| counts.instructions),
+            allocations: median_of(|counts| counts.allocations),
+        })
     }
 
     /// Returns one of our programs that is counted, on a processor of its own.
