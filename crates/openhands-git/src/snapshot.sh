@@ -16,6 +16,15 @@ repositories() {
     done
 }
 
+# Removes the marks in the index for which git does not look at files of repository $1.
+unmark() (
+    cd "./$1" || exit 1
+    marked() { git ls-files -v -z | sed -z -n "s/^[$1] //p"; }
+    present='for file; do [ ! -e "$file" ] && [ ! -L "$file" ] || printf "%s\0" "$file"; done'
+    marked a-z | git update-index -z --no-assume-unchanged --stdin &&
+        marked S | xargs -0 sh -c "$present" sh | git update-index -z --no-skip-worktree --stdin
+)
+
 # Writes the content of repository $1, without the repositories in it, and prints the id of the tree.
 record() (
     repository=$1
@@ -31,7 +40,9 @@ record() (
     git_dir=$(git -C "./$repository" rev-parse --absolute-git-dir) || exit 1
     export GIT_INDEX_FILE="$work/index"
     rm -f -- "$GIT_INDEX_FILE"
-    [ ! -e "$git_dir/index" ] || cp -- "$git_dir/index" "$GIT_INDEX_FILE" || exit 1
+    # With its time: git compares the content of files that are not older than the index.
+    [ ! -e "$git_dir/index" ] || cp -p -- "$git_dir/index" "$GIT_INDEX_FILE" || exit 1
+    unmark "$repository" || exit 1
     add() {
         timeout "$add_timeout" git -C "./$repository" -c core.safecrlf=false add -A -- . "$@" && return
         code=$?

@@ -167,6 +167,83 @@ async fn own_files_are_no_changes() {
     assert_eq!(run["changed_files"], json!(["A made"]), "{run}");
 }
 
+/// A commit of `name` with the content `old`, and then `new`, which has the same size, in the same second.
+fn committed_then_edited(name: &str) -> String {
+    format!(
+        "echo version=1 > {name}; git add {name}; git -c user.name=t -c user.email=t@h commit -qm v; \
+         echo version=2 > {name}"
+    )
+}
+
+#[tokio::test]
+async fn every_view_shows_the_newest_content() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    let edit = committed_then_edited("v");
+    let hide = |flag: &str| format!("git update-index --{flag} f.txt; echo two > f.txt");
+    // The commands, the file, what it ends with, and the change.
+    for (workspace, commands, file, content, change) in [
+        (false, edit.clone(), "v", "version=2\n", "A v"),
+        (true, edit.clone(), "v", "version=2\n", "A v"),
+        (
+            true,
+            format!("git init -q in; cd in; {edit}"),
+            "in/v",
+            "version=2\n",
+            "A in/v",
+        ),
+        (true, hide("assume-unchanged"), "f.txt", "two\n", "M f.txt"),
+        (true, hide("skip-worktree"), "f.txt", "two\n", "M f.txt"),
+        (
+            true,
+            "touch -r f.txt t; echo two > f.txt; touch -r t f.txt; rm t".to_owned(),
+            "f.txt",
+            "two\n",
+            "M f.txt",
+        ),
+    ] {
+        let mut task = json!({"task": format!("RUN: {commands}"),
+            "verify": format!("grep -qx {} {file}", content.trim_end())});
+        if workspace {
+            let project = place.0.join(Uuid::new_v4().to_string());
+            repository(&project);
+            task["workspace"] = json!(project);
+        }
+        let run = call(&client, "run_task", task).await;
+        assert_contains(&run["changed_files"], change);
+        assert_has!(run, {"verified": true});
+        let id = &run["task_id"];
+        let added = format!("+{}", content.trim_end());
+        let seen = call!(client, "get_task_changes", {"task_id": id, "file": file});
+        assert_contains(&seen["diff"], &added);
+        let nested = file.split_once('/').map(|(repository, _)| repository);
+        let (patch, _) = patch(&client, id, nested, 6_000).await;
+        assert_contains(&String::from_utf8(patch).unwrap(), &added);
+        let read = call!(client, "get_task_file", {"task_id": id, "file": file});
+        assert_eq!(read["text"], content, "{commands}");
+    }
+}
+
+#[tokio::test]
+async fn edit_of_the_user_just_after_a_commit_is_not_the_agents() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let project = place.0.join("project");
+    repository(&project);
+    std::fs::write(project.join("v"), "version=1\n").unwrap();
+    git(&project, &["add", "-A"]);
+    git(&project, &["commit", "-q", "-m", "v"]);
+    std::fs::write(project.join("v"), "version=2\n").unwrap();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    // Git looks at the content as soon as the second is over.
+    let task = json!({"task": "RUN: sleep 1.1; git status --short; echo x > new",
+        "workspace": project});
+    let run = call(&client, "run_task", task).await;
+    assert_eq!(run["last_output"], "M v", "{run}");
+    assert_eq!(run["changed_files"], json!(["A new"]), "{run}");
+}
+
 #[tokio::test]
 async fn invisible_characters_are_shown_by_number() {
     let Some(client) = client().await else { return };
