@@ -3,6 +3,7 @@
 mod accepted_fields;
 mod called;
 mod edit;
+mod placeholder;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -18,10 +19,13 @@ use crate::node_type::last_part;
 pub use accepted_fields::{FEWER_FIELDS, FieldSet};
 pub use called::{CalledWorkflow, called_ids, called_workflows};
 pub use edit::{Operation, apply};
-pub use restore::restore;
+pub use placeholder::{PLACEHOLDER, hidden_places};
+pub use restore::{keep_parts, restore};
+
+use placeholder::Placeholders;
 
 /// The width of a node in the editor, including the gap to the next.
-const NODE_SPACING: i64 = 220;
+const NODE_SPACING: f64 = 220.0;
 
 /// The reason why JSON is no draft, or why a change of one is not possible.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -46,11 +50,49 @@ pub struct Draft {
     pub connections: Map<String, Value>,
     /// Settings of the workflow, by name.
     pub settings: Map<String, Value>,
+    /// Those that stand in n8n's own definition: they hide nothing.
+    #[serde(skip)]
+    placeholders: Placeholders,
 }
 
+/// A draft without placeholders of hidden values, which may be written to n8n.
+#[derive(Clone, Copy)]
+pub struct WritableDraft<'a>(&'a Draft);
+
 impl Draft {
-    /// Reads a definition that a caller wrote or n8n returned; parts that only n8n maintains are
-    /// ignored. Adds what n8n requires and callers forget: an id and a position for each node.
+    /// Reads a definition that n8n returned, as [`Draft::read`] does. Three asterisks in it are its own.
+    ///
+    /// # Errors
+    /// When a part has the wrong type.
+    pub fn read_stored(stored: Map<String, Value>) -> Result<Self, DraftError> {
+        let mut draft = Self::read(stored)?;
+        draft.placeholders = Placeholders::of(&draft.nodes, &draft.settings);
+        Ok(draft)
+    }
+
+    /// A workflow without nodes.
+    pub fn empty() -> Self {
+        Self {
+            name: String::new(),
+            nodes: Vec::new(),
+            connections: Map::new(),
+            settings: Map::new(),
+            placeholders: Placeholders::default(),
+        }
+    }
+
+    /// The draft, if it may be written: n8n would keep the placeholder of a hidden value in place of the value.
+    ///
+    /// # Errors
+    /// The places of all placeholders that do not stand in n8n's own definition.
+    pub fn writable(&self) -> Result<WritableDraft<'_>, DraftError> {
+        let places = self.placeholders.others(&self.nodes, &self.settings);
+        restore::refused(&places)?;
+        Ok(WritableDraft(self))
+    }
+
+    /// Reads a definition that a caller wrote; parts that only n8n maintains are ignored. Adds what n8n
+    /// requires and callers forget: an id and a position for each node; leaves out members that are null.
     ///
     /// # Errors
     /// When a part has the wrong type.
@@ -73,7 +115,10 @@ impl Draft {
             nodes: nodes?,
             connections: object(&mut given, "connections")?,
             settings: object(&mut given, "settings")?,
+            placeholders: Placeholders::default(),
         };
+        draft.settings.retain(|_, value| !value.is_null());
+        drop_nulls(&mut draft.connections);
         draft.complete();
         Ok(draft)
     }
@@ -81,27 +126,6 @@ impl Draft {
     /// The node with this name.
     pub fn node(&self, name: &str) -> Option<&Map<String, Value>> {
         self.nodes.iter().find(|node| name_of(node) == name)
-    }
-
-    /// The body to send, and the names of the parts that are not among the `accepted` fields.
-    pub fn body(&self, accepted: FieldSet) -> (Value, Vec<String>) {
-        let mut left_out = Vec::new();
-        let mut keep = |is_kept: bool, owner: &str, key: &str| {
-            left_out.extend((!is_kept).then(|| format!("{owner}: {key}")));
-            is_kept
-        };
-        let mut settings = self.settings.clone();
-        settings.retain(|key, _| keep(accepted.keeps_setting(key), "settings", key));
-        let mut nodes = self.nodes.clone();
-        for node in &mut nodes {
-            let name = name_of(node).to_owned();
-            node.retain(|key, _| keep(accepted.keeps_field(key), &name, key));
-        }
-        let body = json!({
-            "name": self.name, "nodes": nodes, "connections": self.connections,
-            "settings": settings,
-        });
-        (body, left_out)
     }
 
     /// Gives each trigger a new path: two active workflows cannot have the same URL.
@@ -121,29 +145,75 @@ impl Draft {
         }
     }
 
-    /// Adds to each node what n8n requires and callers forget.
+    /// Adds to each node what n8n requires and callers forget, and writes numbers, texts and nulls of other
+    /// programs as n8n takes them. What is left, n8n judges.
     fn complete(&mut self) {
-        let mut x = 0;
+        let mut x = 0.0_f64;
         for node in &mut self.nodes {
-            let has_id = node.get("id").is_some_and(Value::is_string);
-            if !has_id {
+            node.retain(|_, value| !value.is_null());
+            for key in ["id", "name", "type", "webhookId", "notes"] {
+                if let Some(text) = node.get_mut(key).filter(|value| value.is_number()) {
+                    *text = text.to_string().into();
+                }
+            }
+            if !node.contains_key("id") {
                 node.insert("id".into(), Uuid::new_v4().to_string().into());
             }
-            match node.get("position").and_then(|at| at.get(0)?.as_i64()) {
+            let at = node.get("position");
+            match at.and_then(|at| at.get(0)?.as_f64().or(at.get(0)?.as_str()?.parse().ok())) {
                 Some(at) => x = x.max(at + NODE_SPACING),
                 None => {
-                    node.insert("position".into(), json!([x, 0]));
+                    node.insert("position".into(), json!([x.round() as i64, 0]));
                     x += NODE_SPACING;
                 }
             }
             node.entry("parameters").or_insert_with(|| json!({}));
-            let version = node.get("typeVersion").and_then(Value::as_f64);
-            node.insert("typeVersion".into(), version_of(version.unwrap_or(1.0)));
+            let version = node.get("typeVersion");
+            let version =
+                version.map_or(Some(1.0), |one| one.as_f64().or(one.as_str()?.parse().ok()));
+            if let Some(version) = version {
+                node.insert("typeVersion".into(), version_of(version));
+            }
             // n8n itself generates one only in its editor.
             if needs_webhook_id(node) && !node.contains_key("webhookId") {
                 node.insert("webhookId".into(), Uuid::new_v4().to_string().into());
             }
         }
+    }
+}
+
+/// Leaves out the nulls that n8n does not take in connections: it takes only an output that leads nowhere.
+fn drop_nulls(connections: &mut Map<String, Value>) {
+    connections.retain(|_, kinds| !kinds.is_null());
+    for kinds in connections.values_mut().filter_map(Value::as_object_mut) {
+        kinds.retain(|_, outputs| !outputs.is_null());
+        let outputs = kinds.values_mut().filter_map(Value::as_array_mut).flatten();
+        for targets in outputs.filter_map(Value::as_array_mut) {
+            targets.retain(|target| !target.is_null());
+        }
+    }
+}
+
+impl WritableDraft<'_> {
+    /// The body to send, and the names of the parts that are not among the `accepted` fields.
+    pub fn body(self, accepted: FieldSet) -> (Value, Vec<String>) {
+        let mut left_out = Vec::new();
+        let mut keep = |is_kept: bool, owner: &str, key: &str| {
+            left_out.extend((!is_kept).then(|| format!("{owner}: {key}")));
+            is_kept
+        };
+        let mut settings = self.0.settings.clone();
+        settings.retain(|key, _| keep(accepted.keeps_setting(key), "settings", key));
+        let mut nodes = self.0.nodes.clone();
+        for node in &mut nodes {
+            let name = name_of(node).to_owned();
+            node.retain(|key, _| keep(accepted.keeps_field(key), &name, key));
+        }
+        let body = json!({
+            "name": self.0.name, "nodes": nodes, "connections": self.0.connections,
+            "settings": settings,
+        });
+        (body, left_out)
     }
 }
 

@@ -60,13 +60,7 @@ impl PublishCheck {
 
     /// A check of a workflow that n8n publishes unless it refuses the call.
     pub fn probe() -> Self {
-        let draft = Draft {
-            name: String::new(),
-            nodes: Vec::new(),
-            connections: Map::new(),
-            settings: Map::new(),
-        };
-        let mut check = Self::new(&draft, false);
+        let mut check = Self::new(&Draft::empty(), false);
         check.add_trigger();
         check
     }

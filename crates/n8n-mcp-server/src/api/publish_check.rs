@@ -16,6 +16,7 @@ use tokio::sync::Mutex;
 use upstream::http::Method;
 use upstream::time::since;
 
+use super::write::unwritable;
 use super::{Api, N8nFailure as _};
 
 /// Further answers would show faults of few drafts.
@@ -127,7 +128,10 @@ impl Api {
 
     async fn try_to_publish(&self, copy: &Draft) -> Result<Answer, ToolError> {
         let is_clean = &self.publish_checks.is_clean;
-        let made = self.write(Method::POST, &["workflows"], &[], copy).await;
+        let writable = copy.writable().map_err(unwritable)?;
+        let made = self
+            .write(Method::POST, &["workflows"], &[], writable)
+            .await;
         let (workflow, _) = match made {
             Ok(made) => made,
             Err(failure) => {

@@ -4,7 +4,7 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use n8n_workflow::draft::{Draft, FEWER_FIELDS, FieldSet};
+use n8n_workflow::draft::{Draft, DraftError, FEWER_FIELDS, FieldSet, WritableDraft};
 use n8n_workflow::publish_check::hide_names;
 use n8n_workflow::{Id, Workflow};
 use serde::Deserialize;
@@ -41,6 +41,7 @@ impl Api {
         draft: &Draft,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
         self.policy.check_create()?;
+        let draft = draft.writable().map_err(unwritable)?;
         let created = self.write(Method::POST, &["workflows"], &[], draft).await;
         let created = created.map_err(|failure| self.explain(failure))?;
         let id = Id::try_from(created.0.id.clone()).map_err(|reason| {
@@ -66,6 +67,7 @@ impl Api {
         draft: &Draft,
         publish: bool,
     ) -> Result<(Workflow, Vec<String>), ToolError> {
+        let draft = draft.writable().map_err(unwritable)?;
         let path = ["workflows", id.as_str()];
         // Before the change, so that nothing starts it in between.
         self.mark_for_review(id).await?;
@@ -80,7 +82,7 @@ impl Api {
         method: Method,
         path: &[&str],
         query: &[(&str, &str)],
-        draft: &Draft,
+        draft: WritableDraft<'_>,
     ) -> Result<(Workflow, Vec<String>), HttpFailure> {
         self.write_with(method, path, query, draft, |_| {}).await
     }
@@ -91,7 +93,7 @@ impl Api {
         method: Method,
         path: &[&str],
         query: &[(&str, &str)],
-        draft: &Draft,
+        draft: WritableDraft<'_>,
         extend: impl Fn(&mut Value),
     ) -> Result<(Workflow, Vec<String>), HttpFailure> {
         let mut sets = FEWER_FIELDS.into_iter();
@@ -119,6 +121,7 @@ impl Api {
         folder: &Id,
     ) -> Result<(), ToolError> {
         let folder = Some(folder.as_str()).filter(|folder| *folder != "root");
+        let draft = draft.writable().map_err(unwritable)?;
         let (_, left_out) = draft.body(FieldSet::N8n2);
         if left_out.iter().any(|part| part != IGNORED_SETTING) {
             self.mark_for_review(id).await?;
@@ -218,6 +221,10 @@ impl Api {
         }
         failure.into()
     }
+}
+
+pub(super) fn unwritable(error: DraftError) -> ToolError {
+    ToolError::invalid_argument(error.to_string())
 }
 
 /// True if n8n rejected a field that it does not know.

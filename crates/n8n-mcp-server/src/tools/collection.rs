@@ -2,11 +2,13 @@
 
 use mcp_core::tool::{Bounded, Call, ToolError};
 use n8n_workflow::Id;
+use n8n_workflow::draft::hidden_places;
 use schemars::JsonSchema;
 use serde::Serialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use upstream::http::{HttpFailure, Method};
+use upstream::redact::HIDDEN;
 
 use crate::api::{N8nFailure as _, Page};
 use crate::service::N8n;
@@ -109,6 +111,20 @@ pub(super) fn check_cursor(cursor: Option<&str>) -> Result<(), ToolError> {
         )),
         _ => Ok(()),
     }
+}
+
+/// Rejects the placeholder of a hidden value in what a caller gives: n8n would store it in place of the value.
+pub(super) fn refuse_placeholder(name: &str, given: &impl Serialize) -> Result<(), ToolError> {
+    let given = serde_json::to_value(given).unwrap_or_default();
+    let places = hidden_places(name, &given);
+    if places.is_empty() {
+        return Ok(());
+    }
+    Err(ToolError::invalid_argument(format!(
+        "Nothing was written: `{}`: `{HIDDEN}` stands for a hidden value, which this server cannot put back here. \
+         Write the real value, or leave it out to keep what is there.",
+        places.join("`, `")
+    )))
 }
 
 /// The error for a failed request: n8n's own words about wrong arguments, `missing` for an unknown

@@ -128,6 +128,7 @@ impl Tool for CreateCredential {
     type Output = Credential;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Credential, ToolError> {
+        refuse_placeholder("data", &self.data)?;
         let mut body = json!({"name": self.name, "type": self.r#type.as_str(), "data": self.data});
         if let Some(project) = self.project_id {
             body["projectId"] = project.as_str().into();

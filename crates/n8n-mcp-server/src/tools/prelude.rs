@@ -8,5 +8,7 @@ pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use serde_json::{Map, Value, json};
 pub(crate) use upstream::http::Method;
 
-pub(in crate::tools) use super::collection::{Collection, Deleted, Limit, refusal};
+pub(in crate::tools) use super::collection::{
+    Collection, Deleted, Limit, refusal, refuse_placeholder,
+};
 pub(crate) use crate::service::N8n;

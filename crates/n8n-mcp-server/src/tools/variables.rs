@@ -92,6 +92,7 @@ impl Tool for SetVariable {
     type Output = VariableSet;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<VariableSet, ToolError> {
+        refuse_placeholder("value", &self.value)?;
         let all: Vec<Variable> = VARIABLES.all(n8n).await?;
         let known = all.into_iter().find(|one| one.key == self.key);
         let body = json!({"key": self.key, "value": self.value});

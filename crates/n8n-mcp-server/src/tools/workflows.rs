@@ -24,7 +24,7 @@ pub(crate) use versions::versions;
 
 async fn load(n8n: &N8n, id: &Id) -> Result<(Workflow, Draft), ToolError> {
     let (workflow, whole) = n8n.api.workflow_as(id).await?;
-    Ok((workflow, Draft::read(whole).map_err(impossible)?))
+    Ok((workflow, Draft::read_stored(whole).map_err(impossible)?))
 }
 
 fn impossible(error: DraftError) -> ToolError {

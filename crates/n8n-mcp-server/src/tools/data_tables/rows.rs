@@ -81,6 +81,7 @@ impl Tool for InsertDataTableRows {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
         let path = [self.data_table_id.as_str(), "rows"];
+        refuse_placeholder("rows", &self.rows)?;
         let body = json!({"data": self.rows, "returnType": "id"});
         let rows = TABLES.send(n8n, Method::POST, &path, &body).await?;
         Ok(changed(&rows))
@@ -109,6 +110,7 @@ impl Tool for UpdateDataTableRows {
     type Output = ChangedRows;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
+        refuse_placeholder("set", &self.set)?;
         let (method, action) = if self.or_insert {
             (Method::POST, "upsert")
         } else {

@@ -2,7 +2,7 @@
 
 use n8n_workflow::Workflow;
 use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
-use n8n_workflow::draft::{Draft, Operation, apply, name_of, restore};
+use n8n_workflow::draft::{Draft, Operation, apply, keep_parts, name_of, restore};
 
 use super::validate::ValidateWorkflow;
 use super::verdict::judge;
@@ -163,7 +163,8 @@ impl Tool for EditWorkflow {
         }
         let (id, version) = (&self.workflow_id, self.version.as_deref());
         let (current, before) = load_for_change(n8n, id, version).await?;
-        let draft = apply(&before, self.operations).map_err(impossible)?;
+        let mut draft = apply(&before, self.operations).map_err(impossible)?;
+        restore(&mut draft, &redacted(n8n, &before), &before).map_err(impossible)?;
         let change = Some((&current, &before));
         let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
@@ -221,6 +222,7 @@ impl Tool for CreateWorkflow {
         // As n8n's own editor does; without it n8n runs nodes in the order of its first version.
         let order = draft.settings.entry("executionOrder");
         order.or_insert_with(|| "v1".into());
+        draft.writable().map_err(impossible)?;
         let warnings = check_change(n8n, None, &draft, self.allow_invalid).await?;
         let written = n8n.api.create_workflow(&draft).await?;
         Ok(Written::new(written, warnings))
@@ -263,8 +265,9 @@ impl Tool for UpdateWorkflow {
                 *given = old;
             }
         }
+        keep_parts(&mut self.workflow, &before);
         let mut draft = Draft::read(self.workflow).map_err(impossible)?;
-        restore(&mut draft, &redacted(n8n, &before), &before);
+        restore(&mut draft, &redacted(n8n, &before), &before).map_err(impossible)?;
         let change = Some((&current, &before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
         replace(n8n, id, &draft, found).await

@@ -155,7 +155,7 @@ impl Tool for GetWorkflowVersion {
         let id = &self.workflow_id;
         let (_, whole): (_, Map<String, Value>) = n8n.api.workflow_as(id).await?;
         let used = UsedVersions::read(&whole);
-        let current = Draft::read(whole).map_err(impossible)?;
+        let current = Draft::read_stored(whole).map_err(impossible)?;
         let (row, draft) = version(n8n, id, &self.version_id, &current).await?;
         let mut details = VersionDetails {
             version: used.mark(row, &n8n.redactor()),
@@ -203,7 +203,8 @@ async fn version(
         "connections": whole.connections,
     });
     let definition = serde_json::from_value(definition).unwrap_or_default();
-    Ok((whole.row, Draft::read(definition).map_err(impossible)?))
+    let draft = Draft::read_stored(definition).map_err(impossible)?;
+    Ok((whole.row, draft))
 }
 
 /// Makes an earlier version the draft again. The last draft stays among the versions, and what is live
