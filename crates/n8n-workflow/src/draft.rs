@@ -66,8 +66,15 @@ impl Draft {
     /// When a part has the wrong type.
     pub fn read_stored(stored: Map<String, Value>) -> Result<Self, DraftError> {
         let mut draft = Self::read(stored)?;
-        draft.placeholders = Placeholders::of(&draft.nodes, &draft.settings);
+        draft.placeholders = Placeholders::new(&draft.nodes, &draft.settings);
         Ok(draft)
+    }
+
+    /// Takes the placeholders of hidden values as they are, for a copy that is only checked; returns their places.
+    pub fn accept_placeholders(&mut self) -> Vec<String> {
+        let places = self.placeholders.others(&self.nodes, &self.settings);
+        self.placeholders = Placeholders::new(&self.nodes, &self.settings);
+        places
     }
 
     /// A workflow without nodes.

@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 
 use schemars::JsonSchema;
+use serde::de::DeserializeOwned;
 use serde::{Deserialize, Deserializer, Serialize};
-use serde_json::value::RawValue;
+use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value};
 
 /// A workflow in a list, as n8n sends it (with all of its nodes, which the parser skips) and as
@@ -18,11 +19,13 @@ use serde_json::{Map, Value};
 )]
 pub struct WorkflowRow {
     pub id: String,
+    #[serde(default, deserialize_with = "text")]
+    #[schemars(!default)]
     pub name: String,
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     #[schemars(!default)]
     pub active: bool,
-    #[serde(default, skip_serializing)]
+    #[serde(default, deserialize_with = "or_default", skip_serializing)]
     pub is_archived: bool,
     #[serde(
         default,
@@ -39,49 +42,55 @@ pub struct WorkflowRow {
     pub projects: Vec<String>,
 }
 
-/// A workflow with its nodes.
+/// A workflow with its nodes. A part that does not have the form of n8n counts as absent: n8n keeps some that
+/// other programs and its earlier versions wrote.
 #[derive(Default, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct Workflow {
     /// The id in n8n.
+    #[serde(default, deserialize_with = "text")]
     pub id: String,
     /// Not unique.
+    #[serde(default, deserialize_with = "text")]
     pub name: String,
     /// Written by a person.
+    #[serde(default, deserialize_with = "or_default")]
     pub description: Option<String>,
     /// Its triggers start it.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub active: bool,
     /// Hidden in the editor; it cannot be activated.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub is_archived: bool,
     /// Names of its tags.
     #[serde(default, deserialize_with = "tag_names")]
     pub tags: Vec<String>,
     /// As they are in the editor.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "all_readable")]
     pub nodes: Vec<Node>,
     /// [`crate::connections`] reads them.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub connections: Map<String, Value>,
     /// By name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub settings: Map<String, Value>,
     /// Output that was pinned to nodes in the editor, by the name of the node.
+    #[serde(default, deserialize_with = "or_default")]
     pub pin_data: Option<Map<String, Value>>,
     /// The version in production (n8n 2); `nodes` may hold later changes.
+    #[serde(default, deserialize_with = "or_default")]
     active_version: Option<PublishedVersion>,
     /// Ids of the projects that it is shared with.
     #[serde(default, rename = "shared", deserialize_with = "project_ids")]
     pub projects: Vec<String>,
     /// Changes with the definition and the name, not with activation or tags.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub updated_at: String,
 }
 
 #[derive(Deserialize)]
 struct PublishedVersion {
-    #[serde(default)]
+    #[serde(default, deserialize_with = "all_readable")]
     nodes: Vec<Node>,
 }
 
@@ -90,32 +99,36 @@ struct PublishedVersion {
 #[serde(rename_all = "camelCase")]
 pub struct Node {
     /// Unique in the workflow.
+    #[serde(default, deserialize_with = "text")]
     pub name: String,
     /// Such as `n8n-nodes-base.set`.
-    #[serde(rename = "type")]
+    #[serde(default, rename = "type", deserialize_with = "text")]
     pub kind: String,
     /// 0 if absent.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "number")]
     pub type_version: f64,
     /// It passes its input on.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub disabled: bool,
     /// A part of URLs of some triggers.
+    #[serde(default, deserialize_with = "optional_text")]
     pub webhook_id: Option<String>,
     /// By name.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "or_default")]
     pub parameters: Map<String, Value>,
     /// By the type of the credential.
-    #[serde(default)]
+    #[serde(default, deserialize_with = "credentials")]
     pub credentials: HashMap<String, CredentialRef>,
 }
 
 /// The credential of a node.
 #[derive(Deserialize)]
 pub struct CredentialRef {
-    /// The id in n8n.
+    /// The id in n8n; earlier versions wrote only the name.
+    #[serde(default, deserialize_with = "optional_text")]
     pub id: Option<String>,
     /// The name in n8n.
+    #[serde(default, deserialize_with = "optional_text")]
     pub name: Option<String>,
 }
 
@@ -128,23 +141,81 @@ pub struct CredentialRef {
     reason = "documentation of a member would become a part of a tool's schema"
 )]
 pub struct Definition {
+    #[serde(deserialize_with = "text")]
     pub name: String,
     #[schemars(with = "Vec<Map<String, Value>>")]
+    #[serde(default = "empty_list")]
     pub nodes: Box<RawValue>,
     #[schemars(with = "Map<String, Value>")]
+    #[serde(default)]
     pub connections: Box<RawValue>,
     #[schemars(with = "Option<Map<String, Value>>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Box<RawValue>>,
 }
 
-#[derive(Deserialize)]
-struct Tag {
-    name: String,
+/// A part of n8n's JSON, or the default if it does not have the expected form.
+fn or_default<'de, D: Deserializer<'de>, T: DeserializeOwned + Default>(
+    deserializer: D,
+) -> Result<T, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    Ok(serde_json::from_value(value).unwrap_or_default())
+}
+
+/// A text; a number as text, and nothing else.
+fn optional_text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<String>, D::Error> {
+    Ok(match Value::deserialize(deserializer)? {
+        Value::String(text) => Some(text),
+        Value::Number(number) => Some(number.to_string()),
+        _ => None,
+    })
+}
+
+fn text<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
+    Ok(optional_text(deserializer)?.unwrap_or_default())
+}
+
+fn number<'de, D: Deserializer<'de>>(deserializer: D) -> Result<f64, D::Error> {
+    let value = Value::deserialize(deserializer)?;
+    let text = value.as_str().and_then(|text| text.parse().ok());
+    Ok(value.as_f64().or(text).unwrap_or_default())
+}
+
+/// The elements of a list that have the expected form.
+fn all_readable<'de, D: Deserializer<'de>, T: DeserializeOwned>(
+    deserializer: D,
+) -> Result<Vec<T>, D::Error> {
+    let all = match Value::deserialize(deserializer)? {
+        Value::Array(all) => all,
+        _ => Vec::new(),
+    };
+    let read = all.into_iter().map(serde_json::from_value);
+    Ok(read.filter_map(Result::ok).collect())
+}
+
+fn credentials<'de, D: Deserializer<'de>>(
+    deserializer: D,
+) -> Result<HashMap<String, CredentialRef>, D::Error> {
+    let all: Map<String, Value> = or_default(deserializer)?;
+    let read = |(kind, value): (String, Value)| {
+        let credential = match value {
+            Value::String(name) => CredentialRef {
+                id: None,
+                name: Some(name),
+            },
+            other => serde_json::from_value(other).ok()?,
+        };
+        Some((kind, credential))
+    };
+    Ok(all.into_iter().filter_map(read).collect())
 }
 
 fn tag_names<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>, D::Error> {
-    let tags = Vec::<Tag>::deserialize(deserializer)?;
+    #[derive(Deserialize)]
+    struct Tag {
+        name: String,
+    }
+    let tags: Vec<Tag> = all_readable(deserializer)?;
     Ok(tags.into_iter().map(|tag| tag.name).collect())
 }
 
@@ -154,8 +225,12 @@ fn project_ids<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<String>
     struct Share {
         project_id: String,
     }
-    let shares = Vec::<Share>::deserialize(deserializer)?;
+    let shares: Vec<Share> = all_readable(deserializer)?;
     Ok(shares.into_iter().map(|share| share.project_id).collect())
+}
+
+fn empty_list() -> Box<RawValue> {
+    to_raw_value(&[(); 0]).unwrap_or_default()
 }
 
 impl Workflow {
@@ -175,5 +250,58 @@ impl Workflow {
     /// True if n8n's built-in MCP server may act on it.
     pub fn available_in_mcp(&self) -> bool {
         self.settings.get("availableInMCP") == Some(&Value::Bool(true))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn odd_parts_count_as_absent() {
+        let node = |more: Value| {
+            let mut node = json!({"name": "H", "type": "a.b", "typeVersion": 2});
+            let (all, Value::Object(more)) = (node.as_object_mut().unwrap(), more) else {
+                panic!("an object")
+            };
+            all.extend(more);
+            node
+        };
+        for odd in [
+            json!({"credentials": {"a": "Name"}}),
+            json!({"credentials": {"a": {"id": 7, "name": null}}}),
+            json!({"credentials": {"a": null, "b": 7, "c": ["x"]}}),
+            json!({"credentials": null}),
+            json!({"credentials": []}),
+            json!({"webhookId": 7, "notes": null, "position": null}),
+            json!({"webhookId": {}, "disabled": "true", "typeVersion": "2"}),
+            json!({"parameters": null, "disabled": null, "typeVersion": null}),
+            json!({"parameters": [], "name": 7, "type": null}),
+        ] {
+            let workflow = json!({
+                "id": "w", "name": "W", "nodes": [node(odd.clone()), null, "x"], "connections": null,
+                "settings": null, "tags": null, "shared": null, "pinData": 7, "active": null,
+                "isArchived": null, "updatedAt": null, "activeVersion": {"nodes": null}, "meta": null,
+            });
+            let read: Workflow = serde_json::from_value(workflow.clone()).unwrap();
+            assert_eq!((read.nodes.len(), &*read.id), (1, "w"), "{odd}");
+            let row: WorkflowRow = serde_json::from_value(workflow).unwrap();
+            assert_eq!(row.name, "W");
+        }
+        let read: Node = serde_json::from_value(node(json!({"credentials":
+            {"a": {"id": 7, "name": "N"}, "b": "M"}, "webhookId": 7, "typeVersion": "2.1"})))
+        .unwrap();
+        let credential = |kind: &str| {
+            let one = &read.credentials[kind];
+            (one.id.as_deref(), one.name.as_deref())
+        };
+        assert_eq!(credential("a"), (Some("7"), Some("N")));
+        assert_eq!(credential("b"), (None, Some("M")));
+        assert_eq!(
+            (read.webhook_id.as_deref(), read.type_version),
+            (Some("7"), 2.1)
+        );
     }
 }

@@ -7,6 +7,7 @@ use mcp_core::tool::ToolError;
 use n8n_workflow::{Id, Workflow, WorkflowRow};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method, StatusCode};
@@ -33,22 +34,26 @@ pub(crate) struct WorkflowFilter {
 }
 
 impl Api {
+    /// A page of workflows, and what to say about those that cannot be read.
     pub(crate) async fn workflows(
         &self,
         filter: &WorkflowFilter,
-    ) -> Result<Page<WorkflowRow>, ToolError> {
+    ) -> Result<(Page<WorkflowRow>, Vec<String>), ToolError> {
         let request = self.request(Method::GET, &["workflows"]);
         let request = request
             .query(filter)
             .query(&[("excludePinnedData", "true")]);
-        let page = request.json().await;
-        page.map_err(|failure: HttpFailure| {
+        let page: Result<Page<Box<RawValue>>, _> = request.json().await;
+        let page = page.map_err(|failure: HttpFailure| {
             if filter.cursor.is_some() && failure.status() == Some(StatusCode::BAD_REQUEST) {
                 ToolError::invalid_argument(UNKNOWN_CURSOR)
             } else {
-                failure.into()
+                ToolError::from(failure)
             }
-        })
+        })?;
+        let (data, unreadable) = readable(&page.data);
+        let next_cursor = page.next_cursor;
+        Ok((Page { data, next_cursor }, unreadable))
     }
 
     /// A workflow, if the policy allows it.
@@ -92,8 +97,31 @@ impl Api {
             ("active", "true"),
             ("excludePinnedData", "true"),
         ];
-        Ok(self.all(&["workflows"], &query).await?.0)
+        let (all, _): (Vec<Box<RawValue>>, _) = self.all(&["workflows"], &query).await?;
+        let (workflows, unreadable) = readable(&all);
+        for one in unreadable {
+            tracing::warn!("{one}");
+        }
+        Ok(workflows)
     }
+}
+
+/// The rows of a list that can be read, and what to say about the others.
+fn readable<T: DeserializeOwned>(rows: &[Box<RawValue>]) -> (Vec<T>, Vec<String>) {
+    let (mut all, mut unreadable) = (Vec::new(), Vec::new());
+    for row in rows {
+        match serde_json::from_str(row.get()) {
+            Ok(read) => all.push(read),
+            Err(error) => {
+                let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
+                let (id, name) = (&row["id"], &row["name"]);
+                unreadable.push(format!(
+                    "Workflow {id} ({name}) is left out, since it cannot be read: {error}."
+                ));
+            }
+        }
+    }
+    (all, unreadable)
 }
 
 fn explain(failure: HttpFailure, id: &Id) -> ToolError {

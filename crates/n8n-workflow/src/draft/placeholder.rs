@@ -118,7 +118,7 @@ pub(super) struct Placeholders(BTreeSet<(String, Surroundings)>);
 
 impl Placeholders {
     /// Those of these nodes and settings.
-    pub(super) fn of(nodes: &[Map<String, Value>], settings: &Map<String, Value>) -> Self {
+    pub(super) fn new(nodes: &[Map<String, Value>], settings: &Map<String, Value>) -> Self {
         let mut found = Self::default();
         visit(nodes, settings, &mut |place, text| {
             let around = secrets(text)

@@ -1,5 +1,7 @@
 //! `list_workflows`
 
+use std::sync::{Mutex, PoisonError};
+
 use n8n_workflow::WorkflowRow;
 
 use crate::api::WorkflowFilter;
@@ -33,6 +35,9 @@ pub(crate) struct ListWorkflows {
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct WorkflowPage {
     pub(crate) workflows: Vec<WorkflowRow>,
+    /// Rows that cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -47,6 +52,7 @@ impl Tool for ListWorkflows {
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowPage, ToolError> {
         let archived = self.archived;
         let (filter, cursor) = (self.filter()?, self.cursor.as_deref());
+        let left_out = &Mutex::new(Vec::new());
         let (policy, limit) = (&n8n.api.policy, filter.limit as usize);
         let is_shown = |row: &WorkflowRow| {
             row.is_archived == archived && policy.admits_all(&row.id, &row.tags, &row.projects)
@@ -57,14 +63,21 @@ impl Tool for ListWorkflows {
                 ..filter.clone()
             };
             async move {
-                let page = n8n.api.workflows(&filter).await?;
+                let (page, unreadable) = n8n.api.workflows(&filter).await?;
+                let mut all = left_out.lock().unwrap_or_else(PoisonError::into_inner);
+                all.extend(unreadable);
                 let rows = page.data.into_iter().map(|row| Some(row).filter(is_shown));
                 Ok((rows.collect(), page.next_cursor))
             }
         };
         let (workflows, next_cursor) = filtered_page(limit, cursor, fetch).await?;
+        // Their tags and projects are unknown.
+        let mut all = left_out.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut left_out = std::mem::take(&mut *all);
+        left_out.retain(|_| policy.is_open());
         Ok(WorkflowPage {
             workflows,
+            left_out,
             next_cursor,
         })
     }

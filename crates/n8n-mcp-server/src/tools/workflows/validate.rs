@@ -41,6 +41,7 @@ impl Tool for ValidateWorkflow {
     type Output = Validation;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Validation, ToolError> {
+        let mut hidden = Vec::new();
         let (is_active, draft) = match (self.workflow_id, self.workflow) {
             (Some(id), None) => {
                 let (workflow, draft) = load(n8n, &id).await?;
@@ -55,7 +56,8 @@ impl Tool for ValidateWorkflow {
                     Some(id) => load(n8n, &id).await.ok(),
                     None => None,
                 };
-                let draft = Draft::read(given).map_err(impossible)?;
+                let mut draft = Draft::read(given).map_err(impossible)?;
+                hidden = draft.accept_placeholders();
                 let before = old.as_ref().map(|(_, before)| before);
                 n8n.api.admit_called(before, &draft).await?;
                 (old.is_some_and(|(workflow, _)| workflow.active), draft)
@@ -69,8 +71,15 @@ impl Tool for ValidateWorkflow {
         let nodes: Vec<_> = draft.nodes.iter().collect();
         let Verdict {
             mut findings,
-            unchecked,
+            mut unchecked,
         } = judge(n8n, &draft, &nodes, is_active).await;
+        if !hidden.is_empty() {
+            unchecked.push(format!(
+                "hidden values, at {}: update_workflow puts them back where they stood, and create_workflow \
+                 refuses them",
+                hidden.join("; ")
+            ));
+        }
         let more = findings.len().saturating_sub(MAX_FINDINGS);
         let valid = findings.iter().all(|one| one.severity != Severity::Error);
         findings.truncate(MAX_FINDINGS);
