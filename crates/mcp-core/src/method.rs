@@ -10,7 +10,7 @@ use serde_json::value::RawValue;
 
 use crate::jsonrpc::Json;
 use crate::registry::{Bound, ItemKind, Registry};
-use crate::tool::{ArgumentError, Call, ToolError, parse_arguments};
+use crate::tool::{ArgumentError, Call, ToolError, parse_params};
 
 /// A custom method. The implementing struct is its parameters, which may not deny unknown fields:
 /// every request may carry `_meta`.
@@ -87,7 +87,7 @@ impl<M: Method> BoundMethod for Bound<MethodKind, M, M::Service> {
         params: &RawValue,
         call: &'a Call,
     ) -> Result<MethodFuture<'a>, ArgumentError> {
-        let method: M = parse_arguments(params)?;
+        let method: M = parse_params(params)?;
         Ok(Box::pin(async move {
             let output = method.answer(&self.service, call).await?;
             Json::from_serializable(&output).map_err(ToolError::unwritable)

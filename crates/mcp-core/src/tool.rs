@@ -44,6 +44,7 @@
 mod arguments;
 mod call;
 mod client;
+mod coerce;
 mod confirm;
 mod content;
 mod definition;
@@ -66,8 +67,8 @@ use std::future::Future;
 use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 
-pub(crate) use arguments::parse_arguments;
 pub use arguments::{ArgumentError, without_tool_call_id};
+pub(crate) use arguments::{parse_arguments, parse_params};
 pub use call::Call;
 pub use client::{AnswersFuture, Client, ClientInfo};
 pub use content::Content;

@@ -1,10 +1,18 @@
 //! Parses the arguments of a call and explains invalid ones.
 
+use schemars::JsonSchema;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
+use super::{coerce, schema};
 use crate::jsonrpc::Members;
+
+/// The member that n8n 1.x clients add to the arguments.
+const TOOL_CALL_ID: &str = "toolCallId";
+
+/// Bytes of the reason why an argument is invalid.
+const MAX_REASON: usize = 400;
 
 /// Arguments of a tool, or parameters of a method, that are invalid.
 #[derive(Debug)]
@@ -28,39 +36,67 @@ impl ArgumentError {
     }
 }
 
-/// Parses arguments, which must be a JSON object, as `T`.
-pub(crate) fn parse_arguments<T: DeserializeOwned>(
+/// Parses arguments, which must be a JSON object, as `T`. Arguments that `T` refuses are read once more as they are
+/// meant by clients that write other types than the schema names (`coerce`).
+pub(crate) fn parse_arguments<T: DeserializeOwned + JsonSchema>(
     arguments: &RawValue,
 ) -> Result<T, ArgumentError> {
     // A serde struct would read an array as its fields in order.
     if !arguments.get().starts_with('{') {
         return Err(ArgumentError::new("", "arguments must be a JSON object"));
     }
-    // The path of the field costs time, so it is only computed after a failure.
-    serde_json::from_str(arguments.get()).or_else(|error| {
-        if error.to_string().starts_with("unknown field `toolCallId`")
-            && let Some(arguments) = without_tool_call_id(arguments)
-        {
-            return parse_arguments(&arguments);
-        }
-        let mut deserializer = serde_json::Deserializer::from_str(arguments.get());
-        serde_path_to_error::deserialize(&mut deserializer).map_err(|error| {
-            let field = field(error.path().to_string(), error.inner());
-            ArgumentError::new(field, reason(error.inner()))
-        })
+    serde_json::from_str(arguments.get()).or_else(|_| {
+        let (_, schema) = schema::input::<T>();
+        parse_as_meant(arguments, &schema)
     })
+}
+
+/// Parses the parameters of a method, which must be a JSON object, as `T`.
+pub(crate) fn parse_params<T: DeserializeOwned>(params: &RawValue) -> Result<T, ArgumentError> {
+    if !params.get().starts_with('{') {
+        return Err(ArgumentError::new("", "params must be a JSON object"));
+    }
+    // The path of the field costs time, so it is only computed after a failure.
+    serde_json::from_str(params.get()).or_else(|_| parse_as_meant(params, &Value::Null))
+}
+
+fn parse_as_meant<T: DeserializeOwned>(
+    arguments: &RawValue,
+    schema: &Value,
+) -> Result<T, ArgumentError> {
+    let is_known = schema["properties"].get(TOOL_CALL_ID).is_some();
+    let without_id = without_tool_call_id(arguments).filter(|_| !is_known);
+    let mut json = without_id.as_deref().unwrap_or(arguments).get().to_owned();
+    if let Some(coerced) = coerce::to_schema(&json, schema) {
+        json = coerced;
+    }
+    loop {
+        let mut deserializer = serde_json::Deserializer::from_str(&json);
+        let error = match serde_path_to_error::deserialize(&mut deserializer) {
+            Ok(tool) => return Ok(tool),
+            Err(error) => error,
+        };
+        let path: Vec<_> = error.path().iter().collect();
+        // Each round leaves out members, so this ends.
+        match coerce::without_blanks(&json, schema, &path) {
+            Some(shorter) => json = shorter,
+            None => {
+                let field = field(error.path().to_string(), error.inner());
+                return Err(ArgumentError::new(field, reason(error.inner())));
+            }
+        }
+    }
 }
 
 /// Returns the arguments without the `toolCallId` that n8n 1.x clients add to every call; `None` if
 /// they have none. For tools whose schema does not know it.
 pub fn without_tool_call_id(arguments: &RawValue) -> Option<Box<RawValue>> {
-    const ADDED: &str = "toolCallId";
-    if !arguments.get().contains(ADDED) {
+    if !arguments.get().contains(TOOL_CALL_ID) {
         return None;
     }
     let mut members = Members::read(arguments.get())?;
-    members.get(ADDED)?;
-    members.remove(ADDED);
+    members.get(TOOL_CALL_ID)?;
+    members.remove(TOOL_CALL_ID);
     RawValue::from_string(members.encode()).ok()
 }
 
@@ -74,11 +110,23 @@ fn field(path: String, error: &serde_json::Error) -> String {
     text.split('`').nth(1).unwrap_or_default().to_owned()
 }
 
-/// The message without its position: the model wrote an object, not lines and columns.
+/// The message without its position, since the model wrote an object, not lines and columns, and without a text that
+/// has the wrong type, which may be long or a secret.
 fn reason(error: &serde_json::Error) -> String {
-    let text = error.to_string();
-    text.rfind(" at line ")
-        .map_or(text.clone(), |end| text[..end].to_owned())
+    let mut text = error.to_string();
+    if let Some(end) = text.rfind(" at line ") {
+        text.truncate(end);
+    }
+    if let Some(given) = text.strip_prefix("invalid type: string ")
+        && let Some(expected) = given.rfind(", expected ")
+    {
+        text = format!("invalid type: string{}", &given[expected..]);
+    }
+    if text.len() > MAX_REASON {
+        text.truncate(text.floor_char_boundary(MAX_REASON));
+        text.push_str(" […]");
+    }
+    text
 }
 
 #[cfg(test)]
@@ -87,29 +135,145 @@ mod tests {
 
     use super::*;
 
-    #[derive(Debug, Deserialize)]
+    /// Counts.
+    #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
     #[serde(deny_unknown_fields)]
     struct Count {
-        #[expect(dead_code, reason = "only parsed")]
         step: u8,
-        #[expect(dead_code, reason = "only parsed")]
         #[serde(default)]
         tags: Vec<String>,
+        #[serde(default)]
+        is_loud: bool,
+        ratio: Option<f64>,
+        #[serde(default)]
+        order: Order,
+        #[serde(default)]
+        id: Id,
+        #[serde(default)]
+        steps: Vec<Step>,
+        /// An object of any members.
+        data: Option<serde_json::Map<String, Value>>,
+        /// Anything.
+        input: Option<Value>,
+        note: Option<String>,
+    }
+
+    #[derive(Debug, PartialEq, Deserialize, JsonSchema)]
+    #[serde(deny_unknown_fields)]
+    struct Step {
+        name: String,
+        #[serde(default)]
+        size: u32,
+    }
+
+    #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+    #[serde(rename_all = "lowercase")]
+    enum Order {
+        #[default]
+        Up,
+        Down,
+    }
+
+    /// A text that is never empty.
+    #[derive(Debug, Default, PartialEq, Deserialize, JsonSchema)]
+    #[serde(try_from = "String")]
+    struct Id(String);
+
+    impl TryFrom<String> for Id {
+        type Error = &'static str;
+
+        fn try_from(id: String) -> Result<Self, Self::Error> {
+            if id.is_empty() {
+                Err("is empty")
+            } else {
+                Ok(Self(id))
+            }
+        }
+    }
+
+    fn parse(arguments: &str) -> Result<Count, ArgumentError> {
+        parse_arguments(&RawValue::from_string(arguments.to_owned()).unwrap())
+    }
+
+    #[test]
+    fn arguments_are_read_as_they_are_meant() {
+        for (given, meant) in [
+            (r#"{"step":"1"}"#, r#"{"step":1}"#),
+            (r#"{"step":1.0}"#, r#"{"step":1}"#),
+            (
+                r#"{"step":" 1 ","ratio":"0.5"}"#,
+                r#"{"step":1,"ratio":0.5}"#,
+            ),
+            (
+                r#"{"step":1,"is_loud":"True"}"#,
+                r#"{"step":1,"is_loud":true}"#,
+            ),
+            (
+                r#"{"step":1,"tags":"[\"a\",2]"}"#,
+                r#"{"step":1,"tags":["a","2"]}"#,
+            ),
+            (r#"{"step":1,"id":63}"#, r#"{"step":1,"id":"63"}"#),
+            (
+                r#"{"step":1,"steps":"[{\"name\":\"a\",\"size\":\"2\"}]"}"#,
+                r#"{"step":1,"steps":[{"name":"a","size":2}]}"#,
+            ),
+            (
+                r#"{"step":"1","data":"{\"a\":[null,\"\",\"1\"]}"}"#,
+                r#"{"step":1,"data":{"a":[null,"","1"]}}"#,
+            ),
+            (
+                r#"{"step":1,"tags":null,"is_loud":null,"ratio":null,"order":null,"id":null,"steps":null}"#,
+                r#"{"step":1}"#,
+            ),
+            (
+                r#"{"step":1,"tags":"","is_loud":"","ratio":"","order":"","id":"","steps":"","data":""}"#,
+                r#"{"step":1}"#,
+            ),
+            (
+                r#"{"step":1,"steps":[{"name":"a","size":null},{"name":"b","size":""}]}"#,
+                r#"{"step":1,"steps":[{"name":"a"},{"name":"b"}]}"#,
+            ),
+            // A text that is allowed to be empty stays, and so does what has any type.
+            (
+                r#"{"step":"1","note":"","id":"","input":"[1]"}"#,
+                r#"{"step":1,"note":"","input":"[1]"}"#,
+            ),
+        ] {
+            assert_eq!(parse(given).unwrap(), parse(meant).unwrap(), "{given}");
+        }
+    }
+
+    #[test]
+    fn a_text_of_the_wrong_type_is_not_repeated() {
+        let secret = "hunter2".repeat(100);
+        let error = parse(&format!(r#"{{"step":1,"steps":"{secret}"}}"#)).unwrap_err();
+        assert_eq!(error.field, "steps");
+        assert_eq!(error.reason, "invalid type: string, expected a sequence");
     }
 
     #[test]
     fn error_names_the_invalid_argument() {
-        let unknown = "unknown field `x`, expected `step` or `tags`";
-        let text = "invalid type: string \"1\", expected u8";
-        let item = "invalid type: integer `2`, expected a string";
+        let unknown = "unknown field `x`, expected one of `step`, `tags`, `is_loud`, `ratio`, `order`, `id`, `steps`, \
+            `data`, `input`, `note`";
+        let text = "invalid type: string, expected u8";
+        let item = "invalid type: floating point `2.5`, expected a string";
+        let null = "invalid type: null, expected u8";
         let large = "invalid value: integer `300`, expected u8";
         for (arguments, field, reason) in [
             ("[1]", "", "arguments must be a JSON object"),
             ("{}", "step", "missing field `step`"),
             (r#"{"step":1,"x":2}"#, "x", unknown),
             (r#"{"step":1,"toolCallId":"1","x":2}"#, "x", unknown),
-            (r#"{"step":"1"}"#, "step", text),
-            (r#"{"step":1,"tags":["a",2]}"#, "tags[1]", item),
+            (r#"{"step":"one"}"#, "step", text),
+            (r#"{"step":null}"#, "step", null),
+            (r#"{"step":""}"#, "step", text),
+            (
+                r#"{"step":1.5}"#,
+                "step",
+                "invalid type: floating point `1.5`, expected u8",
+            ),
+            (r#"{"step":1,"step":"2"}"#, "step", "duplicate field `step`"),
+            (r#"{"step":1,"tags":["a",2.5]}"#, "tags[1]", item),
             (r#"{"step":300}"#, "step", large),
         ] {
             let raw = RawValue::from_string(arguments.to_owned()).unwrap();

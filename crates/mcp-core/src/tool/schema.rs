@@ -66,7 +66,7 @@ impl<const LOW: u32, const HIGH: u32> JsonSchema for Bounded<LOW, HIGH> {
 }
 
 /// The description and the input schema of a tool's arguments.
-fn input<T: JsonSchema>() -> (String, Value) {
+pub(super) fn input<T: JsonSchema>() -> (String, Value) {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12());
     let description = match schema.remove("description") {
         Some(Value::String(text)) => text,
