@@ -10,7 +10,7 @@ use serde_json::Value;
 use crate::harness::{Dialect, RawConnection, Reply, Server, binary, post};
 
 const FIXTURE: &str = "mcp-conformance";
-const TOKEN: &str = "c4nary-7f3a";
+const TOKEN: &str = "c4nary-7f3a-51d8";
 
 async fn guarded() -> Server {
     Server::start(FIXTURE, &[("MCP_TOKEN", TOKEN)]).await
@@ -81,9 +81,9 @@ async fn wrong_tokens_get_identical_answers() {
         b"Authorization: Bearer ",
         b"Authorization: Bearer wrong",
         b"Authorization: Bearer c4nary-7f3",
-        b"Authorization: Bearer c4nary-7f3aa",
+        b"Authorization: Bearer c4nary-7f3a-51d80a",
         b"Authorization: Basic YzRuYXJ5LTdmM2E6",
-        b"Authorization: c4nary-7f3a",
+        b"Authorization: c4nary-7f3a-51d8",
         b"Authorization: Bearer \xc3\xa4\xff",
         long.as_bytes(),
     ];
@@ -200,8 +200,11 @@ async fn tokens_are_in_no_log_and_no_help() {
     let env = [("MCP_TOKEN", TOKEN), ("MCP_LOG", "trace")];
     let server = Server::start(FIXTURE, &env).await;
     assert_eq!(ping(&server, &format!("Bearer {TOKEN}")).await.status, 200);
-    assert_eq!(ping(&server, "Bearer wr0ng-t0ken").await.status, 401);
-    let get = [("authorization", "Bearer wr0ng-t0ken")];
+    assert_eq!(
+        ping(&server, "Bearer wr0ng-t0ken-of-16-chars").await.status,
+        401
+    );
+    let get = [("authorization", "Bearer wr0ng-t0ken-of-16-chars")];
     assert_eq!(server.request("GET", "/mcp", &get).await.status, 405);
     let log = server.log();
     assert!(log.contains("refused"), "nothing is logged at trace: {log}");

@@ -86,7 +86,10 @@ fn options_choose_among_functions_too() {
 
 #[tokio::test]
 async fn axum_example_applies_tokens_and_limits() {
-    let env = [("MCP_TOKEN", "s3cret"), ("MCP_BODY_LIMIT", "1000")];
+    let env = [
+        ("MCP_TOKEN", "s3cret-of-16-chars"),
+        ("MCP_BODY_LIMIT", "1000"),
+    ];
     let mut server = Server::start("examples/axum", &env).await;
     let page = http_client()
         .get(server.url.replace("/mcp", "/"))
@@ -94,7 +97,7 @@ async fn axum_example_applies_tokens_and_limits() {
         .await;
     assert_contains(&page.unwrap().text().await.unwrap(), "MCP");
 
-    let token = ("authorization", "Bearer s3cret");
+    let token = ("authorization", "Bearer s3cret-of-16-chars");
     let ping = Dialect::Unversioned.request("1", "ping", "");
     let post = async |headers: &[_], body: &str| {
         let reply = server.post_with(headers, body.to_owned()).await;

@@ -325,7 +325,7 @@ async fn gateway_files_are_valid() {
             std::fs::write(&file, text).unwrap();
             let args = ["--config", file.to_str().unwrap()];
             // A file that is wrong keeps it from starting.
-            let variables = [("MCP_TOKEN", "a-token"), ("HOOK", "a-path")];
+            let variables = [("MCP_TOKEN", "a-token-of-16-chars"), ("HOOK", "a-path")];
             Server::with_args("mcp-gateway", &args, &variables).await;
             files += 1;
         }

@@ -111,7 +111,7 @@ fn absolute(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
     let work = "stdio echo, window 32, per second";
     rows.push(Row::sampled(work, &rate, limit));
     let echo = "start --body ECHO --times 11 --header TOKEN";
-    let ours = run(&format!("{echo} -- {ours} --token bench"))?;
+    let ours = run(&format!("{echo} -- {ours} --token bench-with-a-token"))?;
     let floor = run(&format!("{echo} -- {floor}"))?;
     for (work, field, unit, most) in [
         ("start to the first answer, ms", "millis", 1.0, 10.0),

@@ -20,9 +20,9 @@ pub struct Tool {
     /// The JSON Schema of its `structuredContent`.
     #[serde(default)]
     pub output_schema: Option<Box<RawValue>>,
-    /// Hints about its effects.
+    /// Hints about its effects, such as `readOnlyHint`.
     #[serde(default)]
-    pub header_params: Option<Box<RawValue>>,
+    pub annotations: Option<Box<RawValue>>,
     /// The whole definition as the server wrote it.
     #[serde(skip)]
     pub raw: Box<RawValue>,

@@ -8,10 +8,10 @@ use anyhow::Context as _;
 use mcp_core::server::ReplicaId;
 use mcp_core::sign::Signer;
 
-use crate::state::{create_private, state_folder};
+use crate::state::{create_private, open_for_lock, state_folder};
 
 /// A key. Has no `Debug`.
-pub struct Key([u8; 32]);
+pub struct Key([u8; KEY_BYTES]);
 
 impl Key {
     /// Derives the key from `secret` if it is not blank. Else returns the key of this user and server,
@@ -46,7 +46,7 @@ impl Key {
     /// # Errors
     /// If there is no randomness.
     pub fn random() -> anyhow::Result<Self> {
-        let mut key = [0; 32];
+        let mut key = [0; KEY_BYTES];
         getrandom::fill(&mut key).context("no random bytes for a key")?;
         Ok(Self(key))
     }
@@ -94,16 +94,88 @@ pub(crate) fn handle() -> Option<u128> {
     Some(process_id().handle(random()?))
 }
 
+/// Bytes of a key, and of its file.
+const KEY_BYTES: usize = 32;
+
 fn load_or_create(path: &Path) -> anyhow::Result<Key> {
-    // Of two servers that start together, one creates the file and the other reads it.
-    if let Ok(mut file) = create_private(path) {
-        let key = Key::random()?;
-        file.write_all(&key.0)?;
+    if let Some(key) = read(path)? {
         return Ok(key);
     }
-    let mut key = [0; 32];
-    std::fs::File::open(path)?
-        .read_exact(&mut key)
-        .context("the key file is truncated")?;
-    Ok(Key(key))
+    let folder = path.parent().context("no folder")?;
+    std::fs::create_dir_all(folder)?;
+    // Of two servers that start together, one writes the file and the other waits and reads it.
+    let lock = open_for_lock(folder)?;
+    lock.lock()?;
+    if let Some(key) = read(path)? {
+        return Ok(key);
+    }
+    if path.exists() {
+        tracing::warn!(path = %path.display(), "the key file is damaged and is replaced: sessions end");
+    }
+    let key = Key::random()?;
+    // The file has the whole key at once, also if this process ends here or the disk is full.
+    let new = path.with_extension(format!("{}.new", std::process::id()));
+    let written = write(&new, &key).and_then(|()| std::fs::rename(&new, path));
+    if written.is_err() {
+        // There may be none.
+        let _ = std::fs::remove_file(&new);
+    }
+    written?;
+    Ok(key)
+}
+
+/// The key in the file; `None` if there is no file, or one of another size, as a crash or a full disk leaves.
+fn read(path: &Path) -> std::io::Result<Option<Key>> {
+    let mut bytes = Vec::new();
+    let file = match std::fs::File::open(path) {
+        Ok(file) => file,
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound => return Ok(None),
+        Err(error) => return Err(error),
+    };
+    file.take(KEY_BYTES as u64 + 1).read_to_end(&mut bytes)?;
+    Ok(bytes.try_into().ok().map(Key))
+}
+
+fn write(path: &Path, key: &Key) -> std::io::Result<()> {
+    // What an earlier process with this number left.
+    let _ = std::fs::remove_file(path);
+    let mut file = create_private(path)?;
+    file.write_all(&key.0)?;
+    file.sync_all()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn key_file_is_whole_or_replaced() {
+        let folder = std::env::temp_dir().join(format!("mcp-serve-key-{}", std::process::id()));
+        let path = folder.join("server").join("session.key");
+        let load = || load_or_create(&path).unwrap().0;
+        let first = load();
+        assert_eq!(load(), first);
+        // As a crash between creation and writing left it, a full disk, and another program.
+        for damaged in [&[][..], &first[..5], &[&first[..], b"\n"].concat()] {
+            std::fs::write(&path, damaged).unwrap();
+            let new = load();
+            assert_ne!(new, first, "{damaged:?}");
+            assert_eq!(load(), new);
+            assert_eq!(std::fs::read(&path).unwrap(), new);
+        }
+        // Servers that start together, on a damaged file, have one key.
+        std::fs::write(&path, b"").unwrap();
+        let threads: Vec<_> = (0..8)
+            .map(|_| {
+                std::thread::spawn({
+                    let path = path.clone();
+                    move || load_or_create(&path).unwrap().0
+                })
+            })
+            .collect();
+        for thread in threads {
+            assert_eq!(thread.join().unwrap(), load());
+        }
+        std::fs::remove_dir_all(folder).unwrap();
+    }
 }

@@ -44,6 +44,15 @@ pub fn create_private(path: &Path) -> io::Result<File> {
     options.write(true).create_new(true).open(path)
 }
 
+/// Opens what processes lock while they change a file in this folder: the folder itself, on Windows, where
+/// folders cannot be locked, a file in it that stays.
+pub(crate) fn open_for_lock(folder: &Path) -> io::Result<File> {
+    match cfg!(windows) {
+        true => File::create(folder.join(".lock")),
+        false => File::open(folder),
+    }
+}
+
 /// Warns once if a private file is not in the folder of the user, whose rights it would inherit. Commands such as
 /// `token` have no log, so they write to stderr.
 fn warn_if_shared(path: &Path) {

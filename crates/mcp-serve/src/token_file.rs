@@ -9,7 +9,7 @@ use anyhow::{Context as _, bail, ensure};
 use jiff::Timestamp;
 
 use crate::Secret;
-use crate::state::create_private;
+use crate::state::{create_private, open_for_lock};
 use crate::tokens::{Line, digest, parse};
 
 /// Begins every token, so that people and scanners of secrets recognise one.
@@ -101,7 +101,7 @@ impl TokenFile {
         let place = || format!("cannot write {}", path.display());
         let folder = path.parent().with_context(place)?;
         // A lock of the file would be one of the file that is replaced.
-        let lock = system::open_for_lock(folder).with_context(place)?;
+        let lock = open_for_lock(folder).with_context(place)?;
         lock.lock().with_context(place)?;
         let text = if path.exists() {
             self.read()?

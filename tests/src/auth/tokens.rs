@@ -29,7 +29,7 @@ async fn status(server: &Server, token: &str) -> u16 {
 
 #[tokio::test]
 async fn token_is_added_listed_and_revoked_while_the_server_runs() {
-    let path = file("# ours\nada a-s3cret\n");
+    let path = file("# ours\nada a-s3cret-of-16-chars\n");
     let path = path.to_str().unwrap();
     let server = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
     let bob = add(&["bob", "--expires", "30d"], path);
@@ -58,7 +58,7 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
     // The last one, too: then no client is admitted.
     assert!(token(&["revoke", "ada"], path).status.success());
     wait_until("ada is refused", async || {
-        status(&server, "a-s3cret").await == 401
+        status(&server, "a-s3cret-of-16-chars").await == 401
     })
     .await;
     assert_eq!(
@@ -74,7 +74,7 @@ async fn token_is_added_listed_and_revoked_while_the_server_runs() {
 
 #[tokio::test]
 async fn streams_of_a_token_end_with_it() {
-    let path = file("ada a-s3cret\n");
+    let path = file("ada a-s3cret-of-16-chars\n");
     let path = path.to_str().unwrap();
     let bob = add(&["bob", "--expires", "4s"], path);
     let server = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
@@ -87,17 +87,17 @@ async fn streams_of_a_token_end_with_it() {
     let expired = ping(&server, &format!("Bearer {bob}")).await;
     let unknown = ping(&server, "Bearer unknown").await;
     assert_eq!((expired.status, expired.body), (401, unknown.body));
-    assert_eq!(status(&server, "a-s3cret").await, 200);
+    assert_eq!(status(&server, "a-s3cret-of-16-chars").await, 200);
 }
 
 #[tokio::test]
 async fn token_with_a_role_is_refused_where_there_are_no_roles() {
-    let path = file("ada a-s3cret\n");
+    let path = file("ada a-s3cret-of-16-chars\n");
     let path = path.to_str().unwrap();
     let bob = add(&["bob", "--role", "oncall"], path);
     let server = Server::with_args(FIXTURE, &["--token-file", path], &[]).await;
     let refused = ping(&server, &format!("Bearer {bob}")).await;
     assert_eq!(refused.status, 403);
     assert!(refused.body.contains("has a role"), "{}", refused.body);
-    assert_eq!(status(&server, "a-s3cret").await, 200);
+    assert_eq!(status(&server, "a-s3cret-of-16-chars").await, 200);
 }

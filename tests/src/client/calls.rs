@@ -58,6 +58,22 @@ async fn arguments_results_and_definitions_keep_their_bytes() {
 }
 
 #[tokio::test]
+async fn annotations_of_tools_are_read() {
+    for fixture in Fixture::all().await {
+        let tools = fixture.client.list_tools().await.unwrap();
+        let echo = tools.iter().find(|tool| tool.name == "echo").unwrap();
+        let read_only = echo
+            .annotations
+            .as_ref()
+            .map(|hints| hints.get().contains(r#""readOnlyHint":true"#));
+        // The first revision has none.
+        let has_hints = echo.raw.get().contains("readOnlyHint");
+        assert_eq!(read_only, has_hints.then_some(true), "{}", fixture.label());
+        assert!(has_hints || !fixture.is_modern(), "{}", fixture.label());
+    }
+}
+
+#[tokio::test]
 async fn errors_of_the_server_are_passed_on() {
     for fixture in Fixture::all().await {
         let error = fixture.client.request("no/such", &()).await.unwrap_err();

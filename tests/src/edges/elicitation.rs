@@ -31,18 +31,20 @@ fn repeated(state: &Value, answer: &Value) -> String {
 
 #[tokio::test]
 async fn request_state_is_bound_to_its_principal() {
-    let tokens = file("alice a-s3cret\nbob b-s3cret\n");
+    let tokens = file("alice a-s3cret-of-16-chars\nbob b-s3cret-of-16-chars\n");
     let args = ["--token-file", tokens.to_str().unwrap()];
     let server = Server::with_args(FIXTURE, &args, &[]).await;
     let form = r#"{"elicitation":{}}"#;
-    let asked = call(&server, "a-s3cret", form, "").await.json();
+    let asked = call(&server, "a-s3cret-of-16-chars", form, "").await.json();
     let state = &asked["result"]["requestState"];
     assert!(state.is_string(), "{asked}");
     let yes = json!({"action": "accept", "content": {"ok": true}});
     let members = repeated(state, &yes);
-    let reply = call(&server, "b-s3cret", form, &members).await;
+    let reply = call(&server, "b-s3cret-of-16-chars", form, &members).await;
     refused(&reply, 200, -32602, json!(1));
-    let reply = call(&server, "a-s3cret", form, &members).await.json();
+    let reply = call(&server, "a-s3cret-of-16-chars", form, &members)
+        .await
+        .json();
     assert_eq!(reply["result"]["resultType"], "complete", "{reply}");
 }
 

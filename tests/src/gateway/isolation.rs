@@ -22,7 +22,10 @@ impl Isolated {
         let folder = Folder::new();
         let (target, bridge) = asking(&folder, over_http).await;
         let config = format!("[backends.b]\n{target}\n{settings}\n");
-        let file = folder.write("tokens", "alice alice-token\nbob bob-token\n");
+        let file = folder.write(
+            "tokens",
+            "alice alice-token-of-16-chars\nbob bob-token-of-16-chars\n",
+        );
         let args = ["--token-file", file.as_str()];
         let args = if tokens { &args[..] } else { &[] };
         let gateway = Gateway::start(folder, &config, args).await;
@@ -48,7 +51,7 @@ impl Isolated {
     async fn status(&self) -> Value {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "gateway_status", "arguments": {}}});
-        let token = [("authorization", "Bearer bob-token")];
+        let token = [("authorization", "Bearer bob-token-of-16-chars")];
         let token = if self.tokens { &token[..] } else { &[] };
         let reply = self.gateway.post_with(token, call.to_string()).await.json();
         let status: Value = serde_json::from_str(text(&reply["result"])).unwrap();
@@ -138,7 +141,7 @@ async fn instances_end_with_their_session_or_token_or_when_idle() {
         alice.assert_is_asked("A?").await;
         isolated.wait_for_instances(1).await;
         let folder = &isolated.gateway.folder;
-        folder.write("tokens", "bob bob-token\n");
+        folder.write("tokens", "bob bob-token-of-16-chars\n");
         isolated.wait_for_instances(0).await;
 
         let settings = "isolation = \"session\"\nidle_timeout = \"300ms\"";

@@ -252,7 +252,7 @@ async fn clients_with_one_token_are_not_taken_for_one() {
     for over_http in [false, true] {
         let folder = Folder::new();
         let (target, _bridge) = asking(&folder, over_http).await;
-        let tokens = folder.write("tokens", "alice alice-token\n");
+        let tokens = folder.write("tokens", "alice alice-token-of-16-chars\n");
         let args = ["--token-file", tokens.as_str()];
         let config = format!("[backends.b]\n{target}\n");
         let gateway = Gateway::start(folder, &config, &args).await;
@@ -261,7 +261,7 @@ async fn clients_with_one_token_are_not_taken_for_one() {
                 &gateway.url,
                 EraChoice::Newest,
                 "alice",
-                Some("alice-token"),
+                Some("alice-token-of-16-chars"),
             )
             .await
         };

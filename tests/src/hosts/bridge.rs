@@ -181,9 +181,9 @@ async fn server_that_restarts_is_waited_for_and_gets_a_new_session() {
 
 #[tokio::test]
 async fn tokens_come_from_a_variable_or_a_file() {
-    let server = Server::start("mcp-conformance", &[("MCP_TOKEN", "right")]).await;
+    let server = Server::start("mcp-conformance", &[("MCP_TOKEN", "right-of-16-chars")]).await;
     let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    for (token, works) in [("right", true), ("wrong", false)] {
+    for (token, works) in [("right-of-16-chars", true), ("wrong", false)] {
         let mut bridge = Bridge::start(&server.url, &[], &[("MCP_TOKEN", token)]);
         let answer = bridge.ask(list).await;
         assert_eq!(answer["result"].is_object(), works, "{answer}");
@@ -196,7 +196,7 @@ async fn tokens_come_from_a_variable_or_a_file() {
     let refused = bridge.ask(list).await;
     assert_contains(&refused["error"]["message"].to_string(), "--token-file");
     // A new token counts at once.
-    std::fs::write(&file, "right\n").unwrap();
+    std::fs::write(&file, "right-of-16-chars\n").unwrap();
     assert!(bridge.ask(list).await["result"].is_object());
     std::fs::remove_file(&file).unwrap();
     bridge.close().await;

@@ -10,7 +10,7 @@ use super::home::Home;
 use crate::harness::{Server, assert_contains, assert_lacks, real};
 
 /// A secret that must not be written anywhere.
-const CANARY: &str = "canary-5d0c";
+const CANARY: &str = "canary-5d0c-77be";
 
 fn hosts() -> impl Iterator<Item = &'static Host> {
     HOSTS.iter().filter(|host| host.file.is_some())

@@ -156,8 +156,8 @@ async fn answer_is_sent_before_the_next_request_is_complete() {
 #[tokio::test]
 async fn refused_requests_leak_no_memory() {
     const COUNT: usize = 10_000;
-    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
-    let auth = "Authorization: Bearer t0ken";
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken-of-16-chars"], &[]).await;
+    let auth = "Authorization: Bearer t0ken-of-16-chars";
     let refused = [
         post(&[auth, "Origin: http://evil.example"], "{}"),
         post(&[auth], "{}").replacen("Host: localhost", "Host: evil.example", 1),
@@ -282,7 +282,11 @@ async fn disconnect_cancels_modern_call() {
 async fn rate_limit_answers_429_with_retry_after() {
     let dir = std::path::PathBuf::from(env!("CARGO_TARGET_TMPDIR"));
     let tokens = dir.join(uuid::Uuid::new_v4().to_string());
-    std::fs::write(&tokens, "busy b-token\ncalm c-token\n").unwrap();
+    std::fs::write(
+        &tokens,
+        "busy b-token-of-16-chars\ncalm c-token-of-16-chars\n",
+    )
+    .unwrap();
     let tokens = tokens.to_str().unwrap();
     let args = ["--token-file", tokens, "--rate-limit", "5"];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
@@ -295,7 +299,7 @@ async fn rate_limit_answers_429_with_retry_after() {
     };
     let mut refused = None;
     for _ in 0..1000 {
-        let reply = ask("Bearer b-token").await;
+        let reply = ask("Bearer b-token-of-16-chars").await;
         if reply.status != 200 {
             refused = Some(reply);
             break;
@@ -307,7 +311,7 @@ async fn rate_limit_answers_429_with_retry_after() {
     let error = &reply.json()["error"];
     assert_has!(error, {"code": 42900, "data": {"kind": "rate_limited"}});
     // Other clients and health checks are served.
-    assert_eq!(ask("Bearer c-token").await.status, 200);
+    assert_eq!(ask("Bearer c-token-of-16-chars").await.status, 200);
     for _ in 0..20 {
         assert_eq!(server.request("GET", "/healthz", &[]).await.status, 200);
     }

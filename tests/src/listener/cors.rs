@@ -6,7 +6,7 @@ const PAGE: &str = "http://localhost:5173";
 
 #[tokio::test]
 async fn preflight_of_an_admitted_origin_is_answered() {
-    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken-of-16-chars"], &[]).await;
     let requested = "content-type, authorization, mcp-protocol-version, mcp-param-region";
     for method in ["POST", "GET", "DELETE"] {
         let headers = [
@@ -28,7 +28,7 @@ async fn preflight_of_an_admitted_origin_is_answered() {
 
 #[tokio::test]
 async fn preflight_needs_no_token_on_any_path() {
-    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken-of-16-chars"], &[]).await;
     let headers = [("origin", PAGE), ("access-control-request-method", "GET")];
     for path in ["/mcp", "/metrics", "/healthz"] {
         let reply = server.request("OPTIONS", path, &headers).await;
@@ -43,7 +43,10 @@ async fn all_hosts_without_a_token_means_no_cors() {
     let all = ["--allowed-hosts", "*"];
     for (args, is_readable) in [
         (&all[..], false),
-        (&["--allowed-hosts", "*", "--token", "x"], true),
+        (
+            &["--allowed-hosts", "*", "--token", "t0ken-of-16-chars"],
+            true,
+        ),
     ] {
         let server = Server::with_args("mcp-conformance", args, &[]).await;
         let body = Dialect::Unversioned.request("1", "ping", "");
@@ -60,8 +63,8 @@ async fn all_hosts_without_a_token_means_no_cors() {
 
 #[tokio::test]
 async fn responses_to_an_admitted_origin_are_readable() {
-    let server = Server::with_args("mcp-conformance", &["--token", "t0ken"], &[]).await;
-    let token = ("authorization", "Bearer t0ken");
+    let server = Server::with_args("mcp-conformance", &["--token", "t0ken-of-16-chars"], &[]).await;
+    let token = ("authorization", "Bearer t0ken-of-16-chars");
     let initialize = r#""protocolVersion":"2025-11-25""#;
     let body = Dialect::Unversioned.request("1", "initialize", initialize);
     for (headers, status) in [(vec![token], 200), (vec![], 401)] {

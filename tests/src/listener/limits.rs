@@ -161,6 +161,18 @@ async fn client_that_is_still_sending_can_read_the_refusal() {
     wire.push(post(&[], &" ".repeat(60 * 1024 * 1024)).as_bytes())
         .await;
     assert_eq!(wire.reply().await.unwrap().status, 413);
+    // A client that is interrupted: the server has answered and closed its side before the body is sent.
+    let size = 5 * 1024 * 1024;
+    for _ in 0..20 {
+        let mut wire = RawConnection::connect(&server.url).await;
+        wire.send(format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: {size}\r\n\r\n"
+        ))
+        .await;
+        assert!(wire.is_readable_within(Duration::from_secs(10)).await);
+        assert_eq!(wire.push(&vec![b' '; size]).await, size);
+        assert_eq!(wire.reply().await.unwrap().status, 413);
+    }
     for size in [4 * 1024 * 1024 + 1, 8 * 1024 * 1024] {
         for _ in 0..5 {
             let reply = server.post(vec![b' '; size]).await;

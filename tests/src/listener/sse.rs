@@ -59,13 +59,13 @@ async fn sse_is_off_by_default() {
 
 #[tokio::test]
 async fn guards_hold_for_sse() {
-    let tokens = file("alice a-s3cret\nbob b-s3cret\n");
+    let tokens = file("alice a-s3cret-of-16-chars\nbob b-s3cret-of-16-chars\n");
     let tokens_file = tokens.to_str().unwrap();
     let args = ["--sse", "--stream-limit", "2", "--token-file", tokens_file];
     let server = Server::with_args("mcp-conformance", &args, &[]).await;
-    let alice = "Host: localhost\r\nAuthorization: Bearer a-s3cret\r\n";
-    let bob = "Host: localhost\r\nAuthorization: Bearer b-s3cret\r\n";
-    let foreign_host = "Host: evil.com\r\nAuthorization: Bearer a-s3cret\r\n";
+    let alice = "Host: localhost\r\nAuthorization: Bearer a-s3cret-of-16-chars\r\n";
+    let bob = "Host: localhost\r\nAuthorization: Bearer b-s3cret-of-16-chars\r\n";
+    let foreign_host = "Host: evil.com\r\nAuthorization: Bearer a-s3cret-of-16-chars\r\n";
     let foreign_origin = &format!("{alice}Origin: http://evil.com\r\n");
     let (mut wire, _, address) = open(&server, alice).await;
     let ping = Dialect::Unversioned.request("1", "ping", "");
@@ -105,7 +105,7 @@ async fn guards_hold_for_sse() {
     }
     // A removed token ends its streams.
     let (mut stream, _, _) = open(&server, alice).await;
-    std::fs::write(&tokens, "bob b-s3cret\n").unwrap();
+    std::fs::write(&tokens, "bob b-s3cret-of-16-chars\n").unwrap();
     assert_eq!(stream.chunk().await, None);
 }
 

@@ -11,14 +11,18 @@ use crate::harness::real::{OpenHands, openhands};
 /// A server with two bearer tokens, and a client with each.
 async fn two_principals(real: &OpenHands, share: &str) -> (Server, Client, Client) {
     let tokens = std::env::temp_dir().join(format!("mcp-tokens-{}", Uuid::new_v4()));
-    std::fs::write(&tokens, "alice token-of-alice\nbob token-of-bob\n").unwrap();
+    std::fs::write(
+        &tokens,
+        "alice token-of-alice-16-chars\nbob token-of-bob-16-chars\n",
+    )
+    .unwrap();
     let more = [
         ("MCP_TOKEN_FILE", tokens.to_str().unwrap()),
         ("OPENHANDS_SHARE_TASKS", share),
     ];
     let server = Server::start(NAME, &env_with(real, &more)).await;
-    let alice = server.client_with_token("token-of-alice").await;
-    let bob = server.client_with_token("token-of-bob").await;
+    let alice = server.client_with_token("token-of-alice-16-chars").await;
+    let bob = server.client_with_token("token-of-bob-16-chars").await;
     std::fs::remove_file(tokens).unwrap();
     (server, alice, bob)
 }

@@ -269,23 +269,48 @@ async fn task_is_cancelled_after_a_kill() {
 async fn only_its_principal_finds_a_task_after_a_kill() {
     let Some(real) = openhands() else { return };
     let tokens = std::env::temp_dir().join(format!("mcp-tokens-{}", Uuid::new_v4()));
-    std::fs::write(&tokens, "alice token-of-alice\nbob token-of-bob\n").unwrap();
+    std::fs::write(
+        &tokens,
+        "alice token-of-alice-16-chars\nbob token-of-bob-16-chars\n",
+    )
+    .unwrap();
     let env = env_with(&real, &[("MCP_TOKEN_FILE", tokens.to_str().unwrap())]);
     let server = Server::start(NAME, &env).await;
     let gate = Gate::new();
     let params = json!({"name": "run_task", "arguments": {"wait_seconds": 1,
         "task": format!("RUN: {}; echo of-alice", gate.pass())}});
-    let created = modern_as(&server, "token-of-alice", "tools/call", "run_task", params).await;
+    let created = modern_as(
+        &server,
+        "token-of-alice-16-chars",
+        "tools/call",
+        "run_task",
+        params,
+    )
+    .await;
     let id = &created["result"]["taskId"];
     let name = id.as_str().unwrap();
     let server = restarted(server, &env).await;
     std::fs::remove_file(tokens).unwrap();
     let params = json!({"taskId": id});
     for method in ["tasks/get", "tasks/cancel"] {
-        let refused = modern_as(&server, "token-of-bob", method, name, params.clone()).await;
+        let refused = modern_as(
+            &server,
+            "token-of-bob-16-chars",
+            method,
+            name,
+            params.clone(),
+        )
+        .await;
         assert_eq!(refused["error"]["code"], -32602, "{refused}");
     }
-    let hers = modern_as(&server, "token-of-alice", "tasks/get", name, params).await;
+    let hers = modern_as(
+        &server,
+        "token-of-alice-16-chars",
+        "tasks/get",
+        name,
+        params,
+    )
+    .await;
     assert_eq!(hers["result"]["status"], "working", "{hers}");
 }
 

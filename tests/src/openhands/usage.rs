@@ -74,13 +74,13 @@ async fn usage_is_summed_by_day_principal_and_profile() {
     let name = format!("alice-{}", Uuid::new_v4().simple());
     std::fs::write(
         &tokens,
-        format!("{name} token-of-alice\nbob token-of-bob\n"),
+        format!("{name} token-of-alice-16-chars\nbob token-of-bob-16-chars\n"),
     )
     .unwrap();
     let env = env_with(&real, &[("MCP_TOKEN_FILE", tokens.to_str().unwrap())]);
     let server = Server::start(NAME, &env).await;
     std::fs::remove_file(tokens).unwrap();
-    let alice = server.client_with_token("token-of-alice").await;
+    let alice = server.client_with_token("token-of-alice-16-chars").await;
     let mut spent = 0;
     for _ in 0..2 {
         let run = run_task(&alice, "RUN: echo counted").await;
@@ -100,7 +100,7 @@ async fn usage_is_summed_by_day_principal_and_profile() {
         assert_eq!(json!(tasks), usage["total"]["tasks"], "{usage}");
     }
     assert!(usage["not_counted"].is_array());
-    let bob = server.client_with_token("token-of-bob").await;
+    let bob = server.client_with_token("token-of-bob-16-chars").await;
     let usage = call!(bob, "get_usage", {});
     assert!(usage["by_principal"][&name].is_null(), "{usage}");
 }

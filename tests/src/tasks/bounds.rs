@@ -133,10 +133,10 @@ async fn over_http_tasks_belong_to_tokens_or_sessions() {
         server: std::sync::Arc::new(server),
         headers: Vec::new(),
     };
-    let mut alice = Client::modern(over.as_caller(Some("secret-of-alice")));
+    let mut alice = Client::modern(over.as_caller(Some("secret-of-alice-16-chars")));
     let task = alice.result("tools/call", slow.clone()).await;
     let id = json!({"taskId": task["taskId"]});
-    let mut bob = Client::modern(over.as_caller(Some("secret-of-bob")));
+    let mut bob = Client::modern(over.as_caller(Some("secret-of-bob-16-chars")));
     bob.refused(-32602, "tasks/get", id.clone()).await;
     alice.result("tasks/get", id).await;
     std::fs::remove_file(tokens).unwrap();
@@ -154,7 +154,11 @@ async fn over_http_tasks_belong_to_tokens_or_sessions() {
 
 fn write_tokens() -> std::path::PathBuf {
     let path = std::env::temp_dir().join(format!("mcp-tokens-{}", uuid::Uuid::new_v4()));
-    std::fs::write(&path, "alice secret-of-alice\nbob secret-of-bob\n").unwrap();
+    std::fs::write(
+        &path,
+        "alice secret-of-alice-16-chars\nbob secret-of-bob-16-chars\n",
+    )
+    .unwrap();
     path
 }
 

@@ -189,7 +189,7 @@ impl Counter<'_> {
     fn rows(&self, load: &Load, floor: Counts) -> anyhow::Result<Vec<Row>> {
         print_as!("bench", "counting {}", load.work);
         let ours = match load.way {
-            Way::Http => self.of_server(FIXTURE, "--token bench", load.words),
+            Way::Http => self.of_server(FIXTURE, "--token bench-with-a-token", load.words),
             Way::Stdio => {
                 self.per_request(OF_CHILD, |requests| self.of_child(load.words, requests))
             }

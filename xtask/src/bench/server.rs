@@ -106,10 +106,16 @@ impl<'a> Bench<'a> {
             "Python" => self.sdk("python", "bench.py"),
             "gateway" => self.gateway_over_http(gateway(Cpu::Own)?, self.fixture(Cpu::Load)?),
             "items-gateway" => {
-                let backend = self.start_program(Cpu::Load, self.binary(ITEMS), "--token bench")?;
+                let backend = self.start_program(
+                    Cpu::Load,
+                    self.binary(ITEMS),
+                    "--token bench-with-a-token",
+                )?;
                 self.gateway_over_http(gateway(Cpu::Own)?, backend)
             }
-            "items" => self.start_program(Cpu::Any, self.binary(ITEMS), "--token bench"),
+            "items" => {
+                self.start_program(Cpu::Any, self.binary(ITEMS), "--token bench-with-a-token")
+            }
             "HTTP" => self.gateway_over_http(gateway(Cpu::Any)?, self.fixture(Cpu::Any)?),
             "gateway-child" => {
                 let child = self.binary(FIXTURE);
@@ -120,11 +126,18 @@ impl<'a> Bench<'a> {
             }
             "nginx" => self.nginx(),
             other => match other.split_once('-') {
-                Some((tools, "tools")) => own(ITEMS, &format!("--token bench --tools {tools}")),
+                Some((tools, "tools")) => own(
+                    ITEMS,
+                    &format!("--token bench-with-a-token --tools {tools}"),
+                ),
                 Some((threads, "threads")) => {
                     let program = self.program(Cpu::Any, self.binary(FIXTURE))?;
                     let threads = [("TOKIO_WORKER_THREADS", threads)];
-                    self.start_words(Cpu::Any, program.envs(threads), "--token bench")
+                    self.start_words(
+                        Cpu::Any,
+                        program.envs(threads),
+                        "--token bench-with-a-token",
+                    )
                 }
                 Some((count, "backends")) => {
                     self.gateway_of(gateway(Cpu::Own)?, count.parse()?, self.fixture(Cpu::Load)?)
@@ -142,7 +155,7 @@ impl<'a> Bench<'a> {
         self.start_program(
             cpu,
             self.binary(FIXTURE),
-            "--token bench --connection-limit 11000 --stream-limit 11000",
+            "--token bench-with-a-token --connection-limit 11000 --stream-limit 11000",
         )
     }
 
@@ -266,7 +279,7 @@ impl<'a> Bench<'a> {
         let gateway = program
             .args(["--config".as_ref(), file.as_os_str()])
             .args(["--events".as_ref(), dir.join("events.db").as_os_str()])
-            .words("--token bench --port 0");
+            .words("--token bench-with-a-token --port 0");
         let gateway = self.launch(cpu, gateway, test_server::listens_on)?;
         // Its backends need a moment more.
         let base = format!("http://127.0.0.1:{}", gateway.port);

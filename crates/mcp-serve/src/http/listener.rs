@@ -25,6 +25,7 @@ use super::connection::{HeadTimer, Socket, Takeover, WorkerSlot, Workers, WriteT
 use super::guard::ClientConnection;
 use super::limits::Limits;
 use super::open_files;
+use super::reply::BodyNotRead;
 use super::router::Router;
 use super::service::HttpService;
 use crate::Tls;
@@ -193,16 +194,19 @@ fn connection(
             }
         };
         let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout, head_timeout);
-        let client = Arc::new((router, ClientConnection::new(peer.ip())));
+        let client = Arc::new((router, ClientConnection::new(peer.ip()), writer.clone()));
         let service = service_fn(move |request| {
             let client = Arc::clone(&client);
             let version = request.version();
             async move {
-                let (router, connection) = &*client;
+                let (router, connection, writer) = &*client;
                 let response = match is_reserved {
                     true => router.answer_at_limit(request, connection).await,
                     false => router.answer(request, connection).await,
                 };
+                if response.extensions().get::<BodyNotRead>().is_some() {
+                    writer.client_is_sending();
+                }
                 Takeover::check(response, version)
             }
         });

@@ -153,9 +153,14 @@ where
     if !body::has_arrived(body, headers) {
         let close = HeaderValue::from_static("close");
         response.headers_mut().insert(CONNECTION, close);
+        response.extensions_mut().insert(BodyNotRead);
     }
     response
 }
+
+/// An extension of the response to a request whose body may still arrive.
+#[derive(Clone, Copy)]
+pub(super) struct BodyNotRead;
 
 /// The reason why a request was refused before it was read, as an extension of its response.
 #[derive(Clone, Copy)]

@@ -4,15 +4,6 @@ use std::fs::File;
 use std::io;
 use std::path::Path;
 
-/// Opens what commands lock while they change a file in this folder: the folder itself, on Windows, where
-/// folders cannot be locked, a file in it that stays.
-pub(super) fn open_for_lock(folder: &Path) -> io::Result<File> {
-    match cfg!(windows) {
-        true => File::create(folder.join(".tokens.lock")),
-        false => File::open(folder),
-    }
-}
-
 /// Gives a new file the owner of the old one, and the rights that its owner and its group had: the server
 /// that reads it may have another user than this command, such as root. All others get none. On Windows both
 /// inherit the access rights of their folder.

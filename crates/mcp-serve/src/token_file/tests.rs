@@ -58,7 +58,7 @@ fn added_token_is_valid_and_only_its_hash_is_stored() {
 fn changed_file_keeps_its_mode_without_rights_for_others() {
     let folder = Folder::new("mode");
     let file = TokenFile::new(folder.file());
-    std::fs::write(folder.file(), "ada secret\n").unwrap();
+    std::fs::write(folder.file(), "ada secret-of-16-chars\n").unwrap();
     for (before, after) in [(0o640, 0o640), (0o600, 0o600), (0o664, 0o660)] {
         let mode = std::fs::Permissions::from_mode(before);
         std::fs::set_permissions(folder.file(), mode).unwrap();
@@ -72,7 +72,7 @@ fn changed_file_keeps_its_mode_without_rights_for_others() {
 #[test]
 fn comments_order_and_other_lines_stay() {
     let folder = Folder::new("keep");
-    let before = "# team a\nada  secret  \n\n  # team b\nbob s2";
+    let before = "# team a\nada  secret-of-16-chars  \n\n  # team b\nbob s2-of-16-characters";
     std::fs::write(folder.file(), before).unwrap();
     let link = folder.0.join("link");
     std::os::unix::fs::symlink(folder.file(), &link).unwrap();
@@ -91,7 +91,7 @@ fn comments_order_and_other_lines_stay() {
     assert_eq!(
         std::fs::read_to_string(folder.file()).unwrap(),
         format!(
-            "# team a\n{}\n\n  # team b\nbob s2\n{}\n",
+            "# team a\n{}\n\n  # team b\nbob s2-of-16-characters\n{}\n",
             gone("ada"),
             gone("eve")
         )
@@ -101,7 +101,7 @@ fn comments_order_and_other_lines_stay() {
 #[test]
 fn unusable_changes_are_refused_and_leave_the_file() {
     let folder = Folder::new("refuse");
-    let text = "ada secret\n";
+    let text = "ada secret-of-16-chars\n";
     std::fs::write(folder.file(), text).unwrap();
     let file = TokenFile::new(folder.file());
     for (name, role, expected) in [

@@ -48,10 +48,11 @@ mod tests {
 
     #[test]
     fn last_token_is_valid_as_long_as_the_file_has_it_unchanged() {
-        let tokens = Tokens::parse("a one\nb two").unwrap();
+        let tokens = Tokens::parse("a one-0123456789abcde\nb two-0123456789abcde").unwrap();
         let last = LastToken::default();
         let name = |token: &str| {
-            let found = tokens.credential_with(token.as_bytes(), &last);
+            let found =
+                tokens.credential_with(format!("{token}-0123456789abcde").as_bytes(), &last);
             found.map(|credential| credential.principal.name.to_string())
         };
         for _ in 0..2 {
@@ -61,9 +62,11 @@ mod tests {
         assert_eq!(name("two").as_deref(), Some("b"));
         assert_eq!(name("on"), None);
         assert_eq!(name("two").as_deref(), Some("b"));
-        tokens.replace("a one\nc two").unwrap();
+        tokens
+            .replace("a one-0123456789abcde\nc two-0123456789abcde")
+            .unwrap();
         assert_eq!(name("two").as_deref(), Some("c"));
-        tokens.replace("a one").unwrap();
+        tokens.replace("a one-0123456789abcde").unwrap();
         assert_eq!(name("two"), None);
         assert_eq!(name("one").as_deref(), Some("a"));
     }

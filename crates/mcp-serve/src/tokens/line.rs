@@ -14,6 +14,9 @@ const DEFAULT_OWNER: &str = "client";
 /// Begins the hash of a token in the place of the token.
 const HASH: &str = "sha256:";
 
+/// Characters of a token, so that it cannot be guessed, and so that what is left of a damaged file is none.
+const MIN_TOKEN_CHARS: usize = 16;
+
 /// The SHA-256 of a token.
 pub(crate) type Digest = [u8; 32];
 
@@ -90,7 +93,20 @@ impl Line {
             ensure!(name.is_some(), "has a hash without a name");
             line.digest = from_hex(hex).context("has a hash that is not 64 hexadecimal digits")?;
             line.is_hashed = true;
+        } else {
+            ensure!(
+                token.bytes().all(|byte| byte.is_ascii_graphic()),
+                "has a token with a character that is no printable ASCII"
+            );
+            ensure!(
+                token.len() >= MIN_TOKEN_CHARS,
+                "has a token of fewer than {MIN_TOKEN_CHARS} characters: `openssl rand -hex 24` prints a good one"
+            );
         }
+        ensure!(
+            !line.name.chars().any(char::is_control),
+            "has a control character in its name"
+        );
         for field in fields {
             match field.split_once('=') {
                 Some(("role", role)) if !role.is_empty() && line.role.is_none() => {

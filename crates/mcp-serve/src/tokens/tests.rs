@@ -12,11 +12,20 @@ fn owner(tokens: &Tokens, given: &[u8]) -> Option<String> {
 
 #[test]
 fn token_belongs_to_a_principal() {
-    let tokens = Tokens::parse("# agents\nclaude abc\n\n  cursor   def \nghi\n").unwrap();
-    assert_eq!(owner(&tokens, b"abc").as_deref(), Some("claude"));
-    assert_eq!(owner(&tokens, b"def").as_deref(), Some("cursor"));
-    assert_eq!(owner(&tokens, b"ghi").as_deref(), Some("client"));
-    assert_eq!(owner(&tokens, b"ab"), None);
+    let tokens = Tokens::parse("# agents\nclaude abc-0123456789abcde\n\n  cursor   def-0123456789abcde \nghi-0123456789abcde\n").unwrap();
+    assert_eq!(
+        owner(&tokens, b"abc-0123456789abcde").as_deref(),
+        Some("claude")
+    );
+    assert_eq!(
+        owner(&tokens, b"def-0123456789abcde").as_deref(),
+        Some("cursor")
+    );
+    assert_eq!(
+        owner(&tokens, b"ghi-0123456789abcde").as_deref(),
+        Some("client")
+    );
+    assert_eq!(owner(&tokens, b"ab-0123456789abcde"), None);
     assert_eq!(owner(&tokens, b""), None);
 }
 
@@ -24,24 +33,24 @@ fn token_belongs_to_a_principal() {
 fn unreadable_tokens_are_refused_without_being_shown() {
     let hash = "0".repeat(64);
     for text in [
-        "a b s3cret",
+        "a b s3cret-of-16-chars",
         "x 1\nx 2",
-        "x s3cret\ny s3cret",
-        "s3cret\ns3cret2",
-        "x s3cret role=",
-        "x s3cret role=a role=b",
-        "x s3cret rolle=a",
-        "x s3cret expires=s3cret",
-        "x s3cret expires=2026-01-31",
-        "x sha256:s3cret",
-        "sub:x s3cret",
+        "x s3cret-of-16-chars\ny s3cret-of-16-chars",
+        "s3cret-of-16-chars\ns3cret2",
+        "x s3cret-of-16-chars role=",
+        "x s3cret-of-16-chars role=a role=b",
+        "x s3cret-of-16-chars rolle=a",
+        "x s3cret-of-16-chars expires=s3cret-of-16-chars",
+        "x s3cret-of-16-chars expires=2026-01-31",
+        "x sha256:s3cret-of-16-chars",
+        "sub:x s3cret-of-16-chars",
         &format!("sha256:{hash}"),
         &format!("x sha256:{hash}0"),
         &format!("x sha256:+{}", &hash[1..]),
     ] {
         let error = format!("{:#}", Tokens::parse(text).err().unwrap());
         assert!(
-            error.starts_with("line ") && !error.contains("s3cret"),
+            error.starts_with("line ") && !error.contains("s3cret-of-16-chars"),
             "{error}"
         );
     }
@@ -50,75 +59,117 @@ fn unreadable_tokens_are_refused_without_being_shown() {
 
 #[test]
 fn hashed_token_has_a_role_and_ends() {
-    let hash: String = digest(b"abc")
+    let hash: String = digest(b"abc-0123456789abcde")
         .iter()
         .map(|byte| format!("{byte:02X}"))
         .collect();
     let tokens = format!(
-        "ada sha256:{hash} expires=2099-01-01T00:00:00+01:00 role=oncall\nbob b expires=2020-01-01T00:00:00Z"
+        "ada sha256:{hash} expires=2099-01-01T00:00:00+01:00 role=oncall\nbob b-0123456789abcde expires=2020-01-01T00:00:00Z"
     );
     let tokens = Tokens::parse(&tokens).unwrap();
-    let credential = tokens.credential(b"abc").unwrap();
+    let credential = tokens.credential(b"abc-0123456789abcde").unwrap();
     assert_eq!(credential.principal.role(), Some("oncall"));
-    assert_eq!(owner(&tokens, b"b"), None);
+    assert_eq!(owner(&tokens, b"b-0123456789abcde"), None);
     assert!(!tokens.is_empty());
     // An end that is moved, and another role, are another credential: its streams end.
     tokens
         .replace(&format!("ada sha256:{hash} role=oncall"))
         .unwrap();
     assert!(credential.revoked.is_cancelled());
-    assert_eq!(owner(&tokens, b"abc").as_deref(), Some("ada"));
+    assert_eq!(
+        owner(&tokens, b"abc-0123456789abcde").as_deref(),
+        Some("ada")
+    );
 }
 
 #[test]
 fn last_token_can_be_revoked_and_one_is_still_required() {
-    let tokens = Tokens::parse("ada a").unwrap();
+    let tokens = Tokens::parse("ada a-0123456789abcde").unwrap();
     tokens.replace("# ada was revoked").unwrap();
-    assert_eq!(owner(&tokens, b"a"), None);
+    assert_eq!(owner(&tokens, b"a-0123456789abcde"), None);
     assert!(!tokens.is_empty());
 }
 
 #[test]
 fn replaced_tokens_are_revoked_and_kept_ones_are_not() {
-    let tokens = Tokens::parse("alice a\nbob b\ncarol c").unwrap();
-    let [alice, bob, carol] = [b"a", b"b", b"c"].map(|given| tokens.credential(given).unwrap());
-    for unusable in ["", "x y z", "alice 1\nalice 2"] {
+    let tokens =
+        Tokens::parse("alice a-0123456789abcde\nbob b-0123456789abcde\ncarol c-0123456789abcde")
+            .unwrap();
+    let [alice, bob, carol] = [
+        b"a-0123456789abcde",
+        b"b-0123456789abcde",
+        b"c-0123456789abcde",
+    ]
+    .map(|given| tokens.credential(given).unwrap());
+    for unusable in [
+        "",
+        "x y-0123456789abcde z",
+        "alice 1-0123456789abcde\nalice 2-0123456789abcde",
+        "alice a-0123456789abcde\nbob b-0123456789",
+        "a-0123456789abcd\u{e9}",
+        "a-0123456789abcd\u{0}\u{1}",
+        "a\u{1b} a-0123456789abcde",
+    ] {
         assert!(tokens.replace(unusable).is_err(), "{unusable:?}");
-        assert_eq!(owner(&tokens, b"a").as_deref(), Some("alice"));
+        assert_eq!(
+            owner(&tokens, b"a-0123456789abcde").as_deref(),
+            Some("alice")
+        );
     }
-    tokens.replace("dave d\nalice a\nbob new").unwrap();
-    assert!(Arc::ptr_eq(&tokens.credential(b"a").unwrap(), &alice));
+    tokens
+        .replace("dave d-0123456789abcde\nalice a-0123456789abcde\nbob new-0123456789abcde")
+        .unwrap();
+    assert!(Arc::ptr_eq(
+        &tokens.credential(b"a-0123456789abcde").unwrap(),
+        &alice
+    ));
     assert!(!alice.revoked.is_cancelled());
     assert!(bob.revoked.is_cancelled() && carol.revoked.is_cancelled());
-    assert_eq!(owner(&tokens, b"b"), None);
-    assert_eq!(owner(&tokens, b"new").as_deref(), Some("bob"));
-    assert_eq!(owner(&tokens, b"d").as_deref(), Some("dave"));
+    assert_eq!(owner(&tokens, b"b-0123456789abcde"), None);
+    assert_eq!(
+        owner(&tokens, b"new-0123456789abcde").as_deref(),
+        Some("bob")
+    );
+    assert_eq!(
+        owner(&tokens, b"d-0123456789abcde").as_deref(),
+        Some("dave")
+    );
 }
 
 #[tokio::test(start_paused = true)]
 async fn token_file_is_followed() {
     let path = std::env::temp_dir().join(format!("mcp-serve-tokens-{}", std::process::id()));
-    std::fs::write(&path, "a\n").unwrap();
-    let tokens = Arc::new(Tokens::parse("a").unwrap());
+    std::fs::write(&path, "a-0123456789abcde\n").unwrap();
+    let tokens = Arc::new(Tokens::parse("a-0123456789abcde").unwrap());
     let secret = Arc::new(Secret::new(None, Some(path.clone())));
-    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a".into()));
+    let following = tokio::spawn(Arc::clone(&tokens).follow(secret, "a-0123456789abcde".into()));
     let known = async |wait: Duration| {
         tokio::time::sleep(wait).await;
-        ["a", "b", "c"].map(|token| tokens.credential(token.as_bytes()).is_some())
+        ["a", "b", "c"].map(|token| {
+            tokens
+                .credential(format!("{token}-0123456789abcde").as_bytes())
+                .is_some()
+        })
     };
     let (once, twice) = (READ_INTERVAL * 6 / 5, READ_INTERVAL * 2);
     assert_eq!(known(once).await, [true, false, false]);
-    std::fs::write(&path, "b").unwrap();
+    std::fs::write(&path, "b-0123456789abcde").unwrap();
     // Read once: an editor may still be writing.
     assert_eq!(known(READ_INTERVAL).await, [true, false, false]);
     assert_eq!(known(READ_INTERVAL).await, [false, true, false]);
-    for unusable in ["", "a b c", "b\nc"] {
+    for unusable in [
+        "",
+        "a b-0123456789abcde c",
+        "b-0123456789abcde\nc-0123456789abcde",
+        "c",
+        "c-012345678",
+    ] {
         std::fs::write(&path, unusable).unwrap();
         assert_eq!(known(twice).await, [false, true, false], "{unusable:?}");
     }
     std::fs::remove_file(&path).unwrap();
     assert_eq!(known(twice).await, [false, true, false]);
-    std::fs::write(&path, "c").unwrap();
+    std::fs::write(&path, "c-0123456789abcde").unwrap();
     assert_eq!(known(twice).await, [false, false, true]);
     following.abort();
     std::fs::remove_file(&path).unwrap();

@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
 use crate::harness::{Server, binary, http_client, wait_until};
 
-pub(super) const TOKEN: &str = "token-of-ada";
+pub(super) const TOKEN: &str = "token-of-ada-16-chars";
 
 /// Three replicas with the same key, in front of one server over HTTP (`b`) and of a child each (`old`), which has no
 /// revision later than 2025-11-25.

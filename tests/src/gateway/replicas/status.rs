@@ -91,7 +91,7 @@ async fn status_at_each_replica_is_that_of_all() {
         async move {
             http_client()
                 .get(url)
-                .bearer_auth("token-of-ada")
+                .bearer_auth("token-of-ada-16-chars")
                 .send()
                 .await
                 .unwrap()
@@ -190,7 +190,11 @@ async fn sign_in_on_the_page_holds_at_all_replicas() {
             .header("content-type", "application/json")
             .body(body.to_string())
     };
-    let signed = post(0, "/page/sign-in", json!({"token": "token-of-ada"}));
+    let signed = post(
+        0,
+        "/page/sign-in",
+        json!({"token": "token-of-ada-16-chars"}),
+    );
     let signed = signed.header("x-page-key", "new").send().await.unwrap();
     assert_eq!(signed.status(), 200, "{:?}", signed.text().await);
     let cookie = signed.headers()["set-cookie"].to_str().unwrap();

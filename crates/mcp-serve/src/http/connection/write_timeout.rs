@@ -5,6 +5,7 @@ use std::future::Future as _;
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
@@ -25,7 +26,11 @@ pub(in crate::http) struct WriteTimeout {
 
 /// The write half. Flushed when the task of the connection yields. Only that task takes the lock.
 #[derive(Clone)]
-pub(in crate::http) struct Writer(Arc<Mutex<WriteBuffer>>);
+pub(in crate::http) struct Writer {
+    buffer: Arc<Mutex<WriteBuffer>>,
+    /// True after the refusal of a request whose body has not arrived.
+    is_client_sending: Arc<AtomicBool>,
+}
 
 /// The state of closing. Closing a socket with unread bytes resets the connection, and the reset discards
 /// the response that gives the reason: 413, 431. So the input of a refused client is read and discarded,
@@ -54,7 +59,10 @@ impl WriteTimeout {
         linger: Duration,
     ) -> (Self, Writer) {
         let (stream, out) = stream.into_split();
-        let writer = Writer(Arc::new(Mutex::new(WriteBuffer::new(out, timeout))));
+        let writer = Writer {
+            buffer: Arc::new(Mutex::new(WriteBuffer::new(out, timeout))),
+            is_client_sending: Arc::default(),
+        };
         let stream = Self {
             stream,
             writer: writer.clone(),
@@ -64,7 +72,15 @@ impl WriteTimeout {
         (stream, writer)
     }
 
-    /// Discards the input of the client. Completes at once if there is no input.
+    fn lingering(&self) -> Closing {
+        Closing::Lingering {
+            until: Box::pin(tokio::time::sleep(self.linger)),
+            left: MAX_LINGER_BYTES,
+        }
+    }
+
+    /// Discards the input of the client. Completes at once if there is no input, unless the client is known to be
+    /// sending.
     fn linger(&mut self, cx: &mut Context<'_>) -> Poll<()> {
         let mut discarded = [0; 8 * 1024];
         loop {
@@ -79,25 +95,26 @@ impl WriteTimeout {
                 _ if count == 0 => return Poll::Ready(()),
                 (Closing::Lingering { left, .. }, _) if *left < count => return Poll::Ready(()),
                 (Closing::Lingering { left, .. }, _) => *left -= count,
-                (Closing::Open | Closing::Shutdown, _) => {
-                    let until = Box::pin(tokio::time::sleep(self.linger));
-                    let left = MAX_LINGER_BYTES;
-                    self.closing = Closing::Lingering { until, left };
-                }
+                (Closing::Open | Closing::Shutdown, _) => self.closing = self.lingering(),
             }
         }
     }
 }
 
 impl Writer {
+    /// Notes that the last request was refused before its body arrived: the client may send it before it reads.
+    pub(in crate::http) fn client_is_sending(&self) {
+        self.is_client_sending.store(true, Ordering::Relaxed);
+    }
+
     /// Sends the buffered bytes.
     pub(in crate::http) fn poll_send(&self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        self.0.lock().poll_send(cx)
+        self.buffer.lock().poll_send(cx)
     }
 
     /// Returns true while the client reads nothing.
     pub(super) fn is_stuck(&self) -> bool {
-        self.0.lock().is_stuck()
+        self.buffer.lock().is_stuck()
     }
 }
 
@@ -118,7 +135,7 @@ impl AsyncWrite for WriteTimeout {
         bytes: &[u8],
     ) -> Poll<io::Result<usize>> {
         self.writer
-            .0
+            .buffer
             .lock()
             .poll_write(cx, &[io::IoSlice::new(bytes)])
     }
@@ -128,7 +145,7 @@ impl AsyncWrite for WriteTimeout {
         cx: &mut Context<'_>,
         slices: &[io::IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.writer.0.lock().poll_write(cx, slices)
+        self.writer.buffer.lock().poll_write(cx, slices)
     }
 
     fn is_write_vectored(&self) -> bool {
@@ -142,8 +159,11 @@ impl AsyncWrite for WriteTimeout {
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
         if matches!(self.closing, Closing::Open) {
-            ready!(self.writer.0.lock().poll_shutdown(cx))?;
-            self.closing = Closing::Shutdown;
+            ready!(self.writer.buffer.lock().poll_shutdown(cx))?;
+            self.closing = match self.writer.is_client_sending.load(Ordering::Relaxed) {
+                true => self.lingering(),
+                false => Closing::Shutdown,
+            };
         }
         self.linger(cx).map(Ok)
     }

@@ -5,13 +5,13 @@ use http::header::HeaderMap;
 
 use super::*;
 
-const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret");
+const TOKEN: (&str, &str) = ("authorization", "Bearer s3cret-of-16-chars");
 const LOCAL: (&str, &str) = ("host", "localhost");
 
 /// Admits the owner of one token, loopback names, two more names and one address.
 fn guard() -> Guard {
     let hosts = ["n8n-mcp", "Agents.example:443", "fe80::1"].map(str::to_owned);
-    Guard::new(Tokens::parse("alice s3cret").unwrap(), &hosts)
+    Guard::new(Tokens::parse("alice s3cret-of-16-chars").unwrap(), &hosts)
 }
 
 fn connection() -> ClientConnection {
@@ -154,7 +154,11 @@ fn body_has_one_end() {
 
 #[test]
 fn token_must_be_complete_and_correct() {
-    for correct in ["Bearer s3cret", "bearer s3cret ", "BEARER  s3cret"] {
+    for correct in [
+        "Bearer s3cret-of-16-chars",
+        "bearer s3cret-of-16-chars ",
+        "BEARER  s3cret-of-16-chars",
+    ] {
         check(&[LOCAL, ("authorization", correct)], Ok(()));
     }
     let long = format!("Bearer {}", "x".repeat(100_000));
@@ -165,9 +169,9 @@ fn token_must_be_complete_and_correct() {
         "Bearer s3cre",
         "Bearer s3crett",
         "Bearer alice",
-        "Basic s3cret",
-        "Basics s3cret",
-        "s3cret",
+        "Basic s3cret-of-16-chars",
+        "Basics s3cret-of-16-chars",
+        "s3cret-of-16-chars",
         &long,
     ] {
         check(&[LOCAL, ("authorization", wrong)], Err("unauthorized"));
@@ -224,9 +228,9 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
     let target = Uri::from_static("/mcp");
     for (tokens, hosts, allows_pages) in [
         ("", "n8n-mcp", true),
-        ("s3cret", "n8n-mcp", true),
+        ("s3cret-of-16-chars", "n8n-mcp", true),
         ("", "*", false),
-        ("s3cret", "*", true),
+        ("s3cret-of-16-chars", "*", true),
     ] {
         let guard = Guard::new(Tokens::parse(tokens).unwrap(), &[hosts.to_owned()]);
         assert_eq!(guard.allows_pages(), allows_pages, "{tokens:?} {hosts}");

@@ -297,7 +297,7 @@ mod tests {
         let now = unix_time().as_secs();
         let (open, secured) = (
             Guard::new(Tokens::default(), &[]),
-            Tokens::parse("ada s3cret"),
+            Tokens::parse("ada s3cret-of-16-chars"),
         );
         let secured = Guard::new(secured.unwrap(), &[]);
         let round = sessions.links.round();

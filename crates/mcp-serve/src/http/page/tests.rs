@@ -124,7 +124,7 @@ const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
 #[tokio::test]
 async fn browser_gets_the_page_and_others_the_help() {
-    let site = Site::new("ada s3cret");
+    let site = Site::new("ada s3cret-of-16-chars");
     let html = ("accept", "text/html,application/xhtml+xml;q=0.9");
     let page = site.send("GET", "/", &[("host", HOST), html], "").await;
     assert_eq!(
@@ -178,7 +178,7 @@ async fn browser_gets_the_page_and_others_the_help() {
 
 #[tokio::test]
 async fn foreign_host_or_origin_gets_nothing() {
-    let site = Site::new("ada s3cret");
+    let site = Site::new("ada s3cret-of-16-chars");
     for path in ["/", "/page/x/app.js"] {
         let headers = [("host", "evil.example"), ("accept", "text/html")];
         assert_eq!(
@@ -187,7 +187,7 @@ async fn foreign_host_or_origin_gets_nothing() {
             "{path}"
         );
     }
-    let signed = site.sign_in("s3cret").await;
+    let signed = site.sign_in("s3cret-of-16-chars").await;
     for changed in [
         ("host", "evil.example"),
         ("origin", "http://evil.example"),
@@ -203,8 +203,8 @@ async fn foreign_host_or_origin_gets_nothing() {
 /// nor send the header without a preflight request, which is not answered here.
 #[tokio::test]
 async fn only_the_page_itself_may_post() {
-    let site = Site::new("ada s3cret");
-    let signed = site.sign_in("s3cret").await;
+    let site = Site::new("ada s3cret-of-16-chars");
+    let signed = site.sign_in("s3cret-of-16-chars").await;
     assert_eq!(
         site.post("/page/me", Some(&signed), &[], "{}").await.status,
         200
@@ -240,8 +240,8 @@ async fn only_the_page_itself_may_post() {
 
 #[tokio::test]
 async fn cookie_opens_the_page_only() {
-    let site = Site::new("ada s3cret");
-    let signed = site.sign_in("s3cret").await;
+    let site = Site::new("ada s3cret-of-16-chars");
+    let signed = site.sign_in("s3cret-of-16-chars").await;
     let listed = site.post("/page/mcp", Some(&signed), &[], LIST).await;
     assert_eq!(
         (listed.status, listed.json()["result"]["tools"].is_array()),
@@ -261,20 +261,20 @@ async fn cookie_opens_the_page_only() {
         );
     }
     // And a token opens nothing of the page.
-    let bearer = ("authorization", "Bearer s3cret");
+    let bearer = ("authorization", "Bearer s3cret-of-16-chars");
     let got = site.post("/page/me", None, &[bearer], "{}").await;
     assert_eq!(got.status, 401);
 }
 
 #[tokio::test]
 async fn cookie_is_of_its_page_and_cannot_be_changed() {
-    let site = Site::new("ada s3cret\nbob hunter2");
+    let site = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
     let got = site
         .post(
             "/page/sign-in",
             None,
             &[("origin", "https://page.example"), ("host", "page.example")],
-            r#"{"token":"s3cret"}"#,
+            r#"{"token":"s3cret-of-16-chars"}"#,
         )
         .await;
     let cookie = got.headers["set-cookie"].to_str().unwrap();
@@ -288,7 +288,10 @@ async fn cookie_is_of_its_page_and_cannot_be_changed() {
     ] {
         assert!(cookie.contains(part), "{part}: {cookie}");
     }
-    let (ada, bob) = (site.sign_in("s3cret").await, site.sign_in("hunter2").await);
+    let (ada, bob) = (
+        site.sign_in("s3cret-of-16-chars").await,
+        site.sign_in("hunter2-of-16-chars").await,
+    );
     assert!(ada.cookie.starts_with("mcp-page-3455="));
     let me = site.post("/page/me", Some(&ada), &[], "{}").await;
     assert_eq!(me.json()["principal"], "ada");
@@ -311,7 +314,7 @@ async fn cookie_is_of_its_page_and_cannot_be_changed() {
         // The last bits of base64 may say nothing.
         assert!(got.status == 401 || at + 1 == ada.cookie.len(), "{at}");
     }
-    let other = Site::new("ada s3cret\nbob hunter2");
+    let other = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
     assert_eq!(
         other.post("/page/me", Some(&ada), &[], "{}").await.status,
         200,
@@ -321,15 +324,17 @@ async fn cookie_is_of_its_page_and_cannot_be_changed() {
 
 #[tokio::test]
 async fn sign_in_ends_with_its_token() {
-    let site = Site::new("ada s3cret\nbob hunter2");
-    let signed = site.sign_in("s3cret").await;
-    site.tokens.replace("ada other\nbob hunter2").unwrap();
+    let site = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
+    let signed = site.sign_in("s3cret-of-16-chars").await;
+    site.tokens
+        .replace("ada other-0123456789a\nbob hunter2-of-16-chars")
+        .unwrap();
     assert_eq!(
         site.post("/page/me", Some(&signed), &[], "{}").await.status,
         401
     );
     // The same token of another owner is another sign-in.
-    site.tokens.replace("eve s3cret").unwrap();
+    site.tokens.replace("eve s3cret-of-16-chars").unwrap();
     assert_eq!(
         site.post("/page/me", Some(&signed), &[], "{}").await.status,
         401
@@ -345,8 +350,8 @@ async fn sign_in_ends_with_its_token() {
 
 #[tokio::test]
 async fn page_has_the_limits_of_its_client() {
-    let site = Site::new("ada s3cret role=reader");
-    let body = r#"{"token":"s3cret"}"#;
+    let site = Site::new("ada s3cret-of-16-chars role=reader");
+    let body = r#"{"token":"s3cret-of-16-chars"}"#;
     let signed = site.post("/page/sign-in", None, &[], body).await.signed();
     // As at `/mcp`: a role on a server without roles would allow more than it says.
     assert_eq!(

@@ -23,12 +23,12 @@ impl PageData for Counted {
 }
 
 fn limited(limits: Limits) -> Site {
-    Site::with("ada s3cret", limits, Some(Arc::new(Counted)))
+    Site::with("ada s3cret-of-16-chars", limits, Some(Arc::new(Counted)))
 }
 
 #[tokio::test]
 async fn body_of_a_request_without_a_sign_in_is_small() {
-    let site = Site::new("ada s3cret");
+    let site = Site::new("ada s3cret-of-16-chars");
     for (bytes, status) in [(16 * 1024, 401), (64 * 1024, 400)] {
         let body = json!({"token": "x".repeat(bytes)}).to_string();
         let got = site.post("/page/sign-in", None, &[], &body).await;
@@ -42,7 +42,7 @@ async fn answers_of_the_service_count_as_requests_in_flight() {
         max_in_flight: 0,
         ..Limits::default()
     });
-    let signed = site.sign_in("s3cret").await;
+    let signed = site.sign_in("s3cret-of-16-chars").await;
     let me = site.post("/page/me", Some(&signed), &[], "{}").await;
     let data = site.post("/page/data/x", Some(&signed), &[], "{}").await;
     assert_eq!((me.status, data.status), (200, 503));
@@ -54,7 +54,7 @@ async fn what_the_page_asks_by_itself_leaves_the_limit_of_calls_alone() {
         max_requests_per_second: Some(1),
         ..Limits::default()
     });
-    let signed = site.sign_in("s3cret").await;
+    let signed = site.sign_in("s3cret-of-16-chars").await;
     let post = async |path| site.post(path, Some(&signed), &[], LIST).await.status;
     assert_eq!(post("/page/data/x").await, 200);
     assert_eq!(post("/page/data/x").await, 429);
@@ -65,7 +65,7 @@ async fn what_the_page_asks_by_itself_leaves_the_limit_of_calls_alone() {
 #[tokio::test]
 async fn stream_of_changes_ends_with_the_server_and_counts_for_itself() {
     let site = limited(Limits::default());
-    let signed = site.sign_in("s3cret").await;
+    let signed = site.sign_in("s3cret-of-16-chars").await;
     let close = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         site.server.close();

@@ -66,7 +66,7 @@ async fn link_works_once_and_where_no_token_is_needed() {
     assert_eq!(token.status, 401);
     assert_eq!(site.post("/page/mcp", None, &[], LIST).await.status, 401);
     let secured = Linked {
-        guard: Guard::new(Tokens::parse("ada s3cret").unwrap(), &[]),
+        guard: Guard::new(Tokens::parse("ada s3cret-of-16-chars").unwrap(), &[]),
         ..Linked::new()
     };
     assert!(

@@ -169,8 +169,8 @@ fn ticket_has_a_limit_that_the_longest_token_meets() {
 
 #[test]
 fn token_is_named_by_its_hash_and_the_key() {
-    let tokens = Tokens::parse("ada one role=x").unwrap();
-    let credential = tokens.credential(b"one").unwrap();
+    let tokens = Tokens::parse("ada one-0123456789abc role=x").unwrap();
+    let credential = tokens.credential(b"one-0123456789abc").unwrap();
     let digest = *credential.digest().unwrap();
     let ticket = ticket_of(&client(Some(credential)));
     let client = &ticket.client;
@@ -182,7 +182,7 @@ fn token_is_named_by_its_hash_and_the_key() {
     let other = tokens.find_of("eve", |digest| client.has_token(&signer(), digest));
     assert!(other.is_none());
     // Revoked since.
-    tokens.replace("ada two role=x").unwrap();
+    tokens.replace("ada two-0123456789abc role=x").unwrap();
     let revoked = tokens.find_of("ada", |digest| client.has_token(&signer(), digest));
     assert!(revoked.is_none());
 }
