@@ -1,20 +1,23 @@
 //! Changes that the agent made in its directory, read with git on the machine of the agent server. Every
 //! git repository in the directory is compared on its own.
 
+use std::collections::BTreeMap;
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiFailure, ApiResult, FileName, ScriptOutput, shell_quoted};
+use openhands_api::{AgentServer, ApiFailure, ApiResult, FileName, ScriptOutput};
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{fitting, one_line, visible};
 
-use super::snapshot::{ADD_SECONDS, functions, is_object_id, printed_id};
+use super::snapshot::{
+    EXIT_NO_DIRECTORY, EXIT_NO_GIT, EXIT_TIMEOUT, RANGE, is_object_id, printed_id, run_in,
+};
 
 const COMPARE: &str = include_str!("compare.sh");
 
-/// Exit codes of the scripts.
-const EXIT_NO_DIRECTORY: i32 = 74;
-const EXIT_NO_GIT: i32 = 75;
+/// The exit code of the script if the content is another one than expected.
+const EXIT_OTHER_CONTENT: i32 = 79;
 /// Characters of one name in a list, and of the words of git.
 const MAX_NAME_CHARS: usize = 120;
 const MAX_REASON_CHARS: usize = 200;
@@ -57,17 +60,31 @@ pub struct FileChange {
 pub struct ChangedDirectory<'a> {
     /// Absolute, on the machine of the agent server.
     pub path: &'a str,
-    /// The snapshot of its content before the work; `None` if it was empty.
+    /// The snapshot of its content before the work; `None` if there is none.
     pub base: Option<&'a str>,
+    /// The directory with such snapshots.
+    pub store: Option<&'a str>,
     /// Others who worked in it.
     pub others: OtherWork,
+}
+
+impl<'a> ChangedDirectory<'a> {
+    /// The variables of `range.sh`.
+    pub(crate) fn variables(&'a self) -> Vec<(&'static str, &'a str)> {
+        vec![
+            ("base", self.base.unwrap_or_default()),
+            ("store", self.store.unwrap_or_default()),
+            ("ended", self.others.ended.as_deref().unwrap_or_default()),
+            ("others", &self.others.snapshots),
+        ]
+    }
 }
 
 /// Work of others in the same directory: changes after the start of a later one are theirs.
 #[derive(Default)]
 pub struct OtherWork {
-    /// The snapshots before it, oldest first.
-    pub snapshots: Vec<String>,
+    /// The ids of the snapshots before it, oldest first, with blanks between them.
+    pub snapshots: String,
     /// One began earlier and has not ended yet.
     pub is_overlapping: bool,
     /// The end of the work itself: the agent server's local time.
@@ -81,8 +98,8 @@ pub struct ChangesQuery<'a> {
     pub file: Option<&'a FileName>,
     /// A patch of this repository, `.` for that of the directory itself, instead of a diff of all.
     pub patch_of: Option<&'a str>,
-    /// Compares with this snapshot instead of the present content.
-    pub end: Option<&'a str>,
+    /// The id of the content, if it must be that.
+    pub content: Option<&'a str>,
     /// The start of the part of the diff or patch, in bytes.
     pub offset: u64,
     /// Its maximum, in bytes.
@@ -92,8 +109,8 @@ pub struct ChangesQuery<'a> {
 /// The changes since the task started.
 #[derive(Debug)]
 pub struct Changes {
-    /// The snapshot of the end, for more parts of the same diff.
-    pub end: String,
+    /// The id of the content, for more parts of the same diff.
+    pub content: String,
     /// The first files, at most some thousands.
     pub files: Vec<FileChange>,
     /// The number of all changed files.
@@ -108,12 +125,19 @@ pub struct Changes {
     pub is_absent: bool,
     /// Warnings for the caller.
     pub warnings: Vec<&'static str>,
+    /// The sizes of changed files whose content is left out.
+    large: BTreeMap<String, u64>,
 }
 
 /// Warnings about changes.
-const SHARED: &str = "Another task also worked in this directory: its changes are among these.";
+pub(crate) const SHARED: &str =
+    "Another task also worked in this directory: its changes are among these.";
 const LOST: &str = "The agent removed or replaced .git, so the files are compared with the first \
     commit of the repository that is there now, or with nothing.";
+const UNRECORDED: &str = "The state of the directory before the task is not known, so the files are \
+    compared with the last commit: changes may be somebody else's.";
+const LARGE: &str =
+    "Files larger than 20 MB are compared by size and time, and their content is left out.";
 
 impl Changes {
     /// Reads the changes of a directory from git.
@@ -125,27 +149,23 @@ impl Changes {
         changed: &ChangedDirectory<'_>,
         query: &ChangesQuery<'_>,
     ) -> Result<Self, ChangesError> {
-        let ChangedDirectory { path, base, others } = changed;
-        let quoted = |text: Option<&str>| shell_quoted(text.unwrap_or_default());
-        let script = format!(
-            "base={} end={} file={} patch_of={} offset={} length={} ended={} others={}\n{COMPARE}",
-            quoted(*base),
-            quoted(query.end),
-            quoted(query.file.map(FileName::as_str)),
-            quoted(query.patch_of),
-            query.offset,
-            query.length,
-            quoted(others.ended.as_deref()),
-            shell_quoted(&others.snapshots.join(" ")),
-        );
-        let printed = run(server, path, &script).await?;
+        let (offset, length) = (query.offset.to_string(), query.length.to_string());
+        let mut variables = changed.variables();
+        variables.extend([
+            ("expected", query.content.unwrap_or_default()),
+            ("file", query.file.map_or("", FileName::as_str)),
+            ("patch_of", query.patch_of.unwrap_or_default()),
+            ("offset", &offset),
+            ("length", &length),
+        ]);
+        let printed = run(server, changed.path, &variables, &[RANGE, COMPARE]).await?;
         let unexpected = || {
             let reason = "Changes are not known: git printed something unexpected. Read single \
                           files with get_task_file.";
             ChangesError::Git(reason.to_owned())
         };
         let mut changes = parse(printed.text()).ok_or_else(unexpected)?;
-        if others.is_overlapping && !changes.warnings.contains(&SHARED) {
+        if changed.others.is_overlapping && !changes.warnings.contains(&SHARED) {
             changes.warnings.push(SHARED);
         }
         Ok(changes)
@@ -154,18 +174,35 @@ impl Changes {
     /// One line for each change, such as `M src/a.py`, from the file number `skip` on: as many as fit
     /// into `budget` bytes, and the number of the others.
     pub fn lines(&self, skip: usize, budget: usize) -> Vec<String> {
-        let name = |path: &str| one_line(&visible(path), MAX_NAME_CHARS);
-        let line = |file: &FileChange| match &file.from {
+        let files = self.files.get(skip..).unwrap_or_default();
+        let left = self.count.saturating_sub(skip);
+        lines(files, left, &self.large, budget)
+    }
+}
+
+/// One line for each change, as many as fit into `budget` bytes, and the number of the others of `count`.
+pub(crate) fn lines(
+    files: &[FileChange],
+    count: usize,
+    large: &BTreeMap<String, u64>,
+    budget: usize,
+) -> Vec<String> {
+    let name = |path: &str| one_line(&visible(path), MAX_NAME_CHARS);
+    let line = |file: &FileChange| {
+        let mut line = match &file.from {
             Some(from) => format!("{} {} -> {}", file.letter, name(from), name(&file.path)),
             None => format!("{} {}", file.letter, name(&file.path)),
         };
-        let mut lines = fitting(self.files.iter().skip(skip).map(line).collect(), budget).rows;
-        let shown = skip + lines.len();
-        if shown < self.count {
-            lines.push(format!("… and {} more", self.count - shown));
+        if let Some(size) = large.get(&file.path) {
+            line += &format!(" ({} MB)", size / 1_000_000);
         }
-        lines
+        line
+    };
+    let mut lines = fitting(files.iter().map(line).collect(), budget).rows;
+    if lines.len() < count {
+        lines.push(format!("… and {} more", count - lines.len()));
     }
+    lines
 }
 
 /// A part of a diff as text, with secrets redacted.
@@ -212,59 +249,85 @@ pub fn part_end(bytes: &[u8], limit: usize, left: u64) -> usize {
 
 /// An id of the directory's current content, which is another one after every change.
 pub async fn content_id(server: &AgentServer, directory: &str) -> ApiResult<Option<String>> {
-    let script = "snapshot > /dev/null && sed 1d \"$work/end\" | git hash-object --stdin\n";
-    match run(server, directory, script).await {
+    let script = "snapshot && content_id \"$work/end\"\n";
+    match run(server, directory, &[], &[script]).await {
         Ok(printed) => Ok(printed_id(printed.text())),
         Err(ChangesError::Git(_)) => Ok(None),
         Err(ChangesError::Api(failure)) => Err(failure),
     }
 }
 
-/// Runs `script` in the directory, with the functions of `snapshot.sh`.
+/// Runs a script in the directory, with the functions of `snapshot.sh`.
 async fn run(
     server: &AgentServer,
     directory: &str,
-    script: &str,
+    variables: &[(&str, &str)],
+    parts: &[&str],
 ) -> Result<ScriptOutput, ChangesError> {
-    let directory = shell_quoted(directory);
-    let script = format!(
-        "cd -P -- {directory} || exit {EXIT_NO_DIRECTORY}\n\
-         command -v git >/dev/null || exit {EXIT_NO_GIT}\n{}{script}",
-        functions(ADD_SECONDS)
-    );
-    let printed = server.run_script(&script).await?;
+    let printed = run_in(server, directory, variables, parts).await?;
     let reason = match printed.exit_code {
         Some(0) => return Ok(printed),
-        Some(EXIT_NO_DIRECTORY) => "the task's directory is gone from the agent server".to_owned(),
-        Some(EXIT_NO_GIT) => "the agent server has no git".to_owned(),
-        None | Some(-1) => "git took too long".to_owned(),
-        Some(_) => {
-            let said = printed.error().lines().find(|line| !line.trim().is_empty());
-            let said = redacted(said.unwrap_or("no reason given")).into_owned();
-            format!("git failed ({})", one_line(&said, MAX_REASON_CHARS))
+        Some(EXIT_OTHER_CONTENT) => {
+            return Err(ChangesError::Git(
+                "The files have changed since the first part: call this tool again without cursor."
+                    .to_owned(),
+            ));
         }
+        code => failure_reason(code, printed.error()),
     };
     Err(ChangesError::Git(format!(
         "Changes are not known: {reason}. Read single files with get_task_file."
     )))
 }
 
+/// The reason for which a script with git failed.
+pub(crate) fn failure_reason(exit_code: Option<i32>, error: &str) -> String {
+    match exit_code {
+        Some(EXIT_NO_DIRECTORY) => "the task's directory is gone from the agent server".to_owned(),
+        Some(EXIT_NO_GIT) => "the agent server has no git".to_owned(),
+        None | Some(-1 | EXIT_TIMEOUT) => "git took too long".to_owned(),
+        Some(_) => {
+            let said = error.lines().find(|line| !line.trim().is_empty());
+            let said = redacted(said.unwrap_or("no reason given")).into_owned();
+            format!("git failed ({})", one_line(&said, MAX_REASON_CHARS))
+        }
+    }
+}
+
 /// Parses the output of `compare.sh`.
 fn parse(printed: &str) -> Option<Changes> {
     let mut lines = printed.lines();
-    let end = lines.next().filter(|end| is_object_id(end))?.to_owned();
+    let content = lines.next().filter(|id| is_object_id(id))?.to_owned();
     let notes = lines.next()?;
     let has = |note: &str| notes.split(' ').any(|word| word == note);
-    let warnings = [("shared", SHARED), ("lost", LOST)].into_iter();
-    let warnings = warnings.filter(|(note, _)| has(note));
-    let warnings = warnings.map(|(_, warning)| warning).collect();
+    let warnings = [
+        ("shared", SHARED),
+        ("lost", LOST),
+        ("unrecorded", UNRECORDED),
+    ];
+    let warnings = warnings.into_iter().filter(|(note, _)| has(note));
+    let mut warnings: Vec<_> = warnings.map(|(_, warning)| warning).collect();
     let count = lines.next()?.trim().parse().ok()?;
-    let list = STANDARD.decode(lines.next()?).ok()?;
+    let list = decoded(lines.next()?)?;
+    let large = decoded(lines.next()?)?;
+    let large = String::from_utf8_lossy(&large);
+    let large = large.lines().filter_map(|line| {
+        let (size, path) = line.split_once(' ')?;
+        Some((path.to_owned(), size.parse().ok()?))
+    });
+    let mut all_large = BTreeMap::new();
+    for (path, size) in large {
+        // The size at the end comes first.
+        all_large.entry(path).or_insert(size);
+    }
     let size = lines.next()?.trim().parse().ok()?;
-    let diff = STANDARD.decode(lines.next().unwrap_or_default()).ok()?;
+    let diff = decoded(lines.next().unwrap_or_default())?;
     let (files, repositories) = parse_list(&String::from_utf8_lossy(&list));
+    if files.iter().any(|file| all_large.contains_key(&file.path)) {
+        warnings.push(LARGE);
+    }
     Some(Changes {
-        end,
+        content,
         files,
         count,
         repositories,
@@ -272,11 +335,17 @@ fn parse(printed: &str) -> Option<Changes> {
         size,
         is_absent: has("absent"),
         warnings,
+        large: all_large,
     })
 }
 
+/// Decodes a line that `encoded` of `range.sh` has printed.
+pub(crate) fn decoded(line: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(line).ok()
+}
+
 /// Parses `@.\0A\0path\0R100\0from\0to\0+repository\0…`. The last entry may be truncated.
-fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
+pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
     let (mut changes, mut repositories) = (Vec::new(), Vec::new());
     let mut prefix = String::new();
     let mut words = list
@@ -323,6 +392,7 @@ fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
 
 #[cfg(test)]
 mod tests {
+    use super::super::snapshot::script;
     use super::*;
 
     #[test]
@@ -330,7 +400,7 @@ mod tests {
         let list = "@.\0A\0ä b.txt\0R100\0x\0z\0T\0link\0+cl\0M\0a\0@deep/er\0D\0b\0A\0cut";
         let (files, repositories) = parse_list(list);
         let changes = Changes {
-            end: String::new(),
+            content: String::new(),
             count: files.len() + 3,
             files,
             repositories,
@@ -338,8 +408,9 @@ mod tests {
             size: 0,
             is_absent: false,
             warnings: vec![],
+            large: BTreeMap::from([("z".to_owned(), 25_000_000)]),
         };
-        let expected = "A ä b.txt|R x -> z|M link|A cl/|M cl/a|D deep/er/b|… and 3 more";
+        let expected = "A ä b.txt|R x -> z (25 MB)|M link|A cl/|M cl/a|D deep/er/b|… and 3 more";
         assert_eq!(changes.lines(0, 900).join("|"), expected);
         assert_eq!(changes.lines(5, 900)[0], "D deep/er/b");
         assert_eq!(changes.repositories, ["cl", "deep/er"]);
@@ -350,10 +421,10 @@ mod tests {
     fn repository_with_a_blank_at_the_end_of_its_name_is_compared() {
         let directory = std::env::temp_dir().join(format!("changes-{}", uuid::Uuid::new_v4()));
         std::fs::create_dir_all(directory.join("in ")).unwrap();
+        let variables = [("offset", "0"), ("length", "0")];
         let script = format!(
-            "git init -q . && git init -q 'in ' && echo x > 'in /f'\n\
-             {}base= end= file= patch_of= offset=0 length=0 ended= others=\n{COMPARE}",
-            functions(ADD_SECONDS)
+            "git init -q . && git init -q 'in ' && echo x > 'in /f'\n{}",
+            script(&variables, &[RANGE, COMPARE], 60)
         );
         let mut shell = std::process::Command::new("sh");
         let ran = shell.args(["-c", &script]).current_dir(&directory).output();

@@ -1,12 +1,17 @@
-//! A commit of the content of a task's directory, and the pack with its objects. No reference, index or
-//! file of the repository changes, and no hook runs.
+//! A commit of what a task changed, and the pack with its objects. No reference, index or file of the
+//! repository changes, and no hook runs.
+
+use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 use openhands_api::{AgentServer, TaskId, shell_quoted};
 use upstream::redact::redacted;
-use upstream::text::one_line;
+use upstream::text::{one_line, visible};
 
-use super::snapshot::{ADD_SECONDS, functions, is_object_id};
+use super::changes::{
+    ChangedDirectory, FileChange, SHARED, decoded, failure_reason, lines, parse_list,
+};
+use super::snapshot::{EXIT_NO_DIRECTORY, RANGE, is_object_id, run_in};
 
 /// Larger packs are refused.
 const MAX_PACK_BYTES: u64 = 64 << 20;
@@ -15,14 +20,20 @@ const PART_BYTES: u64 = 4 << 20;
 /// The author of commits, which is that of OpenHands' own.
 const AUTHOR: &str = "OpenHands";
 const EMAIL: &str = "openhands@all-hands.dev";
-/// Characters of a line of git.
+/// Characters of a line of git, and of the names in a refusal.
 const MAX_LINE_CHARS: usize = 200;
+const MAX_REFUSED_CHARS: usize = 400;
+
+const COMMIT: &str = include_str!("commit.sh");
 
 /// Exit codes of the scripts.
-const EXIT_NO_REPOSITORY: i32 = 74;
 const EXIT_NO_PARENT: i32 = 77;
 const EXIT_UNCHANGED: i32 = 78;
 const EXIT_TOO_LARGE: i32 = 79;
+const EXIT_NO_BASE: i32 = 80;
+const EXIT_LARGE_FILES: i32 = 81;
+const EXIT_IGNORED_FILES: i32 = 82;
+const EXIT_PRIVATE_FILES: i32 = 83;
 
 /// A commit to be made.
 pub struct NewCommit<'a> {
@@ -33,7 +44,9 @@ pub struct NewCommit<'a> {
     /// Its parent; `None` for the commit with which the work began.
     pub parent: Option<&'a str>,
     /// A commit that the git host has.
-    pub base: Option<&'a str>,
+    pub host: Option<&'a str>,
+    /// Bytes of its diff that are read.
+    pub diff_bytes: usize,
 }
 
 /// A commit that was made.
@@ -43,51 +56,50 @@ pub struct Commit {
     parent: String,
     /// Such as `2 files changed, 3 insertions(+)`.
     pub summary: String,
+    /// The first bytes of what it changes.
+    pub diff: String,
+    /// Another task also worked in the directory.
+    pub shared: Option<&'static str>,
+    files: Vec<FileChange>,
+    left_out: Vec<FileChange>,
 }
 
 impl Commit {
-    /// Makes the commit of `directory`. Returns `None` if the content is that of its parent.
+    /// Makes a commit of what the task changed in `directory`: the same files as [`Changes`] has, but none of the
+    /// repositories below it. Returns `None` if its parent has that content.
     ///
     /// # Errors
-    /// The directory is no repository, or shares no commit with that of the git host.
+    /// The directory is no repository, shares no commit with that of the git host, or the changes of the task cannot
+    /// be told from those of somebody else.
+    ///
+    /// [`Changes`]: super::Changes
     pub async fn try_new(
         server: &AgentServer,
-        directory: &str,
+        directory: &ChangedDirectory<'_>,
         new: &NewCommit<'_>,
     ) -> Result<Option<Self>, ToolError> {
-        let script = format!(
-            "cd -P -- {directory} || exit {EXIT_NO_REPOSITORY}\n\
-             [ -z \"$(git rev-parse --show-prefix 2>&1)\" ] || exit {EXIT_NO_REPOSITORY}\n\
-             {functions}set -f\n\
-             repositories > \"$work/repositories\" 2>/dev/null\n\
-             tree=$(record . < /dev/null) || exit 76\n\
-             parent={parent}\n\
-             if [ -z \"$parent\" ]; then\n\
-             known=$(for id in {base} $(git for-each-ref --format='%(objectname)' refs/remotes); do\n\
-             git cat-file -e \"$id^{{commit}}\" 2>/dev/null && echo \"$id\"; done)\n\
-             [ -n \"$known\" ] && parent=$(git merge-base HEAD $known) || exit {EXIT_NO_PARENT}\n\
-             fi\n\
-             old=$(git rev-parse -q --verify \"$parent^{{tree}}\") || exit {EXIT_NO_PARENT}\n\
-             [ \"$old\" != \"$tree\" ] || exit {EXIT_UNCHANGED}\n\
-             export GIT_AUTHOR_NAME={AUTHOR} GIT_AUTHOR_EMAIL={EMAIL} GIT_AUTHOR_DATE='@{time} +0000'\n\
-             export GIT_COMMITTER_NAME={AUTHOR} GIT_COMMITTER_EMAIL={EMAIL}\n\
-             export GIT_COMMITTER_DATE=\"$GIT_AUTHOR_DATE\"\n\
-             commit=$(printf '%s\\n' {message} | git -c i18n.commitEncoding=utf-8 commit-tree \"$tree\" \
-             -p \"$parent\") || exit 76\n\
-             echo \"$commit $parent\"\n\
-             git diff-tree -r --shortstat \"$parent\" \"$commit\"\n",
-            directory = shell_quoted(directory),
-            functions = functions(ADD_SECONDS),
-            parent = new.parent.unwrap_or_default(),
-            base = new.base.unwrap_or_default(),
-            time = new.time,
-            message = shell_quoted(new.message),
-        );
-        let printed = server.run_script(&script).await?;
+        let (time, length) = (new.time.to_string(), new.diff_bytes.to_string());
+        let mut variables = directory.variables();
+        variables.extend([
+            ("message", new.message),
+            ("time", &time),
+            ("parent", new.parent.unwrap_or_default()),
+            ("host", new.host.unwrap_or_default()),
+            ("length", &length),
+            ("GIT_AUTHOR_NAME", AUTHOR),
+            ("GIT_AUTHOR_EMAIL", EMAIL),
+            ("GIT_COMMITTER_NAME", AUTHOR),
+            ("GIT_COMMITTER_EMAIL", EMAIL),
+        ]);
+        let printed = run_in(server, directory.path, &variables, &[RANGE, COMMIT]).await?;
+        let names = || {
+            let names: Vec<_> = printed.text().lines().collect();
+            one_line(&visible(&names.join(", ")), MAX_REFUSED_CHARS)
+        };
         let refusal = match printed.exit_code {
-            Some(0) => return parse(printed.text()).map(Some),
+            Some(0) => return Self::parse(printed.text()).map(Some),
             Some(EXIT_UNCHANGED) => return Ok(None),
-            Some(EXIT_NO_REPOSITORY) => {
+            Some(EXIT_NO_DIRECTORY) => {
                 "The task's directory is not the top directory of a git repository.".to_owned()
             }
             Some(EXIT_NO_PARENT) => {
@@ -95,37 +107,73 @@ impl Commit {
                  git host, so nothing can be published."
                     .to_owned()
             }
-            _ => {
-                let said = one_line(&redacted(printed.error()), MAX_LINE_CHARS);
-                format!("git failed in the task's directory: {said}")
+            Some(EXIT_NO_BASE) => {
+                "The state of the directory before the task is not known, so its changes cannot be told \
+                 from those of others, and nothing is published. get_task_changes shows what differs \
+                 from the last commit."
+                    .to_owned()
             }
+            Some(EXIT_LARGE_FILES) => format!(
+                "These changed files are larger than 20 MB, so nothing is published: {}. Have the agent \
+                 delete them, or add them to .gitignore.",
+                names()
+            ),
+            Some(EXIT_IGNORED_FILES) => format!(
+                "Git ignored these files when the task began, and does not now, so they may be \
+                 somebody's own, and nothing is published: {}. Have the agent restore .gitignore.",
+                names()
+            ),
+            Some(EXIT_PRIVATE_FILES) => format!(
+                "The task changed files that had changes of somebody else before, which the git host \
+                 does not have, so nothing is published: {}. Push those changes first, or apply the \
+                 patch of get_task_patch by hand.",
+                names()
+            ),
+            code => format!(
+                "Nothing is published: {}.",
+                failure_reason(code, printed.error())
+            ),
         };
         Err(ToolError::conflict(refusal))
     }
 
-    /// The first bytes of what it changes.
-    ///
-    /// # Errors
-    /// git fails, or the agent server.
-    pub async fn diff(
-        &self,
-        server: &AgentServer,
-        directory: &str,
-        length: usize,
-    ) -> Result<String, ToolError> {
-        let Self { id, parent, .. } = self;
-        let directory = shell_quoted(directory);
-        let script = format!(
-            "cd -P -- {directory} && git diff-tree -r -p --no-ext-diff --no-textconv {parent} {id} \
-             | head -c {length}\n"
-        );
-        let printed = server.run_script(&script).await?;
-        match printed.exit_code {
-            Some(0) => Ok(printed.text().to_owned()),
-            _ => Err(ToolError::conflict(
-                "git could not compare the changes in time.",
-            )),
-        }
+    /// One line for each file that it changes, such as `M src/a.py`: as many as fit into `budget` bytes.
+    pub fn lines(&self, budget: usize) -> Vec<String> {
+        lines(&self.files, self.files.len(), &BTreeMap::new(), budget)
+    }
+
+    /// The same for what the task changed in repositories below the directory, which is not in the commit.
+    pub fn left_out(&self, budget: usize) -> Vec<String> {
+        lines(
+            &self.left_out,
+            self.left_out.len(),
+            &BTreeMap::new(),
+            budget,
+        )
+    }
+
+    fn parse(printed: &str) -> Result<Self, ToolError> {
+        let unexpected =
+            || ToolError::conflict("git printed something unexpected in the task's directory.");
+        let mut lines = printed.lines();
+        let mut next = || lines.next().ok_or_else(unexpected);
+        let ids = next()?.split_once(' ');
+        let ids = ids.filter(|(id, parent)| is_object_id(id) && is_object_id(parent));
+        let (id, parent) = ids.ok_or_else(unexpected)?;
+        let is_shared = next()?.split(' ').any(|note| note == "shared");
+        let mut text = || {
+            let bytes = decoded(next()?).ok_or_else(unexpected)?;
+            Ok::<_, ToolError>(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok(Self {
+            id: id.to_owned(),
+            parent: parent.to_owned(),
+            summary: one_line(&redacted(text()?.trim()), MAX_LINE_CHARS),
+            files: parse_list(&text()?).0,
+            left_out: parse_list(&text()?).0,
+            diff: text()?,
+            shared: is_shared.then_some(SHARED),
+        })
     }
 
     /// The pack with the objects that the git host lacks.
@@ -136,20 +184,22 @@ impl Commit {
         &self,
         server: &AgentServer,
         id: TaskId,
-        directory: &str,
+        directory: &ChangedDirectory<'_>,
     ) -> Result<Vec<u8>, ToolError> {
         let Self {
             id: commit, parent, ..
         } = self;
         let file = format!(".mcp-servers/{commit}.pack");
-        let directory = shell_quoted(directory);
         let script = format!(
-            "cd -P -- {directory} && mkdir -p .mcp-servers || exit {EXIT_NO_REPOSITORY}\n\
-             printf '%s\\n' {commit} ^{parent} | timeout {ADD_SECONDS} git pack-objects --revs --thin \
-             --stdout -q > {file} || exit 76\n\
+            "mkdir -p .mcp-servers || exit 76\n\
+             enter .\n\
+             printf '%s\\n' {commit} ^{parent} | git pack-objects --revs --thin --stdout -q > {file} || \
+             {{ rm -f {file}; exit 76; }}\n\
              [ \"$(wc -c < {file})\" -le {MAX_PACK_BYTES} ] || {{ rm -f {file}; exit {EXIT_TOO_LARGE}; }}\n"
         );
-        let printed = server.run_script(&script).await?;
+        let variables = [("store", directory.store.unwrap_or_default())];
+        let printed = run_in(server, directory.path, &variables, &[&script]).await?;
+        let directory = shell_quoted(directory.path);
         match printed.exit_code {
             Some(0) => {}
             Some(EXIT_TOO_LARGE) => {
@@ -177,18 +227,4 @@ impl Commit {
         server.run_script(&remove).await?;
         Ok(pack)
     }
-}
-
-fn parse(printed: &str) -> Result<Commit, ToolError> {
-    let (ids, summary) = printed.split_once('\n').unwrap_or((printed, ""));
-    let ids = ids.split_once(' ');
-    let ids = ids.filter(|(id, parent)| is_object_id(id) && is_object_id(parent));
-    let (id, parent) = ids.ok_or_else(|| {
-        ToolError::conflict("git printed something unexpected in the task's directory.")
-    })?;
-    Ok(Commit {
-        id: id.to_owned(),
-        parent: parent.to_owned(),
-        summary: one_line(&redacted(summary.trim()), MAX_LINE_CHARS),
-    })
 }

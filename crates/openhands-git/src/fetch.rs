@@ -13,11 +13,12 @@ use uuid::Uuid;
 use super::host::{GitHosts, HostedRepository};
 use super::repository::{Repository, is_ref_name};
 use super::smart_http::{PackStream, Refs, Service};
+use super::snapshot::{EXIT_NO_DIRECTORY, snapshot_script};
 
-/// The exit code of a script that cannot create the directory.
-pub const EXIT_NO_DIRECTORY: i32 = 74;
 /// The timeout for fetching a repository.
 const FETCH_SECONDS: u64 = 900;
+/// The timeout for the snapshot of what was fetched, and of the uploaded files.
+const SNAPSHOT_SECONDS: u64 = 120;
 /// A pack is passed on in parts of this size.
 const PART_BYTES: usize = 4 << 20;
 /// The directory of packs that are being passed on, below the root of tasks.
@@ -25,20 +26,20 @@ const DIRECTORY: &str = ".mcp-fetches";
 
 /// A fetch that was started.
 pub struct Fetch {
-    /// The id of the script, which prints the tree at the end.
+    /// The id of the script, which prints the id of the snapshot at the end.
     pub script: Uuid,
     /// The branch, if it is known.
     pub branch: Option<String>,
 }
 
 /// Starts fetching the repository into a new directory below `root`. Uploaded files replace those of
-/// the repository. Fetches without history if the git server supports it.
+/// the repository. The initial snapshot is kept in `store`. Fetches without history if the git server supports it.
 ///
 /// # Errors
 /// The git host refuses it, or has no such branch. Later failures end the script with an error.
 pub async fn start_fetch(
     server: &AgentServer,
-    root: &str,
+    (root, store): (&str, &str),
     id: TaskId,
     from: &Repository,
     hosts: &GitHosts,
@@ -50,7 +51,7 @@ pub async fn start_fetch(
             "git fetch -q --depth 1 origin {reference} 2>/dev/null || git fetch -q origin {reference}\n\
              head=FETCH_HEAD\n"
         );
-        let script = script(&directory, from, from.branch.as_deref(), &get);
+        let script = script((&directory, store), from, from.branch.as_deref(), &get);
         return Ok(Fetch {
             script: server.start_script(&script, FETCH_SECONDS).await?,
             branch: from.branch.clone(),
@@ -81,7 +82,7 @@ pub async fn start_fetch(
          head={head}\n",
         parts = shell_quoted(&parts),
     );
-    let script = script(&directory, from, Some(&branch), &get);
+    let script = script((&directory, store), from, Some(&branch), &get);
     let script = server.start_script(&script, FETCH_SECONDS).await?;
     let server = server.clone();
     tokio::spawn(async move {
@@ -132,7 +133,12 @@ async fn pass_on(
 }
 
 /// The script around `get`, which gets the objects and sets `head`.
-fn script(directory: &str, from: &Repository, branch: Option<&str>, get: &str) -> String {
+fn script(
+    (directory, store): (&str, &str),
+    from: &Repository,
+    branch: Option<&str>,
+    get: &str,
+) -> String {
     format!(
         "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
          export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git\n\
@@ -147,7 +153,13 @@ fn script(directory: &str, from: &Repository, branch: Option<&str>, get: &str) -
          git symbolic-ref HEAD refs/heads/{branch}\n\
          git read-tree HEAD\n\
          git checkout-index -a -q || true\n\
-         git rev-parse 'HEAD^{{tree}}'\n",
+         # So that later snapshots need not read all files.\n\
+         git update-index -q --refresh > /dev/null 2>&1 || true\n\
+         git rev-parse 'HEAD^{{tree}}'\n\
+         set +e\n\
+         {snapshot}\
+         exit 0\n",
+        snapshot = snapshot_script(store, SNAPSHOT_SECONDS),
         dir = shell_quoted(directory),
         url = shell_quoted(&from.url),
         branch = shell_quoted(branch.unwrap_or("main")),

@@ -23,10 +23,10 @@ pub use changes::{
     part_end,
 };
 pub use commit::{Commit, NewCommit};
-pub use fetch::{EXIT_NO_DIRECTORY, Fetch, start_fetch};
+pub use fetch::{Fetch, start_fetch};
 pub use forge::Forge;
 pub use host::{GitHost, GitHosts, HostedRepository};
 pub use pull_request::PullRequest;
 pub use repository::{Repository, is_ref_name};
 pub use smart_http::{PackStream, Refs, Service};
-pub use snapshot::{is_object_id, printed_id, snapshot_script};
+pub use snapshot::{EXIT_NO_DIRECTORY, is_object_id, printed_id, snapshot_script};

@@ -1,11 +1,23 @@
 # Records the content of the current directory and of the git repositories in it. Every repository is
-# recorded on its own, with a copy of its index, so that what is staged stays as it is.
-# `own_files` has patterns of files that are not the agent's; `add_timeout` is in seconds.
-work=$(mktemp -d) || exit 76
-trap 'rm -rf -- "$work"' EXIT
+# recorded on its own, with a copy of its index. Nothing is written into the directory or its repositories.
+# `work` is a temporary directory and `store` one that keeps initial snapshots, if there is one.
+# `own_files` has patterns of files that are not the agent's; files of more than `large` bytes are
+# recorded by their size and time.
+unset GIT_DIR GIT_WORK_TREE GIT_INDEX_FILE GIT_OBJECT_DIRECTORY GIT_ALTERNATE_OBJECT_DIRECTORIES
 export GIT_OPTIONAL_LOCKS=0
 newline='
 '
+here=$(pwd)
+is_initial= is_kept=$store
+store=${store:-$work/store}
+objects=$work/objects
+mkdir -p "$objects" || exit 76
+
+# No hook or monitor of a repository runs.
+git() {
+    command git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.splitIndex=false \
+        -c core.safecrlf=false "$@"
+}
 
 # Prints the repositories below the directory, one a line.
 repositories() {
@@ -16,55 +28,144 @@ repositories() {
     done
 }
 
-# Removes the marks in the index for which git does not look at files of repository $1.
-unmark() (
+# Prints the large files below the directory: lines of `size time path`.
+large_files() {
+    find . -name .git -prune -o -type f -size "+${large}c" ! -path "*$newline*" -printf '%s %T@ %P\n' |
+        LC_ALL=C sort
+}
+
+quoted() { printf '"%s"' "$(printf '%s' "$1" | sed 's/[\\"]/\\&/g')"; }
+
+# Makes a repository without content that knows objects by ids of the format $1, and prints its directory.
+neutral() {
+    [ -d "$work/git-$1" ] || git init -q --bare --template= --object-format="$1" "$work/git-$1" || exit 1
+    printf '%s\n' "$work/git-$1"
+}
+
+# Enters repository $1, in a subshell. New objects are written into `objects`. The directory itself need not
+# be a repository; `is_found` is empty then, and `git_dir` has no index. Sets `format`, too.
+enter() {
     cd "./$1" || exit 1
-    marked() { git ls-files -v -z | sed -z -n "s/^[$1] //p"; }
-    present='for file; do [ ! -e "$file" ] && [ ! -L "$file" ] || printf "%s\0" "$file"; done'
-    marked a-z | git update-index -z --no-assume-unchanged --stdin &&
-        marked S | xargs -0 sh -c "$present" sh | git update-index -z --no-skip-worktree --stdin
-)
+    is_found=1
+    if [ "$1" != . ] || { [ "$(git rev-parse --is-inside-work-tree 2>/dev/null)" = true ] &&
+        ! git check-ignore -q .; }; then
+        known=$(git rev-parse --absolute-git-dir --git-path objects --show-object-format) || exit 1
+        format=${known##*"$newline"} known=${known%"$newline"*}
+        git_dir=${known%%"$newline"*} own=${known#*"$newline"}
+        case $own in /*) ;; *) own=$(pwd)/$own ;; esac
+    else
+        is_found= format=sha1
+        git_dir=$(neutral sha1) || exit 1
+        own=$git_dir/objects
+        export GIT_DIR="$git_dir" GIT_WORK_TREE="$(pwd)"
+    fi
+    GIT_ALTERNATE_OBJECT_DIRECTORIES=$(quoted "$own")
+    [ ! -d "$store/objects" ] || GIT_ALTERNATE_OBJECT_DIRECTORIES=$GIT_ALTERNATE_OBJECT_DIRECTORIES:$(quoted "$store/objects")
+    export GIT_OBJECT_DIRECTORY="$objects" GIT_ALTERNATE_OBJECT_DIRECTORIES
+}
+
+# Removes the marks in the index for which git does not look at files.
+unmark() {
+    git ls-files -v -z > "$work/marks" || return
+    sed -z -n 's/^[a-z] //p' "$work/marks" > "$work/unchanged"
+    sed -z -n 's/^[Ss] //p' "$work/marks" | xargs -0 sh -c \
+        'for file; do [ ! -e "$file" ] && [ ! -L "$file" ] || printf "%s\0" "$file"; done' sh > "$work/skipped"
+    [ ! -s "$work/unchanged" ] ||
+        git update-index -z --no-assume-unchanged --stdin < "$work/unchanged" || return
+    [ ! -s "$work/skipped" ] || git update-index -z --no-skip-worktree --stdin < "$work/skipped"
+}
+
+# Puts the large files of repository $1, whose files have the prefix $2 in the directory, into the index as
+# texts of their size and time, and adds them to the list `large`. The other arguments are pathspecs.
+record_large() {
+    prefix=$1
+    shift
+    while IFS= read -r line; do
+        path=${line#* * }
+        case $path in "$prefix"*) printf '%s %s\n' "${line%" $path"}" "${path#"$prefix"}" ;; esac
+    done < "$work/large-files" > "$work/own-large"
+    [ -s "$work/own-large" ] || return 0
+    cut -d ' ' -f 3- "$work/own-large" > "$work/names"
+    git ls-files -z -c -o --exclude-standard -- "$@" | tr '\0' '\n' |
+        LC_ALL=C grep -Fx -f "$work/names" | LC_ALL=C sort -u > "$work/kept"
+    top=$(git rev-parse --show-prefix) || return
+    while IFS= read -r line; do
+        path=${line#* * } size_and_time=${line%" ${line#* * }"}
+        LC_ALL=C grep -Fxq -e "$path" "$work/kept" || continue
+        text=$(printf '%s\n' "$size_and_time" | git hash-object -w --stdin) || return
+        printf '100644 %s 0\t%s\0' "$text" "$top$path" >> "$work/entries"
+        printf ':(exclude,literal)%s\0' "$path" >> "$work/paths"
+        printf '!%s %s\n' "$size_and_time" "$prefix$path" >> "$work/large"
+    done < "$work/own-large"
+}
 
 # Writes the content of repository $1, without the repositories in it, and prints the id of the tree.
 record() (
     repository=$1
     prefix=$1/
     [ "$1" != . ] || prefix=
-    set --
+    set -- .
     while IFS= read -r inner; do
         case $inner in
             "$prefix"?*) set -- "$@" ":(exclude,literal)${inner#"$prefix"}" ;;
         esac
     done < "$work/repositories"
     for pattern in $own_files; do set -- "$@" ":(exclude,glob)$pattern"; done
-    git_dir=$(git -C "./$repository" rev-parse --absolute-git-dir) || exit 1
+    case $store/ in
+        "$here/$prefix"*) own=${store#"$here/$prefix"} && set -- "$@" ":(exclude,literal)$own" ;;
+    esac
+    enter "$repository"
     export GIT_INDEX_FILE="$work/index"
-    rm -f -- "$GIT_INDEX_FILE"
+    rm -f -- "$GIT_INDEX_FILE" "$work/entries"
     # With its time: git compares the content of files that are not older than the index.
     [ ! -e "$git_dir/index" ] || cp -p -- "$git_dir/index" "$GIT_INDEX_FILE" || exit 1
-    unmark "$repository" || exit 1
-    add() {
-        timeout "$add_timeout" git -C "./$repository" -c core.safecrlf=false add -A -- . "$@" && return
-        code=$?
-        [ "$code" != 124 ] || echo "git add took longer than $add_timeout s" >&2
-        return "$code"
-    }
+    unmark || exit 1
+    printf '%s\0' "$@" > "$work/paths"
+    record_large "$prefix" "$@" || exit 1
+    add() { git add -A --pathspec-from-file="$work/paths" --pathspec-file-nul; }
     # A file may vanish while it is read.
-    add "$@" 2>/dev/null || add "$@" || exit 1
-    git -C "./$repository" write-tree
+    add 2>/dev/null || add || exit 1
+    [ ! -s "$work/entries" ] || git update-index -z --index-info < "$work/entries" || exit 1
+    if [ "$repository" = . ] && [ -n "$is_initial" ]; then
+        # Files that are the user's own, and the commit with which the work begins.
+        git ls-files -z -o -i --exclude-standard --directory -- "$@" | tr '\0' '\n' | sed 's/^/~/' > "$work/own"
+        git rev-parse -q --verify HEAD 2>/dev/null | sed 's/^/^/' >> "$work/own"
+    fi
+    top=$(git rev-parse --show-prefix) || exit 1
+    if [ -n "$top" ] && [ -z "$(git ls-files | head -c 1)" ]; then
+        git hash-object -t tree -w /dev/null
+    else
+        git write-tree --prefix="$top"
+    fi
 )
 
-# Writes the content of all repositories and prints the id of their list: a line with the time, then
-# lines of `tree repository`.
+# Writes the content of all repositories and their list into `$work/end`: a line with the time, lines of
+# `tree repository` and `!size time path` for large files. An initial one has lines of `~path` for ignored
+# files and `^commit`, too.
 snapshot() {
     set -f
     repositories > "$work/repositories" 2>/dev/null
+    large_files > "$work/large-files" 2>/dev/null
+    : > "$work/large"
+    : > "$work/own"
     {
         date +%s%N
         { echo . && cat "$work/repositories"; } | while IFS= read -r repository; do
             tree=$(record "$repository" < /dev/null) || exit 1
             printf '%s %s\n' "$tree" "$repository"
-        done
+        done || exit 76
+        cat "$work/large" "$work/own"
     } > "$work/end" || exit 76
-    git hash-object -w --stdin < "$work/end" || exit 76
+}
+
+# Prints an id of the content of the list in file $1.
+content_id() { sed '1d; /^[~^]/d' "$1" | git hash-object --stdin; }
+
+# Takes a snapshot that stays in `store`, and prints its id.
+initial_snapshot() {
+    is_initial=1 objects=$store/objects
+    mkdir -p "$objects" "$store/lists" || exit 76
+    snapshot
+    id=$(git hash-object --stdin < "$work/end") || exit 76
+    cp -- "$work/end" "$store/lists/$id" && echo "$id" || exit 76
 }

@@ -39,6 +39,8 @@ const CALLBACK_TAG: &str = "mcpcallback";
 /// The attempts to send the result to it.
 const DELIVERY_TAG: &str = "mcpdelivery";
 const BASE_TAG: &str = "mcpbase";
+/// The directory with that snapshot.
+const SNAPSHOTS_TAG: &str = "mcpsnapshots";
 const VERIFY_TAG: &str = "mcpverify";
 const CHECK_TAG: &str = "mcpcheck";
 const REPOSITORY_TAG: &str = "mcprepository";
@@ -264,7 +266,7 @@ impl ConversationTags {
         );
     }
 
-    /// The git commit or tree of its directory before the task started.
+    /// The id of the snapshot of its directory before the task started.
     pub(crate) fn base(&self) -> Option<&str> {
         let hex = |base: &&str| base.len() <= 64 && base.chars().all(|c| c.is_ascii_hexdigit());
         self.get(BASE_TAG).filter(hex)
@@ -272,6 +274,17 @@ impl ConversationTags {
 
     pub(crate) fn set_base(&mut self, base: Option<&str>) {
         self.set(BASE_TAG, base.map(|base| one_line(base, MAX_VALUE_CHARS)));
+    }
+
+    /// The directory with that snapshot.
+    pub(crate) fn snapshots(&self) -> Option<&str> {
+        self.get(SNAPSHOTS_TAG)
+    }
+
+    /// Keeps the directory, if it is short enough.
+    pub(crate) fn set_snapshots(&mut self, directory: &str) {
+        let is_short = directory.chars().count() <= MAX_VALUE_CHARS;
+        self.set(SNAPSHOTS_TAG, is_short.then(|| directory.to_owned()));
     }
 
     /// The URL of the task's repository, and its branch if that is known.

@@ -26,3 +26,4 @@ pub(crate) use resume::{Continuation, resume};
 pub(crate) use snapshot::TaskSnapshot;
 pub(crate) use spec::{Confirm, TaskSpec};
 pub(crate) use turn::Turn;
+pub(crate) use verify::known_exit_code;

@@ -6,7 +6,7 @@ mod directory;
 pub(crate) mod mcp_servers;
 mod setup;
 
-pub(crate) use changes::read_changes;
+pub(crate) use changes::{changed_directory, read_changes};
 pub(crate) use directory::{Directory, Root};
 pub(crate) use openhands_api::{ArchivePart, FileName, MAX_ARCHIVE_BYTES, archive_part};
-pub(crate) use setup::{FileContent, WorkspaceSpec, absolute_roots, set_up};
+pub(crate) use setup::{FileContent, WorkspaceSpec, absolute_roots, set_up, snapshots};

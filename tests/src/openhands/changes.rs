@@ -1,7 +1,9 @@
 //! Changes of tasks: repositories in repositories, patches, and directories that several tasks share.
 
+use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 use std::process::Command;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 use uuid::Uuid;
@@ -84,15 +86,30 @@ async fn changes_in_a_submodule_are_seen() {
 
 #[tokio::test]
 async fn failing_git_is_no_empty_list_of_changes() {
-    let Some(client) = client().await else { return };
-    let run = run_task(&client, "RUN: echo x > f; rm -rf .git").await;
-    assert_eq!(run["status"], "finished");
-    assert_contains(&run["warnings"], "Changes are not known: git failed");
-    let ask = json!({"task_id": run["task_id"]});
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    // The initial state of a new directory is not in it.
+    for replaced in ["rm -rf .git", "rm -rf .git; git init -q"] {
+        let run = run_task(&client, &format!("RUN: echo x > f; {replaced}")).await;
+        assert_eq!(run["changed_files"], json!(["A f"]), "{run}");
+        assert_eq!(run["warnings"], Value::Null, "{run}");
+    }
+    // That of a repository needs its commits.
+    let run = async |name: &str, task: &str| {
+        let project = place.0.join(name);
+        repository(&project);
+        call!(client, "run_task", {"task": task, "workspace": project})
+    };
+    let gone = run("gone", "RUN: echo x > f; rm -rf .git").await;
+    assert_eq!(gone["status"], "finished");
+    assert_contains(&gone["warnings"], "Changes are not known: git failed");
+    let ask = json!({"task_id": gone["task_id"]});
     assert_error(&client, "get_task_changes", ask, "git failed (").await;
-    let run = run_task(&client, "RUN: echo x > f; rm -rf .git; git init -q").await;
-    assert_eq!(run["changed_files"], json!(["A f"]), "{run}");
-    assert_contains(&run["warnings"], "removed or replaced .git");
+    let replaced = run("replaced", "RUN: echo x > f; rm -rf .git; git init -q").await;
+    let changed = json!(["A f", "A f.txt"]);
+    assert_eq!(replaced["changed_files"], changed, "{replaced}");
+    assert_contains(&replaced["warnings"], "removed or replaced .git");
 }
 
 #[tokio::test]
@@ -242,6 +259,82 @@ async fn edit_of_the_user_just_after_a_commit_is_not_the_agents() {
     let run = call(&client, "run_task", task).await;
     assert_eq!(run["last_output"], "M v", "{run}");
     assert_eq!(run["changed_files"], json!(["A new"]), "{run}");
+}
+
+/// All files below a directory with their times and sizes.
+fn listing(directory: &Path) -> String {
+    let listed = Command::new("find")
+        .arg(directory)
+        .args(["-printf", "%P %y %s %T@ %m\\n"])
+        .output();
+    let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
+    let mut lines: Vec<_> = listed.lines().collect();
+    lines.sort_unstable();
+    lines.join("\n")
+}
+
+#[tokio::test]
+async fn reading_a_task_leaves_nothing_behind() {
+    let Some(real) = openhands() else { return };
+    let place = TestDirectory::new();
+    let client = client_with(&real, &[("OPENHANDS_WORKSPACES", place.path())]).await;
+    let (project, plain) = (place.0.join("project"), place.0.join("plain"));
+    repository(&project);
+    let hooked = place.0.join("hooked");
+    for hook in ["post-index-change", "reference-transaction"] {
+        let hook = project.join(".git/hooks").join(hook);
+        std::fs::write(&hook, format!("#!/bin/sh\ntouch {}\n", hooked.display())).unwrap();
+        std::fs::set_permissions(&hook, PermissionsExt::from_mode(0o755)).unwrap();
+    }
+    std::fs::create_dir(&plain).unwrap();
+    std::fs::write(plain.join(".env"), "PASSWORD=canary\n").unwrap();
+    let ignored = "ignored.bin\n";
+    for directory in [&project, &plain] {
+        std::fs::write(directory.join(".gitignore"), ignored).unwrap();
+        let before = listing(&directory.join(".git"));
+        let task =
+            "RUN: head -c 64000000 /dev/urandom | tee model.ckpt > ignored.bin; echo small > small";
+        let run = call!(client, "run_task", {"task": task, "workspace": directory,
+            "wait_seconds": 25});
+        let id = &run["task_id"];
+        assert_eq!(run["status"], "finished", "{run}");
+        assert_eq!(listing(&directory.join(".git")), before);
+        let changed = json!(["A model.ckpt (64 MB)", "A small"]);
+        let before = listing(directory);
+        for _ in 0..5 {
+            for tool in ["get_task_result", "wait_task", "get_task_changes"] {
+                let began = Instant::now();
+                let read = call_with_id(&client, tool, id).await;
+                assert_eq!(read["changed_files"], changed, "{read}");
+                assert_contains(&read["warnings"], "larger than 20 MB");
+                assert!(began.elapsed() < Duration::from_secs(10), "{tool}");
+            }
+            let (patch, _) = patch(&client, id, None, 6_000).await;
+            let patch = String::from_utf8(patch).unwrap();
+            assert_contains(&patch, "+small");
+            assert_lacks(&patch, "model.ckpt");
+            assert_eq!(listing(directory), before);
+        }
+        // The next task sees what has changed since.
+        let task = "RUN: echo more >> model.ckpt; mv ignored.bin moved.bin; rm small";
+        let run = call!(client, "run_task", {"task": task, "workspace": directory,
+            "wait_seconds": 25});
+        let changed = json!(["M model.ckpt (64 MB)", "A moved.bin (64 MB)", "D small"]);
+        assert_eq!(run["changed_files"], changed, "{run}");
+    }
+    assert!(!hooked.exists());
+    assert!(!plain.join(".git").exists());
+}
+
+#[tokio::test]
+async fn patch_of_other_content_is_not_continued() {
+    let Some(client) = client().await else { return };
+    let run = run_task(&client, "RUN: seq 500 > n").await;
+    let id = &run["task_id"];
+    let part = call!(client, "get_task_patch", {"task_id": id, "max_bytes": 500});
+    call!(client, "send_message", {"task_id": id, "message": "RUN: seq 600 > n"});
+    let next = json!({"task_id": id, "max_bytes": 500, "cursor": part["next_cursor"]});
+    assert_error(&client, "get_task_patch", next, "have changed since").await;
 }
 
 #[tokio::test]

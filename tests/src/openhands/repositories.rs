@@ -1,7 +1,7 @@
 //! Repositories with the operator's credential: into a task and out of it.
 
 use std::os::unix::fs::PermissionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use mcp_client::Client;
 use serde_json::{Value, json};
@@ -373,7 +373,7 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
     for (run, name) in runs["tasks"].as_array().unwrap().iter().zip(["one", "two"]) {
         let id = &run["task_id"];
         let run = call!(client, "get_task_result", {"task_id": id});
-        assert_eq!(run["changed_files"], json!(["A mine", "A same"]), "{run}");
+        assert_eq!(run["changed_files"], json!(["A same"]), "{run}");
         assert_eq!(run["last_output"], "one\nf.txt g.bin mine", "{run}");
         let branch = format!("task-{}", &id.as_str().unwrap()[..8]);
         assert_eq!(
@@ -397,4 +397,128 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         }
         assert_error(&client, "run_task", asks, reason).await;
     }
+}
+
+/// A clone of the host's repository in which a person works: with a commit that is not pushed, a change that is not
+/// committed, and files of their own.
+fn clone_of_a_person(host: &GitHost, name: &str) -> PathBuf {
+    let clone = host.place.0.join(name);
+    git(&host.place.0, &["clone", "-q", "acme/app.git", name]);
+    for (file, content) in [("wip.txt", "wip\n"), (".gitignore", "secret\n")] {
+        std::fs::write(clone.join(file), content).unwrap();
+    }
+    git(&clone, &["add", "-A"]);
+    git(&clone, &["commit", "-q", "-m", "not pushed"]);
+    for (file, content) in [
+        (".env", "PASSWORD=hunter2-my-private\n"),
+        ("private-notes.md", "mine\n"),
+        ("secret", "mine\n"),
+        ("f.txt", "not committed\n"),
+    ] {
+        std::fs::write(clone.join(file), content).unwrap();
+    }
+    clone
+}
+
+#[tokio::test]
+async fn nothing_but_the_changes_of_the_task_is_published() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let [hosts, files] = host.options("", "");
+    let options = [
+        (hosts.0, &*hosts.1),
+        (files.0, &files.1),
+        ("OPENHANDS_WORKSPACES", host.place.path()),
+        ("OPENHANDS_WORKSPACE_ROOT", host.place.path()),
+    ];
+    let (_server, client) = server_with(&real, &options).await;
+    let commit = "git -c user.name=t -c user.email=t@h commit -qam x";
+    let many = format!(
+        "mkdir d; git mv g.bin d/g.bin; printf '\\0\\1' > bin; ln -s bin link; echo x > run; chmod +x run; \
+         git add run bin; {commit}; git init -q in; echo x > in/x; rm private-notes.md"
+    );
+    let raced = format!("echo v=1 > v; git add v; {commit}; echo v=2 > v");
+    let published = "A bin,R g.bin -> d/g.bin,A link,A run";
+    // The commands, the changes, those that are published, and the reason why none is.
+    for (number, (commands, changed, wanted)) in [
+        ("echo fix > fix.txt", "A fix.txt", Ok("A fix.txt")),
+        (&*raced, "A v", Ok("A v")),
+        (
+            &*many,
+            "A bin,R g.bin -> d/g.bin,A link,D private-notes.md,A run,A in/,A in/x",
+            Ok(published),
+        ),
+        ("echo x >> f.txt; echo x > n", "M f.txt,A n", Err("somebody else before, which the git host does not have, so nothing is published: f.txt.")),
+        ("echo x >> wip.txt", "M wip.txt", Err("published: wip.txt.")),
+        ("echo > .gitignore", "M .gitignore,A secret", Err("Git ignored these files when the task began, and does not now, so they may be somebody's own, and nothing is published: secret.")),
+        ("head -c 25000000 /dev/zero > big; echo x > n", "A big (25 MB),A n", Err("larger than 20 MB, so nothing is published: big.")),
+    ]
+    .into_iter()
+    .enumerate()
+    {
+        let clone = clone_of_a_person(&host, &format!("clone-{number}"));
+        let run = call!(client, "run_task", {"task": format!("RUN: {commands}"),
+            "workspace": clone, "wait_seconds": 25, "verify": "test ! -e fix.txt",
+            "context": {"file": "given.txt", "content": "given\n"}});
+        let seen: Vec<_> = run["changed_files"].as_array().unwrap().iter().collect();
+        let seen: Vec<_> = seen.iter().map(|line| line.as_str().unwrap()).collect();
+        assert_eq!(seen.join(","), changed, "{run}");
+        let asks = json!({"task_id": run["task_id"], "title": "x", "repository": host.url(),
+            "branch": format!("topic-{number}"), "pull_request": false});
+        let question = tool_error(&client, "publish_task", asks.clone()).await;
+        let wanted = match wanted {
+            Ok(wanted) => wanted,
+            Err(reason) => {
+                assert_contains(&question, reason);
+                continue;
+            }
+        };
+        let names = wanted.replace(',', ", ");
+        assert_contains(&question, &format!("The files: {names}."));
+        assert_eq!(question.contains("verified is false"), run["verified"] == false);
+        assert_eq!(question.contains("other repositories: A in/, A in/x."), changed.contains("in/x"));
+        let before = git(&clone, &["status", "--porcelain"]);
+        let made = publish(&client, asks).await;
+        let made = made["commit"].as_str().unwrap();
+        assert_eq!(git(&clone, &["status", "--porcelain"]), before);
+        let shown = git(&host.bare(), &["show", "-M", "--name-status", "--format=%P", made]);
+        let trunk = git(&host.bare(), &["rev-parse", "trunk"]);
+        let lines = shown.trim().lines().filter(|line| !line.is_empty()).map(|line| {
+            let parts: Vec<_> = line.split('\t').collect();
+            match parts[..] {
+                [letter, from, to] => format!("{} {from} -> {to}", &letter[..1]),
+                [letter, name] => format!("{letter} {name}"),
+                _ => line.to_owned(),
+            }
+        });
+        let lines: Vec<_> = lines.collect();
+        let mut expected: Vec<_> = wanted.split(',').map(str::to_owned).collect();
+        expected.insert(0, trunk.trim().to_owned());
+        assert_eq!(sorted(lines), sorted(expected), "{commands}");
+        if wanted == published {
+            let modes = git(&host.bare(), &["ls-tree", made, "run", "link"]);
+            assert_starts_with(&modes, "120000 ");
+            assert_contains(&modes, "100755 ");
+        }
+        if wanted == "A v" {
+            assert_eq!(git(&host.bare(), &["show", &format!("{made}:v")]), "v=2\n");
+        }
+    }
+    // Without the initial state, the changes cannot be told from those of others.
+    let clone = clone_of_a_person(&host, "unknown");
+    let run = call!(client, "run_task", {"task": "RUN: echo x > n", "workspace": clone});
+    std::fs::remove_dir_all(host.place.0.join(".mcp-snapshots")).unwrap();
+    let asks = json!({"task_id": run["task_id"], "title": "x", "repository": host.url()});
+    assert_error(
+        &client,
+        "publish_task",
+        asks,
+        "before the task is not known",
+    )
+    .await;
+}
+
+fn sorted(mut lines: Vec<String>) -> Vec<String> {
+    lines.sort_unstable();
+    lines
 }

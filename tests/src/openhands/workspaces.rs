@@ -256,7 +256,7 @@ async fn repository_and_branch_are_checked_out() {
             "context": context, "wait_seconds": 25});
         let run = call(client, "run_task", task).await;
         assert_eq!(run["last_output"], format!("{content}\nm"), "{run}");
-        assert_eq!(run["changed_files"], json!(["M f.txt", "A mine.txt"]));
+        assert_eq!(run["changed_files"], json!(["M f.txt"]));
     }
 }
 

@@ -24,7 +24,7 @@ use crate::owner::Owner;
 use crate::scheduler::{CUT_OFF_AFTER, Scheduler};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
-use crate::workspace::{absolute_roots, set_up};
+use crate::workspace::{absolute_roots, set_up, snapshots};
 
 /// Retries of a creation on a full agent server, and their interval.
 const MAX_SLOT_RETRIES: u32 = 30;
@@ -148,9 +148,10 @@ async fn create_new(
     if let Some(model) = &spec.model {
         check_model(server, model).await?;
     }
+    let store = snapshots(&places.shared_root);
     let workspace = set_up(
         server,
-        &places.roots,
+        (&places.roots, &store),
         id,
         &spec.workspace,
         &service.git_hosts,
@@ -161,6 +162,7 @@ async fn create_new(
     let plugin = install_plugin(server, &places.shared_root, mcp_servers, &dead).await?;
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
+    tags.set_snapshots(&store);
     if let Some(repository) = &spec.workspace.repository {
         tags.set_repository(&repository.url, workspace.branch.as_deref());
     }

@@ -90,6 +90,19 @@ pub(super) async fn check(
     }
 }
 
+/// The exit code of the command for the present state of a task, if it has ended. Does not run it.
+pub(crate) async fn known_exit_code(
+    server: &AgentServer,
+    task: &TaskSnapshot,
+) -> ApiResult<Option<i32>> {
+    let tags = ConversationTags::new(task.conversation.tags.clone());
+    let Some(run) = tags.check(task.steps) else {
+        return Ok(None);
+    };
+    let end = server.finished_script(run.script).await?;
+    Ok(end.and_then(|end| end.exit_code))
+}
+
 /// Starts the command, unless another call has started it since the run `lost`. Returns `None` if the
 /// task is not finished any longer.
 async fn start(

@@ -59,7 +59,7 @@ impl Tool for GetTaskPatch {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<PatchPart, ToolError> {
         let task_id = self.task_id;
         let limit = self.max_bytes.map_or(DEFAULT_BYTES, Bounded::get) as usize;
-        let (end, offset) = self
+        let (content, offset) = self
             .cursor
             .as_deref()
             .map(parse_cursor)
@@ -71,7 +71,7 @@ impl Tool for GetTaskPatch {
         let task = server.conversation(task_id).await?;
         let query = ChangesQuery {
             patch_of: Some(repository),
-            end,
+            content,
             offset,
             length: limit,
             ..ChangesQuery::default()
@@ -108,7 +108,7 @@ impl Tool for GetTaskPatch {
             patch,
             encoding,
             size: changes.size,
-            next_cursor: (next < changes.size).then(|| format!("{}:{next}", changes.end)),
+            next_cursor: (next < changes.size).then(|| format!("{}:{next}", changes.content)),
             repositories: changes.repositories,
             warnings: changes.warnings,
         })
@@ -117,7 +117,7 @@ impl Tool for GetTaskPatch {
 
 const REDACTED: &str = "Secrets in the patch were replaced with ***, so git may refuse it.";
 
-/// Parses the snapshot and the offset of the next part.
+/// Parses the id of the content and the offset of the next part.
 fn parse_cursor(cursor: &str) -> Result<(&str, u64), ToolError> {
     let parts = cursor.split_once(':').filter(|(end, _)| is_object_id(end));
     // The shell computes with it.

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, ApiResult, TaskId};
+use openhands_api::{AgentServer, ApiResult, Conversation, TaskId};
 use openhands_git::{
     Commit, HostedRepository, NewCommit, PullRequest, Refs, Repository, Service, is_ref_name,
 };
@@ -16,6 +16,8 @@ use upstream::time::parse_timestamp;
 use crate::OpenHands;
 use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
+use crate::task::{TaskSnapshot, known_exit_code};
+use crate::workspace::changed_directory;
 
 const MAX_TITLE_CHARS: usize = 200;
 const MAX_BODY_BYTES: usize = 20_000;
@@ -23,6 +25,8 @@ const MAX_BODY_BYTES: usize = 20_000;
 const SEARCHED_BYTES: usize = 200_000;
 /// Characters of a commit's id by which the user confirms it.
 const SHORT_ID_CHARS: usize = 12;
+/// Bytes of the names of files in the question.
+const MAX_NAMES_BYTES: usize = 1_500;
 
 /// Publishes a task's changes as one commit: pushes it to a branch and opens a pull or merge request. The
 /// user must agree. Again after more work, it adds a commit to the branch.
@@ -66,7 +70,7 @@ struct Plan {
     server: AgentServer,
     scheduler: Arc<Scheduler>,
     id: TaskId,
-    directory: String,
+    task: Conversation,
     hosted: HostedRepository,
     branch: String,
     base: String,
@@ -77,6 +81,8 @@ struct Plan {
     title: String,
     body: String,
     has_pull_request: bool,
+    /// What the user should know about the check of the task.
+    unverified: Option<String>,
 }
 
 impl Tool for PublishTask {
@@ -87,7 +93,8 @@ impl Tool for PublishTask {
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Publication, ToolError> {
         let confirm = self.confirm.clone();
-        let (plan, question) = self.plan(service, call).await?;
+        let plan = self.plan(service, call).await?;
+        let question = plan.question();
         let commit = plan.commit_id();
         // The answer is about this content and where it goes: the key names both.
         let (url, head, base) = (plan.hosted.url(), &plan.branch, &plan.base);
@@ -113,16 +120,18 @@ impl Tool for PublishTask {
 }
 
 impl PublishTask {
-    /// The publication, and the question for the user.
-    async fn plan(self, service: &OpenHands, call: &Call) -> Result<(Plan, String), ToolError> {
+    /// The publication about which the user is asked.
+    async fn plan(self, service: &OpenHands, call: &Call) -> Result<Plan, ToolError> {
         let id = self.task_id;
         let (title, body) = self.texts()?;
         let server = service.servers.shared_agent().await?;
         service.check_owner(id, call).await?;
-        let task = server.conversation(id).await?;
-        if !task.execution_status.is_stopped() {
+        let snapshot = TaskSnapshot::read(&server, id).await?;
+        if !snapshot.conversation.execution_status.is_stopped() {
             return Err(at_work());
         }
+        let unverified = unverified(&server, &snapshot).await?;
+        let task = snapshot.conversation;
         let tags = ConversationTags::new(task.tags.clone());
         let (repository, own_branch) = self.repository(&tags)?;
         let hosted = service.git_hosts.find(&repository).ok_or_else(|| {
@@ -167,23 +176,26 @@ impl PublishTask {
             },
             time: time.unwrap_or_else(|| task.last_event_at()).as_second(),
             parent: tip,
-            base: refs.branch(&base),
+            host: refs.branch(&base),
+            // One byte more shows that there is more.
+            diff_bytes: SEARCHED_BYTES + 1,
         };
-        let commit = Commit::try_new(&server, &task.workspace.working_dir, &new).await?;
+        let directory = changed_directory(&server, &task, &tags).await?;
+        let commit = Commit::try_new(&server, &directory, &new).await?;
         let has_pull_request = self
             .pull_request
             .unwrap_or_else(|| hosted.has_pull_requests());
         if commit.is_none() && (tip.is_none() || !has_pull_request) {
             return Err(ToolError::conflict(
-                "There is nothing to publish: the files are those of the repository.",
+                "There is nothing to publish: the task has changed no file, or the branch has all its changes.",
             ));
         }
-        let plan = Plan {
+        Ok(Plan {
             tip: tip.map(str::to_owned),
             scheduler: Arc::clone(&service.scheduler),
             server,
             id,
-            directory: task.workspace.working_dir,
+            task,
             hosted,
             branch,
             base,
@@ -191,9 +203,8 @@ impl PublishTask {
             title,
             body,
             has_pull_request,
-        };
-        let question = plan.question().await?;
-        Ok((plan, question))
+            unverified,
+        })
     }
 
     fn texts(&self) -> Result<(String, String), ToolError> {
@@ -259,7 +270,7 @@ impl Plan {
         commit.or(self.tip.as_deref()).unwrap_or_default()
     }
 
-    async fn question(&self) -> Result<String, ToolError> {
+    fn question(&self) -> String {
         let (repository, branch) = (self.hosted.url(), &self.branch);
         let mut text = match &self.commit {
             Some(commit) => format!(
@@ -272,19 +283,28 @@ impl Plan {
             text += &format!(" and opens a pull request into {}", self.base);
         }
         text += &format!(", titled {:?}.", self.title);
+        if let Some(unverified) = &self.unverified {
+            text += unverified;
+        }
         let Some(commit) = &self.commit else {
-            return Ok(text);
+            return text;
         };
-        // One byte more shows that there is more.
-        let diff = commit.diff(&self.server, &self.directory, SEARCHED_BYTES + 1);
-        let diff = diff.await?;
-        if redacted_code(&diff) != diff {
+        let names = commit.lines(MAX_NAMES_BYTES).join(", ");
+        text += &format!(" The files: {names}.");
+        let left_out = commit.left_out(MAX_NAMES_BYTES).join(", ");
+        if !left_out.is_empty() {
+            text += &format!(" Not published, because they are in other repositories: {left_out}.");
+        }
+        if let Some(shared) = commit.shared {
+            text += &format!(" {shared}");
+        }
+        if redacted_code(&commit.diff) != commit.diff {
             text += " Attention: the changes contain what looks like a secret.";
         }
-        if diff.len() > SEARCHED_BYTES {
+        if commit.diff.len() > SEARCHED_BYTES {
             text += " Only their first 200 kB were searched for secrets.";
         }
-        Ok(text)
+        text
     }
 
     async fn carry_out(self) -> Result<Publication, ToolError> {
@@ -294,7 +314,9 @@ impl Plan {
         let _lock = self.scheduler.starts.lock(*id).await;
         let mut warnings = Vec::new();
         if let Some(commit) = &self.commit {
-            let pack = commit.pack(server, *id, &self.directory).await?;
+            let tags = ConversationTags::new(self.task.tags.clone());
+            let directory = changed_directory(server, &self.task, &tags).await?;
+            let pack = commit.pack(server, *id, &directory).await?;
             let old = self.tip.as_deref();
             let now = server.conversation(*id).await?;
             if !now.execution_status.is_stopped() {
@@ -341,6 +363,21 @@ impl Plan {
             warning: Some(warnings.join(" ")).filter(|text| !text.is_empty()),
         })
     }
+}
+
+/// What the user should know about the check of the task; `None` if it succeeded, or there is none.
+async fn unverified(server: &AgentServer, task: &TaskSnapshot) -> ApiResult<Option<String>> {
+    let tags = ConversationTags::new(task.conversation.tags.clone());
+    if tags.verify().is_none() {
+        return Ok(None);
+    }
+    Ok(match known_exit_code(server, task).await? {
+        Some(0) => None,
+        Some(code) => Some(format!(
+            " Attention: verified is false, its verify command failed (exit code {code})."
+        )),
+        None => Some(" Attention: its verify command has no outcome for this state.".to_owned()),
+    })
 }
 
 fn at_work() -> ToolError {

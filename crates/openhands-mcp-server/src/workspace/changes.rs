@@ -15,12 +15,22 @@ pub(crate) async fn read_changes(
     query: &ChangesQuery<'_>,
 ) -> Result<Changes, ChangesError> {
     let tags = ConversationTags::new(conversation.tags.clone());
-    let changed = ChangedDirectory {
+    let changed = changed_directory(server, conversation, &tags).await?;
+    Changes::read(server, &changed, query).await
+}
+
+/// The directory of a task, whose tags are `tags`.
+pub(crate) async fn changed_directory<'a>(
+    server: &AgentServer,
+    conversation: &'a Conversation,
+    tags: &'a ConversationTags,
+) -> ApiResult<ChangedDirectory<'a>> {
+    Ok(ChangedDirectory {
         path: &conversation.workspace.working_dir,
         base: tags.base(),
+        store: tags.snapshots(),
         others: other_tasks(server, conversation).await?,
-    };
-    Changes::read(server, &changed, query).await
+    })
 }
 
 /// The work of other tasks in the same directory.
@@ -51,8 +61,9 @@ async fn other_tasks(server: &AgentServer, conversation: &Conversation) -> ApiRe
         }
         false => None,
     };
+    let snapshots: Vec<_> = others.into_iter().rev().filter_map(snapshot).collect();
     Ok(OtherWork {
-        snapshots: others.into_iter().rev().filter_map(snapshot).collect(),
+        snapshots: snapshots.join(" "),
         is_overlapping,
         ended,
     })

@@ -20,6 +20,10 @@ const EXIT_NO_COMMIT: i32 = 77;
 const EXIT_TOO_LONG: i32 = 78;
 /// Less than the timeout of a script, because git removes what it has written only if it is told to stop.
 const WORKTREE_SECONDS: u32 = 8;
+/// The timeout of the snapshot of the initial content.
+const SNAPSHOT_SECONDS: u64 = 8;
+/// The directory of snapshots, below the root of tasks.
+const SNAPSHOTS: &str = ".mcp-snapshots";
 
 /// The requested workspace of a task.
 #[derive(Clone, Debug, Default)]
@@ -69,13 +73,19 @@ pub(crate) async fn absolute_roots(server: &AgentServer, roots: &[Root]) -> ApiR
     Ok(roots.iter().map(|root| root.path(&home)).collect())
 }
 
-/// Creates the directory of a task with its files or repository. `roots` are absolute.
+/// The directory of the initial snapshots of all tasks below this root.
+pub(crate) fn snapshots(root: &str) -> String {
+    format!("{root}/{SNAPSHOTS}")
+}
+
+/// Creates the directory of a task with its files or repository. `roots` are absolute. The snapshot of its content,
+/// with these files, is kept in the directory `store`.
 ///
 /// # Errors
 /// The directory is not allowed or cannot be created; the error says what to do.
 pub(crate) async fn set_up(
     server: &AgentServer,
-    roots: &[String],
+    (roots, store): (&[String], &str),
     id: TaskId,
     spec: &WorkspaceSpec,
     hosts: &GitHosts,
@@ -90,17 +100,18 @@ pub(crate) async fn set_up(
         })?;
         let own_root = roots.first().map_or("", String::as_str);
         let worktree = spec.has_worktree.then(|| worktree_script(own_root, id));
-        let workspace = named_directory(server, root, rest, &spec.files, worktree).await?;
-        upload(server, &workspace.directory, &spec.files).await?;
-        return Ok(workspace);
+        let directory = named_directory(server, root, rest, &spec.files, worktree).await?;
+        upload(server, &directory, &spec.files).await?;
+        return snapshot(server, directory, store).await;
     }
     let root = roots.first().map_or("", String::as_str);
     let directory = format!("{root}/{id}");
     upload(server, &directory, &spec.files).await?;
     let Some(repository) = &spec.repository else {
-        return new_directory(server, directory).await;
+        new_directory(server, &directory).await?;
+        return snapshot(server, directory, store).await;
     };
-    let fetch = start_fetch(server, root, id, repository, hosts).await?;
+    let fetch = start_fetch(server, (root, store), id, repository, hosts).await?;
     Ok(Workspace {
         directory,
         base: None,
@@ -131,15 +142,32 @@ async fn upload(
 
 /// Creates a new directory for the task. It is new, so it has no symbolic links. A new git repository
 /// in it keeps the agent's commits out of any repository around it.
-async fn new_directory(server: &AgentServer, directory: String) -> Result<Workspace, ToolError> {
+async fn new_directory(server: &AgentServer, directory: &str) -> Result<(), ToolError> {
     let script = format!(
         "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
          command -v git >/dev/null || exit 0\n\
-         [ -e .git ] || git init -q\n{}",
-        snapshot_script(),
-        dir = shell_quoted(&directory),
+         [ -e .git ] || git init -q\n",
+        dir = shell_quoted(directory),
     );
-    let printed = run(server, &script).await?;
+    run(server, &script).await.map(drop)
+}
+
+/// Records the initial content of the directory. Without git, or if it takes too long, there is no snapshot.
+async fn snapshot(
+    server: &AgentServer,
+    directory: String,
+    store: &str,
+) -> Result<Workspace, ToolError> {
+    let script = format!(
+        "cd -P -- {} || exit {EXIT_NO_DIRECTORY}\n\
+         command -v git >/dev/null || exit 0\n{}",
+        shell_quoted(&directory),
+        snapshot_script(store, SNAPSHOT_SECONDS),
+    );
+    let printed = server.run_script(&script).await?;
+    if printed.exit_code == Some(EXIT_NO_DIRECTORY) {
+        return Err(no_directory());
+    }
     Ok(Workspace {
         directory,
         base: printed_id(printed.text()),
@@ -170,14 +198,15 @@ fn worktree_script(root: &str, id: TaskId) -> String {
 }
 
 /// Creates or reuses the directory that the caller names, and the worktree of it. An existing one may
-/// hold symbolic links, so its path and the paths of all uploaded files must not contain any.
+/// hold symbolic links, so its path and the paths of all uploaded files must not contain any. A directory that
+/// existed without git stays without it. Returns the absolute path.
 async fn named_directory(
     server: &AgentServer,
     root: &str,
     rest: &str,
     files: &[(FileName, FileContent)],
     worktree: Option<String>,
-) -> Result<Workspace, ToolError> {
+) -> Result<String, ToolError> {
     let files = files.iter().map(|(name, _)| shell_quoted(name.as_str()));
     let files = files.collect::<Vec<_>>().join(" ");
     let script = format!(
@@ -189,29 +218,23 @@ async fn named_directory(
          [ \"$(realpath -m -- \"$dir/$file\")\" = \"$dir/$file\" ] || exit {EXIT_SYMLINK}\n\
          done; }}\n\
          check\n\
+         existed=; [ ! -e \"$dir\" ] || existed=1\n\
          mkdir -p -- \"$dir\" && cd -P -- \"$dir\" || exit {EXIT_NO_DIRECTORY}\n\
          [ \"$(pwd)\" = \"$dir\" ] || exit {EXIT_SYMLINK}\n\
          {worktree}\
          echo \"$dir\"\n\
-         command -v git >/dev/null || exit 0\n\
+         [ -z \"$existed\" ] && command -v git >/dev/null || exit 0\n\
          git rev-parse -q --is-inside-work-tree >/dev/null 2>&1 && ! git check-ignore -q . \
-         || git init -q\n{}",
-        snapshot_script(),
+         || git init -q\n",
         root = shell_quoted(root),
         rest = shell_quoted(rest),
         worktree = worktree.unwrap_or_default(),
     );
     let printed = run(server, &script).await?;
-    let (directory, rest) = match printed.text().split_once('\n') {
-        Some((directory, rest)) if directory.starts_with('/') => (directory, rest),
-        _ => return Err(no_directory()),
-    };
-    Ok(Workspace {
-        directory: directory.to_owned(),
-        base: printed_id(rest),
-        fetch: None,
-        branch: None,
-    })
+    match printed.text().split_once('\n') {
+        Some((directory, _)) if directory.starts_with('/') => Ok(directory.to_owned()),
+        _ => Err(no_directory()),
+    }
 }
 
 /// Runs a set-up script and returns its output.
