@@ -18,6 +18,7 @@ mod isolation;
 mod list_changes;
 mod many_clients;
 mod monitoring;
+mod owners;
 mod pins;
 mod questions;
 mod real;

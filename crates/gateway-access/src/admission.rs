@@ -30,10 +30,15 @@ pub struct Admission {
     pub roles: Option<Arc<Roles>>,
     views: Vec<Arc<View>>,
     counts: Arc<CallCounts>,
+    /// Finds the backend of a resource or template; `None` if rules do not name backends.
+    owners: Option<Arc<FindOwner>>,
     /// For each role the rule that has allowed a tool with its effect, as events have it: matching all patterns at
     /// each call would cost more than the rest of the decision.
     permissions: Vec<Mutex<Permissions>>,
 }
+
+/// Finds the key of the backend that has the resource with a URI, or the template with a text.
+pub type FindOwner = dyn Fn(&str) -> Option<Arc<str>> + Send + Sync;
 
 /// By the name of a tool: its effect, and the rule that allows it.
 type Permissions = HashMap<String, (Effect, Arc<str>)>;
@@ -50,8 +55,16 @@ impl Admission {
             roles,
             views,
             counts,
+            owners: None,
             permissions,
         }
+    }
+
+    /// Makes rules such as `docker:docker://logs/*` match, by the backend that `owners` finds for a URI.
+    #[must_use]
+    pub fn with_owners(mut self, owners: Arc<FindOwner>) -> Self {
+        self.owners = Some(owners);
+        self
     }
 
     fn role_count(&self) -> usize {
@@ -92,10 +105,16 @@ impl Admission {
                 };
                 (role.map(|role| role.decide(item)), Some(missing))
             }
-            _ => (
-                role.map(|role| role.decide(item)),
-                view.map(|view| view.decide(item)),
-            ),
+            _ => {
+                let owner = match (item, &self.owners) {
+                    (AccessItem::Resource(uri), Some(find)) => find(uri),
+                    _ => None,
+                };
+                (
+                    role.map(|role| role.decide_of(item, owner.as_deref())),
+                    view.map(|view| view.decide_of(item, owner.as_deref())),
+                )
+            }
         }
     }
 
@@ -152,6 +171,31 @@ impl Admission {
                 .set_permission(self.permission(roles, principal, tool));
         }
         Ok(())
+    }
+
+    /// True if the caller of a call that was admitted earlier may make it by the roles and views of now. `name` and
+    /// `effect` are those of its tool without a view.
+    pub fn still_allows(
+        &self,
+        origin: &OriginalRequest,
+        name: &str,
+        effect: Effect,
+        arguments: &str,
+    ) -> bool {
+        let principal = origin.principal.as_deref();
+        let Some(group) = self.group(principal, origin.view.as_deref()) else {
+            return false;
+        };
+        let effect = Some(effect);
+        if !self.allows(group, AccessItem::Tool { name, effect }) {
+            return false;
+        }
+        let role = self.role_of(group);
+        let Some(role) = role.filter(|role| !role.conditions.is_empty()) else {
+            return true;
+        };
+        let arguments = serde_json::from_str::<&RawValue>(arguments);
+        arguments.is_ok_and(|arguments| check(role, principal, name, arguments).is_ok())
     }
 
     /// True for a later round of a call that was counted (2026-07-28).

@@ -48,7 +48,7 @@ impl Filter {
 /// Returns the spellings of a URI that a server may take for the same: as it is, decoded if it has characters that
 /// are percent-encoded, and as a parser of URLs writes both, with a scheme in lower case and without a default port.
 /// `None` for a URI that servers read in different ways: with `..`, tabs and the like.
-pub(crate) fn uri_spellings(uri: &str) -> Option<Vec<Cow<'_, str>>> {
+pub fn uri_spellings(uri: &str) -> Option<Vec<Cow<'_, str>>> {
     let mut spellings = vec![Cow::Borrowed(uri)];
     // Some servers decode twice. Deeper ones are not known.
     for _ in 0..3 {

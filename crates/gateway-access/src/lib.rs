@@ -18,10 +18,10 @@ mod roles;
 mod viewer;
 mod views;
 
-pub use self::admission::{Admission, check};
+pub use self::admission::{Admission, FindOwner, check};
 pub use self::condition::arguments::Arguments;
 pub use self::condition::{Condition, JudgedCall};
-pub use self::filter::Filter;
+pub use self::filter::{Filter, uri_spellings};
 pub use self::own_tools::{CALL_TOOL, GUARDED_OWN_TOOL, OWN_TOOLS, SEARCH_TOOLS};
 pub use self::rate::{CallCounts, Limit, Rate};
 pub use self::roles::{Decision, EffectName, NO_ROLE, PrincipalLine, Right, Role, Roles, Rule};

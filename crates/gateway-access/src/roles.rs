@@ -69,6 +69,8 @@ pub struct Rule {
     /// `*` stands for any text, `?` for one character.
     pub pattern: String,
     matcher: Matcher,
+    /// The backend and the URIs of a rule such as `docker:docker://logs/*`, about the resources of one backend.
+    qualified: Option<(Box<str>, Matcher)>,
     /// Only items with one of these effects match; `None` for all.
     pub effects: Option<Vec<EffectName>>,
     /// The table that declares it, such as `roles.reader` or `approvals`.
@@ -215,8 +217,13 @@ impl Role {
         self.decide(AccessItem::of_tool(tool))
     }
 
-    /// Decides about one item.
+    /// Decides about one item, whichever backend has it.
     pub fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
+        self.decide_of(item, None)
+    }
+
+    /// Decides about one item; `owner` is the backend of a resource.
+    pub fn decide_of(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
         let (spellings, effect) = match item {
             AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
                 return Decision::Own(self.may_use_own(name));
@@ -235,7 +242,9 @@ impl Role {
                 None => return Decision::AmbiguousUri,
             },
         };
-        let matches = |rule: &Rule, name: &str| rule.matcher.matches(name);
+        let matches = |rule: &Rule, name: &str| {
+            rule.matcher.matches(name) || owner.is_some_and(|owner| rule.matches_of(name, owner))
+        };
         let is_denied = |rule: &&Rule| spellings.iter().any(|name| matches(rule, name));
         if let Some(rule) = self.deny.iter().find(is_denied) {
             return Decision::Denied(rule);
@@ -265,11 +274,19 @@ impl Role {
     }
 }
 
+/// The parts of a pattern that names a backend before a URI.
+fn qualified(pattern: &str) -> Option<(Box<str>, Matcher)> {
+    let (backend, uris) = pattern.split_once(':')?;
+    let is_uri = uris.contains("://") && !backend.contains(['*', '?']);
+    is_uri.then(|| (backend.into(), Matcher::new(uris)))
+}
+
 impl Rule {
     /// A rule of the list `list` of `table`, in this line.
     pub fn new(pattern: String, table: Arc<str>, list: &'static str, line: usize) -> Self {
         Self {
             matcher: Matcher::new(&pattern),
+            qualified: qualified(&pattern),
             pattern,
             effects: None,
             table,
@@ -286,6 +303,12 @@ impl Rule {
     /// True if it is about the tool or view with this name.
     pub fn matches(&self, tool: &str) -> bool {
         self.matcher.matches(tool)
+    }
+
+    /// True if it is about the resources of one backend, and this is the URI of one of them.
+    fn matches_of(&self, uri: &str, owner: &str) -> bool {
+        let qualified = self.qualified.as_ref();
+        qualified.is_some_and(|(backend, uris)| **backend == *owner && uris.matches(uri))
     }
 
     /// True if it makes calls need a person.

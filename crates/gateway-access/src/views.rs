@@ -78,12 +78,17 @@ impl View {
     /// Decides about one item, without the role of a caller. Which backend has a prompt or resource is not decided
     /// here.
     pub fn decide(&self, item: AccessItem<'_>) -> Decision<'_> {
+        self.decide_of(item, None)
+    }
+
+    /// The same; `owner` is the backend of a resource.
+    pub fn decide_of(&self, item: AccessItem<'_>, owner: Option<&str>) -> Decision<'_> {
         match item {
             AccessItem::Tool { name, .. } if OWN_TOOLS.contains(&name) => {
                 let is_listed = self.own.iter().any(|own| own.name() == name);
                 Decision::Own(is_listed || SEARCH_TOOLS.contains(&name))
             }
-            _ => self.rules.decide(item),
+            _ => self.rules.decide_of(item, owner),
         }
     }
 

@@ -20,15 +20,17 @@ mod webhook;
 use std::collections::HashMap;
 use std::sync::Arc;
 
-use gateway_access::{Roles, Rule};
+use gateway_access::{Admission, Roles, Rule};
 use gateway_store::events::EventLog;
 use gateway_store::state::StateStore;
 use mcp_core::server::{OriginalRequest, PreviousRounds};
-use mcp_core::tool::{Call, ToolError};
+use mcp_core::tool::{Call, Effect, ToolError};
 use parking_lot::Mutex;
 use tokio::sync::Notify;
+use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
+pub use self::answer::MAX_DECISION_DELAY;
 use self::arguments::ShownArguments;
 pub use self::config::ApprovalConfig;
 pub use self::confirm::is_question;
@@ -50,6 +52,8 @@ pub struct Approvals {
     parked: Mutex<HashMap<String, Option<String>>>,
     /// Notified when one of them has left without an end that is stored.
     left: Notify,
+    /// Cancelled when the gateway stops: no call that waits is made then.
+    stopping: CancellationToken,
     rounds: Rounds,
     seen: SeenGateways,
 }
@@ -59,6 +63,8 @@ pub struct Approvals {
 pub struct ApprovalRules {
     /// The roles; `None` if every caller may use everything.
     pub roles: Option<Arc<Roles>>,
+    /// Judges calls again when a person has agreed; `None` without roles and views.
+    pub admission: Option<Arc<Admission>>,
     /// The rules for all callers, and the settings.
     pub config: ApprovalConfig,
 }
@@ -69,6 +75,8 @@ pub struct GuardedCall<'a> {
     pub tool: &'a str,
     /// The key of its backend.
     pub backend: &'a str,
+    /// The effect of its tool.
+    pub effect: Effect,
     /// The JSON of its arguments.
     pub arguments: &'a str,
     /// The call itself.
@@ -86,17 +94,33 @@ impl GuardedCall<'_> {
         principal.map(|principal| &*principal.name)
     }
 
-    /// Completes when the caller's token is revoked.
-    async fn revoked(&self) {
-        match self.origin().and_then(|origin| origin.revoked.as_ref()) {
-            Some(revoked) => revoked.cancelled().await,
+    /// The tokens that are cancelled when its client has left, and when the client's bearer token is revoked.
+    fn ends(&self) -> [Option<&CancellationToken>; 2] {
+        let origin = self.origin();
+        [
+            origin.and_then(|origin| origin.left.as_deref()),
+            origin.and_then(|origin| origin.revoked.as_deref()),
+        ]
+    }
+
+    /// Completes when nobody may have the result any more: the call is cancelled, or its client has left in any era,
+    /// or has lost its token.
+    async fn abandoned(&self) {
+        let ended = async |token: Option<&CancellationToken>| match token {
+            Some(token) => token.cancelled().await,
             None => std::future::pending().await,
+        };
+        let [left, revoked] = self.ends();
+        tokio::select! {
+            () = self.call.cancelled() => {}
+            () = ended(left) => {}
+            () = ended(revoked) => {}
         }
     }
 
-    fn is_revoked(&self) -> bool {
-        let revoked = self.origin().and_then(|origin| origin.revoked.as_ref());
-        revoked.is_some_and(|revoked| revoked.is_cancelled())
+    fn is_abandoned(&self) -> bool {
+        let ends = self.ends().into_iter().flatten();
+        self.call.is_cancelled() || ends.into_iter().any(CancellationToken::is_cancelled)
     }
 
     /// Identifies the call between its rounds.
@@ -136,6 +160,7 @@ impl Approvals {
             gateway: Uuid::new_v4().simple().to_string(),
             parked: Mutex::default(),
             left: Notify::new(),
+            stopping: CancellationToken::new(),
             rounds: Rounds::default(),
             seen: SeenGateways::default(),
         }
@@ -144,6 +169,32 @@ impl Approvals {
     /// Follows a change of the configuration.
     pub fn set_rules(&self, rules: ApprovalRules) {
         *self.rules.lock() = Arc::new(rules);
+    }
+
+    /// Ends the calls that wait: the gateway stops.
+    pub fn stop(&self) {
+        self.stopping.cancel();
+    }
+
+    /// The end of a call that must not be made any more, whatever a person says; `None` if it may.
+    fn lost(&self, guarded: &GuardedCall<'_>) -> Option<ApprovalStatus> {
+        let call = guarded.call;
+        if self.stopping.is_cancelled() || call.is_cancelled() && call.is_closing() {
+            return Some(ApprovalStatus::Gone);
+        }
+        let is_allowed = || {
+            let Some(origin) = guarded.origin() else {
+                return true;
+            };
+            match &self.rules().admission {
+                None => origin.view.is_none(),
+                Some(admission) => {
+                    let GuardedCall { tool, effect, .. } = *guarded;
+                    admission.still_allows(origin, tool, effect, guarded.arguments)
+                }
+            }
+        };
+        (guarded.is_abandoned() || !is_allowed()).then_some(ApprovalStatus::Cancelled)
     }
 
     fn rules(&self) -> Arc<ApprovalRules> {

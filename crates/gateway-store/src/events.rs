@@ -9,18 +9,20 @@
 
 mod argument_types;
 mod clock;
+mod denials;
 mod event;
 mod location;
 mod log;
 mod postgres;
 mod queue;
 mod record;
+mod shares;
 mod sqlite;
 mod store;
 mod trace;
 mod writer;
 
-pub use self::argument_types::{ArgumentTypes, KnownArguments};
+pub use self::argument_types::{ArgumentTypes, KnownArguments, RecordedArguments};
 pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
 pub(crate) use self::location::Database;
 pub use self::location::StoreLocation;

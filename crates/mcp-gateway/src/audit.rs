@@ -6,13 +6,19 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use gateway_access::CALL_TOOL;
 use gateway_store::events::{
-    Event, EventLog, EventStatus, FinishedRequest, Outcome, TraceId, kind,
+    ArgumentTypes, Event, EventLog, EventStatus, FinishedRequest, KnownArguments, Outcome, TraceId,
+    kind,
 };
+use mcp_core::jsonrpc::{member, string};
 use mcp_core::server::{Audit, AuditedRequest, RequestEnd};
 use parking_lot::Mutex;
 use serde_json::json;
+use serde_json::value::RawValue;
 use upstream::redact::redacted;
+
+use crate::catalog::Catalog;
 
 /// Refusals of one caller within this time are one event, so that a flood does not fill the log.
 const REFUSAL_INTERVAL: Duration = Duration::from_secs(10);
@@ -23,6 +29,8 @@ const MAX_REFUSED_CALLERS: usize = 1_000;
 /// Records requests in the event log.
 pub(crate) struct RequestAudit {
     log: Arc<EventLog>,
+    /// The catalog of the gateway, which knows the arguments of tools.
+    catalog: Arc<Mutex<Arc<Catalog>>>,
     refusals: Mutex<HashMap<Option<Arc<str>>, Refusals>>,
 }
 
@@ -33,9 +41,22 @@ struct Refusals {
 }
 
 impl RequestAudit {
-    pub(crate) fn new(log: Arc<EventLog>) -> Self {
-        let refusals = Mutex::default();
-        Self { log, refusals }
+    pub(crate) fn new(log: Arc<EventLog>, catalog: Arc<Mutex<Arc<Catalog>>>) -> Self {
+        Self {
+            log,
+            catalog,
+            refusals: Mutex::default(),
+        }
+    }
+
+    /// The arguments of a call that was denied, as its event has them.
+    fn arguments(&self, tool: &str, arguments: &RawValue) -> ArgumentTypes {
+        let catalog = Arc::clone(&self.catalog.lock());
+        let mut tools = catalog.lists.tools.iter();
+        let found = tools.find(|(definition, _)| definition.name == tool);
+        let known = found.map(|(definition, _)| KnownArguments::new(&definition.input_schema));
+        self.log
+            .arguments(tool, arguments, &known.unwrap_or_default())
     }
 
     /// Counts a refusal. Returns the number that no event has reported, if it is time for one.
@@ -69,8 +90,20 @@ impl Audit for RequestAudit {
         if request.denial.is_some() {
             outcome = Outcome::Denied;
         }
+        let mut item = request.item.as_deref().unwrap_or_default().to_owned();
+        let mut arguments = request.arguments.filter(|_| request.denial.is_some());
+        // What `call_tool` would have called.
+        if item == CALL_TOOL
+            && let Some(given) = arguments
+            && let Some(name) = member(given.get(), "name").and_then(string)
+        {
+            let called = member(given.get(), "arguments");
+            arguments = called.and_then(|called| serde_json::from_str(called).ok());
+            item = name.into_owned();
+        }
+        let arguments = arguments.map(|arguments| self.arguments(&item, arguments));
         // It may name nothing, and then be anything.
-        let item = redacted(request.item.as_deref().unwrap_or_default());
+        let item = redacted(&item);
         let finished = FinishedRequest {
             method: Some(request.method.into()),
             item: item.into(),
@@ -86,8 +119,9 @@ impl Audit for RequestAudit {
             request_bytes: request.request_bytes,
             response_bytes: request.response_bytes,
             has_hidden_characters: false,
-            arguments: None,
+            arguments,
             error_code,
+            count: 0,
         };
         let trace = trace.unwrap_or_else(TraceId::random);
         self.log.record(Event::finished(trace, finished));
@@ -116,7 +150,7 @@ mod tests {
             bytes: 1,
         };
         let log = EventLog::start(StoreLocation::Memory, retention).unwrap();
-        let audit = RequestAudit::new(Arc::new(log));
+        let audit = RequestAudit::new(Arc::new(log), Arc::default());
         let start = Instant::now() + REFUSAL_INTERVAL;
         let at = |seconds| start + Duration::from_secs(seconds);
         let ada: Arc<str> = "ada".into();

@@ -38,6 +38,7 @@ use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
 
+use crate::catalog::ResourceOwners;
 use crate::config;
 use crate::config::{BackendKey, PinMode};
 use crate::credentials::SharedOAuth;
@@ -71,6 +72,8 @@ pub(crate) struct Signals {
     pub(crate) pins: Arc<Pins>,
     /// The gateways that serve the same clients.
     pub(crate) replicas: Option<Arc<ReplicaTable>>,
+    /// The backend of each resource, by the catalog that was published last.
+    pub(crate) owners: Arc<Mutex<Arc<ResourceOwners>>>,
 }
 
 /// One server behind the gateway: its configuration and its state.

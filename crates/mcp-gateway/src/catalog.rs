@@ -1,7 +1,8 @@
 //! The catalog: the lists of all backends, merged under published names.
 //!
-//! * [`views`]: the items of each view; [`scope`]: the tools of one view, or all.
+//! * [`owners`]: the backend of each resource. [`views`]: the items of each view; [`scope`]: the tools of one view, or all.
 
+mod owners;
 mod scope;
 mod views;
 
@@ -15,6 +16,7 @@ use mcp_core::jsonrpc::quoted;
 use mcp_core::server::ServerItems;
 use mcp_core::tool::{BoundTool, Effect, TaskSupport, ToolDefinition};
 
+pub(crate) use self::owners::ResourceOwners;
 pub(crate) use self::scope::Scope;
 use self::views::CatalogOfView;
 use crate::backend::{Backend, ListedItem, Snapshot};
@@ -35,6 +37,8 @@ pub(crate) struct Catalog {
     /// … of each prompt, and of each resource and template by its URI.
     prompt_backends: HashMap<String, BackendKey>,
     resource_backends: HashMap<String, BackendKey>,
+    /// The backend of each resource, also of those of templates.
+    pub(crate) owners: Arc<ResourceOwners>,
     /// The items of each view.
     pub(crate) views: Vec<CatalogOfView>,
     /// Made by the first search.
@@ -149,23 +153,43 @@ impl Catalog {
         }
     }
 
-    /// URIs are published unchanged: the first backend that lists a URI answers for it.
+    /// URIs are published unchanged. One that several backends list is published by none of them.
     fn add_resources(&mut self, relay: &Relay, snapshots: &[BackendSnapshot]) {
+        let items = snapshots
+            .iter()
+            .flat_map(|BackendSnapshot { backend, snapshot }| {
+                let items = snapshot.resources.iter().chain(&snapshot.templates);
+                let allowed = items.filter(|item| backend.config.filter.allows(&item.id));
+                allowed.map(move |item| (backend, item))
+            });
+        let items: Vec<(&Arc<Backend>, &ListedItem)> = items.collect();
+        let mut owners = ResourceOwners::default();
+        for (backend, item) in &items {
+            owners.add(&backend.key, &item.id, &backend.config.filter);
+        }
+        let owners = Arc::new(owners);
         let mut taken = BTreeSet::new();
-        for BackendSnapshot { backend, snapshot } in snapshots {
-            let items = snapshot.resources.iter().chain(&snapshot.templates);
-            for item in items.filter(|item| backend.config.filter.allows(&item.id)) {
-                if taken.insert(item.id.clone()) {
-                    let uri = item.id.clone();
-                    self.resource_backends.insert(uri, backend.key.clone());
-                    let relayed = resource::relayed(relay, backend, item);
-                    self.lists.resources.push(relayed);
-                } else {
-                    let reason = "another backend has a resource with this URI";
-                    self.refuse(&backend.key, &item.id, reason);
-                }
+        for (backend, item) in items {
+            if owners.owner(&item.id) != Some(&backend.key) {
+                let all: Vec<&str> = owners.listing(&item.id).map(BackendKey::as_str).collect();
+                let reason = match all.len() {
+                    1 => "looks like a rule about the resources of another backend".to_owned(),
+                    _ => format!(
+                        "the backends {} list it, so none of them offers it; `deny` it in all but one of them",
+                        all.join(", ")
+                    ),
+                };
+                self.refuse(&backend.key, &item.id, reason);
+            } else if taken.insert(item.id.clone()) {
+                let uri = item.id.clone();
+                self.resource_backends.insert(uri, backend.key.clone());
+                let relayed = resource::relayed(relay, backend, item, &owners);
+                self.lists.resources.push(relayed);
+            } else {
+                self.refuse(&backend.key, &item.id, "is listed twice");
             }
         }
+        self.owners = owners;
         // An exact URI is matched before all templates.
         let resources = &mut self.lists.resources;
         resources.sort_by_key(|(resource, _)| resource.is_template());

@@ -29,7 +29,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_access::Roles;
+use gateway_access::{Roles, Rule};
 pub(crate) use gateway_approvals::approvals::ApprovalConfig;
 pub(crate) use gateway_approvals::pins::{FirstSight, PinMode, PinPolicy};
 use gateway_store::events;
@@ -68,6 +68,8 @@ pub(crate) struct Config {
     pub(crate) pins: PinPolicy,
     pub(crate) events: events::StoreLocation,
     pub(crate) retention: events::Retention,
+    /// The tools and the names of their arguments whose values are recorded.
+    pub(crate) record: Vec<(Rule, Rule)>,
     /// `None` if every caller may use everything.
     pub(crate) roles: Option<Arc<Roles>>,
     /// In the order of their names.
@@ -100,6 +102,7 @@ impl Default for Config {
                 rows: 1_000_000,
                 bytes: 512 << 20,
             },
+            record: Vec::new(),
             roles: None,
             views: Vec::new(),
         }

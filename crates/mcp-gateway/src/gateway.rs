@@ -10,7 +10,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::Pins;
-use gateway_store::events::{Event, EventLog, EventStatus, kind};
+use gateway_store::events::{Event, EventLog, EventStatus, RecordedArguments, kind};
 use gateway_store::replicas::ReplicaTable;
 use gateway_store::state::StateStore;
 use mcp_core::server::{ChangeNotifier, ReplicaId};
@@ -22,7 +22,7 @@ use tokio::sync::Notify;
 use tokio::task::JoinSet;
 
 use crate::backend::{Backend, Signals};
-use crate::catalog::Catalog;
+use crate::catalog::{Catalog, ResourceOwners};
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::relay::Relay;
 use crate::replicas::report::ReplicaReport;
@@ -42,7 +42,7 @@ pub(crate) struct Gateway {
     backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
     /// One task for each backend, which starts and restarts it.
     supervisors: Mutex<JoinSet<()>>,
-    catalog: Mutex<Arc<Catalog>>,
+    catalog: Arc<Mutex<Arc<Catalog>>>,
     /// The number of catalogs until now.
     catalogs: AtomicU64,
     config: Mutex<Arc<Config>>,
@@ -80,9 +80,10 @@ impl Gateway {
             log: Arc::clone(&log),
             pins: Arc::new(Pins::new(Arc::clone(&state))),
             replicas: replicas.clone(),
+            owners: Arc::default(),
         };
         let counts = Arc::default();
-        let admission = admission(&config, &counts);
+        let admission = admission(&config, &counts, &signals.owners);
         let approvals = Arc::new(Approvals::new(Arc::clone(&state), Arc::clone(&log)));
         Self {
             source,
@@ -93,7 +94,7 @@ impl Gateway {
             relay: Relay::new(log, approvals),
             backends: Arc::default(),
             supervisors: Mutex::default(),
-            catalog: Mutex::default(),
+            catalog: Arc::default(),
             catalogs: AtomicU64::new(0),
             config: Mutex::new(Arc::new(config)),
             admission: Mutex::new(admission),
@@ -193,12 +194,14 @@ impl Gateway {
             config.roles.clone_from(&before.roles);
         }
         if before.roles != config.roles || before.views != config.views {
-            *self.admission.lock() = admission(&config, &self.counts);
+            *self.admission.lock() = admission(&config, &self.counts, &self.signals.owners);
         }
         self.approvals().set_rules(ApprovalRules {
             roles: config.roles.clone(),
+            admission: self.admission(),
             config: config.approvals.clone(),
         });
+        self.log().set_recorded(recorded(&config));
         self.place_backends(&config);
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
@@ -266,12 +269,34 @@ impl Gateway {
     }
 }
 
-fn admission(config: &Config, counts: &Arc<CallCounts>) -> Option<Arc<Admission>> {
+/// The arguments whose values are recorded.
+fn recorded(config: &Config) -> Option<Arc<RecordedArguments>> {
+    let rules = config.record.clone();
+    let is_recorded = move |tool: &str, argument: &str| {
+        let mut rules = rules.iter();
+        rules.any(|(tools, arguments)| tools.matches(tool) && arguments.matches(argument))
+    };
+    (!config.record.is_empty()).then(|| Arc::new(is_recorded) as Arc<RecordedArguments>)
+}
+
+fn admission(
+    config: &Config,
+    counts: &Arc<CallCounts>,
+    owners: &Arc<Mutex<Arc<ResourceOwners>>>,
+) -> Option<Arc<Admission>> {
+    let owners = Arc::clone(owners);
+    let owner = move |uri: &str| {
+        let owners = Arc::clone(&owners.lock());
+        owners.owner(uri).map(BackendKey::shared)
+    };
     let roles = config.roles.clone();
     let views = config.views.iter().map(|config| Arc::clone(&config.view));
     let views: Vec<_> = views.collect();
     let has_rules = roles.is_some() || !views.is_empty();
-    has_rules.then(|| Arc::new(Admission::new(roles, views, Arc::clone(counts))))
+    has_rules.then(|| {
+        let admission = Admission::new(roles, views, Arc::clone(counts));
+        Arc::new(admission.with_owners(Arc::new(owner)))
+    })
 }
 
 /// The error of a request for a backend that is not used.

@@ -59,10 +59,12 @@ pub(crate) async fn serve(
         lines,
         calls: TaskTracker::new(),
         cancel: Arc::default(),
+        left: Arc::default(),
         caller: Arc::from("stdio"),
         view,
     });
     let (calls, cancel) = (client.calls.clone(), client.cancel.clone());
+    let left = Arc::clone(&client.left);
     let end = client.lines.clone();
     let watcher = Arc::clone(&client);
     let watch = tokio::spawn(async move {
@@ -88,6 +90,7 @@ pub(crate) async fn serve(
     }
     open.close();
     calls.close();
+    left.cancel();
     let until = Instant::now() + SHUTDOWN_TIMEOUT;
     if timeout_at(until - 2 * CLEANUP_TIMEOUT, calls.wait())
         .await
@@ -112,6 +115,8 @@ struct StdioClient {
     lines: mpsc::Sender<Line>,
     calls: TaskTracker,
     cancel: Arc<CancellationToken>,
+    /// Cancelled when the client has closed stdin. Calls still have a while to be answered.
+    left: Arc<CancellationToken>,
     /// The name of the only client.
     caller: Arc<str>,
     /// The view that it uses.
@@ -157,7 +162,7 @@ impl StdioClient {
                     caller: Caller::new(Some(Arc::clone(&client.caller)), Some(peer))
                         .with_view(client.view.clone())
                         .with_cancellation(Some(Arc::clone(&client.cancel)))
-                        .with_disconnect(Some(Arc::clone(&client.cancel))),
+                        .with_disconnect(Some(Arc::clone(&client.left))),
                 })
                 .await
         });

@@ -3,7 +3,7 @@
 mod conditions;
 mod configuration;
 mod events;
-mod page;
+pub(super) mod page;
 mod properties;
 
 use serde_json::{Value, json};

@@ -1,13 +1,17 @@
 //! Takes decisions over HTTP: `POST /approvals/ID` with `{"answer": "approve"}` or `"refuse"`, and the one-time
 //! token of the webhook, or from a principal with the right `approve`.
 
+use std::sync::Arc;
+use std::time::Duration;
+
 use futures_util::future::BoxFuture;
 use gateway_access::Right;
-use gateway_store::state::{EntryKind, Expected};
+use gateway_store::state::{Entry, EntryKind, Expected};
 use mcp_core::server::Principal;
 use mcp_serve::OwnPaths;
 use serde::Deserialize;
 use serde_json::json;
+use tokio::time::{Instant, timeout_at};
 
 use super::Approvals;
 use super::record::{self, Approval, ApprovalStatus, now};
@@ -36,6 +40,12 @@ enum Decision {
     Approve,
     Refuse,
 }
+
+/// Longest time until the gateway of a call takes a decision: it reads what others store every 250 ms.
+pub const MAX_DECISION_DELAY: Duration = Duration::from_secs(10);
+
+/// The answer to a decision about a call that is not made any more.
+const ENDED: Refusal = (409, "the call has ended; nothing was done");
 
 /// A status and the reason.
 type Refusal = (u16, &'static str);
@@ -114,7 +124,9 @@ impl Approvals {
         };
         self.seen.update(&entries);
         match approval.status_at(now(), self.seen.is_alive(&approval.gateway)) {
+            ApprovalStatus::Waiting if self.has_left(&approval) => return Err(ENDED),
             ApprovalStatus::Waiting => {}
+            ApprovalStatus::Gone => return Err(ENDED),
             ApprovalStatus::Expired => return Err((409, "the call has expired")),
             _ => return Err((409, "it is decided already, or the call has ended")),
         }
@@ -125,9 +137,42 @@ impl Approvals {
         let decided = approval.decided(status, &by, now());
         let change = record::store(&decided, Expected::entry(Some(entry)));
         match self.state.change(vec![change]).await {
+            Ok(true) if status == ApprovalStatus::Approved => self.taken(decided, approval).await,
             Ok(true) => Ok(decided),
             Ok(false) => Err((409, "it was decided by others meanwhile")),
             Err(_) => Err((503, "the store is not available; try again later")),
+        }
+    }
+
+    /// True if a call of this gateway does not wait any more.
+    fn has_left(&self, approval: &Approval) -> bool {
+        approval.gateway == self.gateway && !self.parked.lock().contains_key(&approval.id)
+    }
+
+    /// Waits until the gateway of a call uses its approval up, right before it makes the call. If it does not, the call
+    /// is as it was `before`: its gateway is gone, which nobody knows yet.
+    async fn taken(&self, decided: Approval, before: Approval) -> Result<Approval, Refusal> {
+        let mut entries = self.state.subscribe();
+        let until = Instant::now() + MAX_DECISION_DELAY;
+        loop {
+            let known = Arc::clone(&entries.borrow_and_update());
+            let entry = known.get(EntryKind::Approval, &decided.id);
+            let stored = entry.and_then(Entry::read::<Approval>);
+            match stored.map(|stored| stored.status) {
+                Some(ApprovalStatus::Used) => return Ok(decided),
+                Some(ApprovalStatus::Approved) => {}
+                _ => return Err(ENDED),
+            }
+            if let Ok(Ok(())) = timeout_at(until, entries.changed()).await {
+                continue;
+            }
+            let change = record::store(&before, Expected::entry(entry));
+            match self.state.change(vec![change]).await {
+                Ok(true) => return Err(ENDED),
+                // The gateway was faster.
+                Ok(false) => {}
+                Err(_) => return Err((503, "the store is not available; try again later")),
+            }
         }
     }
 

@@ -1,12 +1,14 @@
 //! The arguments of a call as people see them, and what identifies them.
+//!
+//! What is shown describes what the backend gets: a character that no screen shows is written as its number, and a
+//! value is hidden only where it is a plain token, with its length. A call that cannot be shown like this is refused.
 
 use gateway_access::Arguments;
 use hmac_sha256::Hash;
 use serde_json::Value;
 use serde_json::value::RawValue;
-use upstream::redact::Redactor;
-use upstream::text::clean;
-use upstream::text::hexadecimal;
+use upstream::redact::{HIDDEN, Redactor};
+use upstream::text::{hexadecimal, truncate, visible};
 
 /// Limit for the characters that people see.
 const MAX_SHOWN_CHARS: usize = 4_000;
@@ -14,10 +16,19 @@ const MAX_SHOWN_CHARS: usize = 4_000;
 /// Limit for the characters of a note about what is not shown.
 const MAX_NOTE_CHARS: usize = 48;
 
+/// Limit for the characters of a value that is hidden.
+const MAX_HIDDEN_CHARS: usize = 2_048;
+
+/// Punctuation that a hidden value may have: no shell, path with blanks, or query can be written with it alone.
+const TOKEN_PUNCTUATION: &str = "-_.+/=~!@%^,:";
+
+/// Limit for the characters of a place in an error.
+const MAX_PLACE_CHARS: usize = 200;
+
 /// The arguments of a call that a person decides about.
 #[derive(Debug)]
 pub(super) struct ShownArguments {
-    /// Without secrets and hidden characters. Has each name; long values are cut.
+    /// Has each name; secrets and the ends of long values are replaced by their lengths.
     pub(super) text: String,
     /// Of the tool and the arguments, in hexadecimal digits. The order of members and white space do not count.
     pub(super) hash: String,
@@ -36,11 +47,75 @@ impl ShownArguments {
         let mut value: Value = serde_json::from_str(json).map_err(unreadable)?;
         value.sort_all_objects();
         let hash = hexadecimal(&Hash::hash(format!("{tool}\n{value}").as_bytes()));
-        Redactor::new(true).json(&mut value);
+        let mut redacted = value.clone();
+        Redactor::new(true).json(&mut redacted);
+        count_hidden("", &value, &mut redacted)?;
         let text =
-            shown(&value).ok_or("the arguments have too many or too long names to show them")?;
+            shown(&redacted).ok_or("the arguments have too many or too long names to show them")?;
         Ok(Self { text, hash })
     }
+}
+
+/// Writes the length of each hidden part into `redacted`.
+///
+/// # Errors
+/// The place of a hidden part that may be more than a secret.
+fn count_hidden(place: &str, value: &Value, redacted: &mut Value) -> Result<(), String> {
+    let step = |name: &str| match place {
+        "" => name.to_owned(),
+        _ => format!("{place}.{name}"),
+    };
+    match (value, redacted) {
+        (Value::Object(members), Value::Object(shown)) => members
+            .iter()
+            .zip(shown.iter_mut())
+            .try_for_each(|((name, value), (_, shown))| count_hidden(&step(name), value, shown)),
+        (Value::Array(all), Value::Array(shown)) => {
+            let mut all = all.iter().zip(shown).enumerate();
+            all.try_for_each(|(at, (one, shown))| count_hidden(&step(&at.to_string()), one, shown))
+        }
+        (Value::String(text), Value::String(shown)) if text != shown => {
+            *shown = counted(text, shown).ok_or_else(|| {
+                let place = visible(&truncate(place, MAX_PLACE_CHARS));
+                format!(
+                    "a part of `{place}` looks like a secret, which is not shown, and it is more than a token of \
+                     letters, digits and {TOKEN_PUNCTUATION}, at most {MAX_HIDDEN_CHARS} characters: pass it by a \
+                     reference instead"
+                )
+            })?;
+            Ok(())
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Returns `redacted` with the lengths of what it hides of `text`. `None` if a hidden part is not a plain token, or
+/// `redacted` is not this text with hidden parts.
+fn counted(text: &str, redacted: &str) -> Option<String> {
+    let mut parts = redacted.split(HIDDEN).peekable();
+    let mut out = parts.next()?.to_owned();
+    let mut rest = text.strip_prefix(&*out)?;
+    while let Some(part) = parts.next() {
+        // Whatever the redactor has meant to hide: the text is these parts with plain tokens in between.
+        let end = match parts.peek() {
+            None => rest.len().checked_sub(part.len())?,
+            Some(_) => rest.find(part).filter(|_| !part.is_empty())?,
+        };
+        let (hidden, after) = rest.split_at_checked(end)?;
+        rest = after.strip_prefix(part)?;
+        let length = hidden.chars().count();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || TOKEN_PUNCTUATION.contains(c);
+        match hidden {
+            // The caller has written this.
+            HIDDEN => out.push_str(HIDDEN),
+            _ if length > 0 && length <= MAX_HIDDEN_CHARS && hidden.chars().all(is_plain) => {
+                out.push_str(&format!("{HIDDEN} ({length} characters are hidden)"));
+            }
+            _ => return None,
+        }
+        out.push_str(part);
+    }
+    Some(out)
 }
 
 /// The arguments as text. `None` if the names alone are too long.
@@ -87,7 +162,8 @@ fn shown(arguments: &Value) -> Option<String> {
 }
 
 fn pretty(value: &Value) -> String {
-    clean(&serde_json::to_string_pretty(value).unwrap_or_default()).into_owned()
+    // JSON writes line ends and other control characters of texts by their numbers; its own line ends stay.
+    visible(&serde_json::to_string_pretty(value).unwrap_or_default())
 }
 
 /// The first characters of a text, and the number of the others.
@@ -123,6 +199,98 @@ mod tests {
         ] {
             assert!(read(json).is_err(), "{json}");
         }
+    }
+
+    /// Each text is shown with all that the backend gets, or refused.
+    #[test]
+    fn what_is_shown_is_what_runs() {
+        let token = "a".repeat(MAX_HIDDEN_CHARS);
+        for (name, text, expected) in [
+            ("command", "ls", Some("ls")),
+            (
+                "command",
+                "a\u{202e}b\u{2066}c",
+                Some("a\\u{202e}b\\u{2066}c"),
+            ),
+            (
+                "command",
+                "a\u{200b}b\u{feff}c",
+                Some("a\\u{200b}b\\u{feff}c"),
+            ),
+            (
+                "command",
+                "a\u{e0041}b\u{fe0f}",
+                Some("a\\u{e0041}b\\u{fe0f}"),
+            ),
+            (
+                "command",
+                "a\u{1b}[2Kb\rc\n\u{9b}d\u{7f}",
+                Some("a\\u001b[2Kb\\rc\\n\\u{9b}d\\u{7f}"),
+            ),
+            (
+                "command",
+                "a\u{a0}b\u{2003}c\u{3000}d",
+                Some("a\\u{a0}b\\u{2003}c\\u{3000}d"),
+            ),
+            ("command", "\\u{202e}", Some("\\\\u{202e}")),
+            ("command", "***", Some("***")),
+            (
+                "password",
+                "Hunter-2!",
+                Some("*** (9 characters are hidden)"),
+            ),
+            ("password", &token, Some("*** (2048 characters are hidden)")),
+            (
+                "command",
+                "run token=abc123 --all",
+                Some("run token=*** (6 characters are hidden) --all"),
+            ),
+            (
+                "command",
+                "a token=abc123 b token=x9 c",
+                Some(
+                    "a token=*** (6 characters are hidden) b token=*** (2 characters are hidden) c",
+                ),
+            ),
+            ("password", "$(rm -rf /)", None),
+            ("password", "a b", None),
+            ("password", "a;b", None),
+            ("password", "a|b", None),
+            ("password", "`id`", None),
+            ("password", "a\nb", None),
+            ("password", "a\u{202e}b", None),
+            ("password", "gel\u{f6}scht", None),
+            ("password", &format!("{token}a"), None),
+            ("command", "token=`rm -rf /srv/data`; echo done", None),
+            ("command", "curl -H 'Cookie: a=b; rm -rf /'", None),
+            ("command", "-----BEGIN PRIVATE KEY-----\nrm -rf /", None),
+            ("command", "\u{202e}token=abc123", None),
+            ("command", r#"{"password": "$(id)", "a": 1}"#, None),
+        ] {
+            let shown = read(&json!({name: text}).to_string());
+            let shown = shown.map(|shown| shown.text);
+            match expected {
+                Some(expected) => {
+                    assert_eq!(
+                        shown,
+                        Ok(format!("{{\n  \"{name}\": \"{expected}\"\n}}")),
+                        "{text:?}"
+                    );
+                }
+                None => {
+                    let reason = shown.unwrap_err();
+                    assert!(reason.contains(&format!("`{name}`")), "{text:?} {reason}");
+                }
+            }
+        }
+        // At any depth, and in names.
+        let reason = read(r#"{"a": [{"password": "x y"}]}"#).unwrap_err();
+        assert!(reason.contains("`a.0.password`"), "{reason}");
+        let shown = read(&json!({"a\u{200b}": {"b\u{e0041}": 1}}).to_string()).unwrap();
+        assert_eq!(
+            shown.text,
+            "{\n  \"a\\u{200b}\": {\n    \"b\\u{e0041}\": 1\n  }\n}"
+        );
     }
 
     #[test]

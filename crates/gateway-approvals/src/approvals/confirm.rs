@@ -80,11 +80,11 @@ impl Approvals {
         let question = call.ask(&key, request);
         let answer = tokio::select! {
             biased;
-            () = guarded.revoked() => {
+            () = guarded.abandoned() => {
                 record("cancelled");
                 return Err(cancelled(tool));
             }
-            () = call.cancelled() => {
+            () = self.stopping.cancelled() => {
                 record("cancelled");
                 return Err(cancelled(tool));
             }
@@ -96,6 +96,10 @@ impl Approvals {
             Some(Err(_)) => "no valid answer",
             None => "no answer in time",
         };
+        if outcome == CONFIRMED && self.lost(guarded).is_some() {
+            record("cancelled");
+            return Err(cancelled(tool));
+        }
         record(outcome);
         match outcome {
             CONFIRMED => Ok(()),

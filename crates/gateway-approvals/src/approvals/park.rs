@@ -121,11 +121,8 @@ impl Approvals {
                     // The gateway stops.
                     Err(_) => Some(ApprovalStatus::Gone),
                 },
-                () = guarded.call.cancelled() => Some(match guarded.call.is_closing() {
-                    true => ApprovalStatus::Gone,
-                    false => ApprovalStatus::Cancelled,
-                }),
-                () = guarded.revoked() => Some(ApprovalStatus::Cancelled),
+                () = guarded.abandoned() => Some(ApprovalStatus::Cancelled),
+                () = self.stopping.cancelled() => Some(ApprovalStatus::Gone),
                 () = &mut expiry => Some(ApprovalStatus::Expired),
                 _ = tick.tick() => {
                     progress += 1.0;
@@ -134,8 +131,8 @@ impl Approvals {
                     None
                 }
             };
-            let is_revoked = guarded.is_revoked();
-            let wanted = is_revoked.then_some(ApprovalStatus::Cancelled).or(wanted);
+            // Each time, also when the decision was faster. Also notices within a tick that the caller has lost its role.
+            let wanted = self.lost(guarded).or(wanted);
             let known = Arc::clone(&entries.borrow_and_update());
             let entry = known.get(EntryKind::Approval, &first.id);
             let stored = entry.and_then(Entry::read::<Approval>);

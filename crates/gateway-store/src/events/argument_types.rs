@@ -1,4 +1,4 @@
-//! The types and sizes of a call's arguments, for the event log; never the values.
+//! The types and sizes of a call's arguments, for the event log, and the values of those that the operator has named.
 
 use std::borrow::Cow;
 use std::collections::BTreeSet;
@@ -7,6 +7,8 @@ use mcp_core::jsonrpc::{members, string};
 use serde::de::IgnoredAny;
 use serde_json::value::RawValue;
 use serde_json::{Map, Value};
+use upstream::redact::{HIDDEN, Redactor, redacted};
+use upstream::text::{clean, truncate, visible};
 
 /// Fields that are listed; the others are only counted.
 const MAX_LISTED_FIELDS: usize = 24;
@@ -45,11 +47,20 @@ impl KnownArguments {
     }
 }
 
+/// Limit for the characters of one recorded value, and for those of all of one event. More are cut, or have their types
+/// only.
+const MAX_VALUE_CHARS: usize = 200;
+const MAX_VALUES_CHARS: usize = 3_000;
+
+/// Says whether the value of an argument of a tool is recorded: by the published name of the tool and the name of the
+/// argument.
+pub type RecordedArguments = dyn Fn(&str, &str) -> bool + Send + Sync;
+
 /// The types of arguments, as JSON text of at most a few kilobytes:
 /// `{"workflow":"string(5)","inputs":"object(2)","wait":"boolean"}`.
 ///
 /// Strings have their length in bytes, arrays and objects their number of items. Only the top object's
-/// field names are kept.
+/// field names are kept. A recorded value is in an object: `{"workflow":{"value":"daily"}}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ArgumentTypes(String);
 
@@ -57,12 +68,22 @@ impl ArgumentTypes {
     /// The types of `value`, which need not be an object. Only fields that the schema names are named: any
     /// other name could be a value by mistake.
     pub fn new(value: &RawValue, known: &KnownArguments) -> Self {
+        Self::with_values(value, known, |_| false)
+    }
+
+    /// The types of `value`, and the values of the arguments that are recorded, without secrets.
+    pub fn with_values(
+        value: &RawValue,
+        known: &KnownArguments,
+        is_recorded: impl Fn(&str) -> bool,
+    ) -> Self {
         let json = value.get();
         let mut types = String::with_capacity(128);
-        if json.len() > MAX_ARGUMENT_BYTES {
+        let has_recorded = || known.names.iter().any(|name| is_recorded(name));
+        if json.len() > MAX_ARGUMENT_BYTES && !has_recorded() {
             push_type(&mut types, "large", Some(json.len()));
         } else if let Some(fields) = members(json) {
-            push_fields(&mut types, fields, known);
+            push_fields(&mut types, fields, known, is_recorded);
         } else {
             push_value(&mut types, json);
         }
@@ -79,15 +100,23 @@ fn push_fields<'a>(
     types: &mut String,
     fields: impl Iterator<Item = (Cow<'a, str>, &'a str)>,
     known: &KnownArguments,
+    is_recorded: impl Fn(&str) -> bool,
 ) {
-    let (mut shown, mut others) = (0, 0);
+    let (mut shown, mut others, mut room) = (0, 0, MAX_VALUES_CHARS);
     for (name, json) in fields {
-        if shown == MAX_LISTED_FIELDS || !known.names.contains(&*name) || !is_field_name(&name) {
+        let is_full = shown >= MAX_LISTED_FIELDS && !is_recorded(&name);
+        if is_full || !known.names.contains(&*name) || !is_field_name(&name) {
             others += 1;
             continue;
         }
         types.extend([if shown == 0 { "{\"" } else { ",\"" }, &name, "\":"]);
-        push_value(types, json);
+        match is_recorded(&name).then(|| recorded(&name, json)) {
+            Some(value) if value.len() <= room => {
+                room -= value.len();
+                types.extend(["{\"value\":", &Value::from(value).to_string(), "}"]);
+            }
+            _ => push_value(types, json),
+        }
         shown += 1;
     }
     if shown == 0 {
@@ -98,6 +127,28 @@ fn push_fields<'a>(
         types.extend([comma, "\"…\":\"", &others.to_string(), " more\""]);
     }
     types.push('}');
+}
+
+/// A value as the log has it: without secrets, with hidden characters by their numbers, and cut.
+fn recorded(name: &str, json: &str) -> String {
+    let Ok(value) = serde_json::from_str::<Value>(json) else {
+        return String::new();
+    };
+    let mut named = Value::Object(Map::from_iter([(name.to_owned(), value)]));
+    Redactor::new(true).json(&mut named);
+    let text = match &named[name] {
+        Value::String(text) => text.clone(),
+        other => other.to_string(),
+    };
+    let (cleaned, shown) = (clean(&text), redacted(&text));
+    // A secret that hidden characters split is not put together again by the reader.
+    let is_split = cleaned != text && cleaned != shown;
+    let shown = match is_split {
+        true => HIDDEN.to_owned(),
+        false if cleaned == shown => visible(&text),
+        false => shown.into_owned(),
+    };
+    truncate(&shown, MAX_VALUE_CHARS)
 }
 
 /// Adds the type and the size of a value; the first byte of JSON determines its type.
@@ -134,6 +185,52 @@ fn is_field_name(text: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn named_values_are_recorded_without_secrets_and_hidden_characters() {
+        let known = KnownArguments::new(&serde_json::json!({"properties": {
+            "container": {}, "token": {}, "command": {}, "name": {}, "labels": {}}}));
+        let long = "x".repeat(MAX_VALUE_CHARS + 1);
+        let cut = format!("{}…", &long[1..]);
+        for (name, value, expected) in [
+            ("container", r#""web-1""#, "web-1"),
+            ("container", r#""a\u202eb""#, "a\\u{202e}b"),
+            ("container", &format!("\"{long}\""), &cut),
+            ("container", "7", "7"),
+            ("token", r#""hunter2""#, "***"),
+            ("command", r#"["sh","-c","ls"]"#, r#"["sh","-c","ls"]"#),
+            (
+                "command",
+                r#""run --password hunter2""#,
+                "run --password ***",
+            ),
+            (
+                "command",
+                r#""ghp_0123456789\u200babcdefghijABCDEF""#,
+                "***",
+            ),
+        ] {
+            let raw: Box<RawValue> =
+                serde_json::from_str(&format!("{{\"{name}\":{value},\"name\":\"s3cret\"}}"))
+                    .unwrap();
+            let types = ArgumentTypes::with_values(&raw, &known, |recorded| recorded == name);
+            let expected = serde_json::json!({name: {"value": expected}, "name": "string(6)"});
+            assert_eq!(
+                serde_json::from_str::<Value>(types.json()).unwrap(),
+                expected
+            );
+        }
+        // However many and however long the arguments are.
+        let long = format!("\"{}\"", "x".repeat(MAX_ARGUMENT_BYTES));
+        let raw: Box<RawValue> =
+            serde_json::from_str(&format!(r#"{{"name":{long},"container":"web-1"}}"#)).unwrap();
+        let types = ArgumentTypes::with_values(&raw, &known, |name| name == "container");
+        assert!(
+            types.json().contains(r#""container":{"value":"web-1"}"#),
+            "{}",
+            types.json()
+        );
+    }
 
     fn types(json: &str) -> String {
         let raw: Box<RawValue> = serde_json::from_str(json).unwrap();

@@ -138,9 +138,11 @@ pub struct FinishedRequest {
     pub arguments: Option<ArgumentTypes>,
     /// The code of the JSON-RPC error, if it ended with one.
     pub error_code: Option<i64>,
+    /// The number of equal requests that this event stands for, if it is about several.
+    pub count: u64,
 }
 
-/// A new event. Contains no value of an argument and no secret.
+/// A new event. Contains no secret, and no value of an argument that the operator has not named.
 #[derive(Clone, Debug)]
 pub struct Event {
     pub(super) timestamp: Timestamp,
@@ -193,6 +195,32 @@ impl Event {
             EventDetails::Request(request) => request.denied_by,
             EventDetails::Facts(_) => None,
         }
+    }
+
+    /// The owner of the token of the request that it is about.
+    pub(super) fn principal(&self) -> Option<&str> {
+        match &self.details {
+            EventDetails::Request(request) => request.principal.as_deref(),
+            EventDetails::Facts(facts) => facts["principal"].as_str(),
+        }
+    }
+
+    /// The request, if it was denied.
+    pub(super) fn denied(&self) -> Option<&FinishedRequest> {
+        match &self.details {
+            EventDetails::Request(request) => {
+                (request.outcome == Outcome::Denied).then_some(&**request)
+            }
+            EventDetails::Facts(_) => None,
+        }
+    }
+
+    /// Returns the event of `count` equal requests.
+    pub(super) fn counted(mut self, count: u64) -> Self {
+        if let EventDetails::Request(request) = &mut self.details {
+            request.count = count;
+        }
+        self
     }
 
     /// Any other event, with a new trace id. `facts` is a JSON object.

@@ -8,8 +8,10 @@ use std::time::Duration;
 
 use mcp_core::server::DeniedBy;
 use parking_lot::Mutex;
+use serde_json::value::RawValue;
 use tokio::sync::oneshot;
 
+use super::argument_types::{ArgumentTypes, KnownArguments, RecordedArguments};
 use super::event::Event;
 use super::queue::{LogHealth, PendingQuery, Queue};
 use super::record::Record;
@@ -27,6 +29,8 @@ pub struct EventLog {
     views: Mutex<BTreeMap<Arc<str>, u64>>,
     /// The numbers of requests that were denied, in the order of [`DeniedBy::ALL`].
     denied: [AtomicU64; DeniedBy::ALL.len()],
+    /// The arguments whose values are recorded; `None` if there are none.
+    recorded: Mutex<Option<Arc<RecordedArguments>>>,
 }
 
 impl EventLog {
@@ -47,6 +51,7 @@ impl EventLog {
             thread: Mutex::new(Some(thread)),
             views: Mutex::default(),
             denied: Default::default(),
+            recorded: Mutex::default(),
         })
     }
 
@@ -60,6 +65,27 @@ impl EventLog {
             self.denied[by as usize].fetch_add(1, Ordering::Relaxed);
         }
         self.queue.push(event);
+    }
+
+    /// Sets the arguments whose values are recorded from now on.
+    pub fn set_recorded(&self, recorded: Option<Arc<RecordedArguments>>) {
+        *self.recorded.lock() = recorded;
+    }
+
+    /// The arguments of a call as its event has them; `tool` is the published name.
+    pub fn arguments(
+        &self,
+        tool: &str,
+        arguments: &RawValue,
+        known: &KnownArguments,
+    ) -> ArgumentTypes {
+        let recorded = self.recorded.lock().clone();
+        match recorded {
+            None => ArgumentTypes::new(arguments, known),
+            Some(is_recorded) => {
+                ArgumentTypes::with_values(arguments, known, |name| is_recorded(tool, name))
+            }
+        }
     }
 
     /// The number of requests that were recorded of each view.

@@ -42,16 +42,18 @@ impl Store for Postgres {
         let statuses = each(records, |record| record.status.number());
         let sources = each(records, |record| &*record.source);
         let metadata = each(records, |record| record.metadata.as_str());
+        let principals = each(records, |record| record.principal.as_deref());
         let replica = process_id().to_string();
         let client = &self.connection.client;
         self.connection.within(async {
-            let columns: [(&(dyn ToSql + Sync), Type); 7] = [
+            let columns: [(&(dyn ToSql + Sync), Type); 8] = [
                 (&timestamps, Type::INT8_ARRAY),
                 (&traces, Type::BYTEA_ARRAY),
                 (&types, Type::TEXT_ARRAY),
                 (&statuses, Type::INT2_ARRAY),
                 (&sources, Type::TEXT_ARRAY),
                 (&metadata, Type::TEXT_ARRAY),
+                (&principals, Type::TEXT_ARRAY),
                 (&replica, Type::TEXT),
             ];
             client.execute_typed(schema::INSERT, &columns).await?;

@@ -1,11 +1,12 @@
 //! The queue between the callers of the log and the thread that writes.
 
 use std::collections::VecDeque;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use parking_lot::{Condvar, Mutex, MutexGuard};
 use tokio::sync::oneshot;
 
+use super::denials::Denials;
 use super::event::Event;
 use super::record::Record;
 use super::store::{Query, StoreError};
@@ -44,6 +45,7 @@ pub(super) struct Queue {
 #[derive(Default)]
 pub(super) struct QueueState {
     pub(super) events: VecDeque<Event>,
+    denials: Denials,
     pub(super) queries: Vec<PendingQuery>,
     pub(super) closing: bool,
     pub(super) health: LogHealth,
@@ -59,6 +61,9 @@ impl Queue {
     /// Adds an event; with a full queue it is counted as dropped.
     pub(super) fn push(&self, event: Event) {
         let mut state = self.lock();
+        let Some(event) = state.denials.admit(event, Instant::now()) else {
+            return;
+        };
         if state.events.len() >= MAX_WAITING_EVENTS || state.closing {
             state.health.dropped += 1;
             return;
@@ -70,6 +75,13 @@ impl Queue {
         if wake {
             self.wake.notify_one();
         }
+    }
+
+    /// Adds the events of the denials that were counted: those whose minute is over, or all.
+    pub(super) fn add_counted(&self, all: bool) {
+        let mut state = self.lock();
+        let counted = state.denials.take(Instant::now(), all);
+        state.events.extend(counted);
     }
 
     /// Adds a query. Returns false if the queue is full.

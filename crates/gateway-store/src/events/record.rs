@@ -39,6 +39,8 @@ pub struct Record {
     pub source: Cow<'static, str>,
     /// The gateway that has recorded it, where several can share the store.
     pub replica: Option<String>,
+    /// The owner of the token of its request, for the limits of the store; not read from a store.
+    pub(super) principal: Option<Box<str>>,
     /// Everything else, as the text of a JSON object.
     pub metadata: String,
 }
@@ -60,6 +62,7 @@ impl Record {
             status: EventStatus::from_number(status),
             source: source.into(),
             replica: None,
+            principal: None,
             metadata,
         }
     }
@@ -96,6 +99,7 @@ impl From<Event> for Record {
             status: event.status,
             source: SOURCE.into(),
             replica: None,
+            principal: event.principal().map(|name| short(name).into()),
             metadata: metadata(&event.details),
         }
     }
@@ -174,6 +178,16 @@ struct RequestMetadata<'a> {
     error_code: Option<i64>,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     hidden_characters: bool,
+    #[serde(skip_serializing_if = "is_zero")]
+    count: u64,
+}
+
+#[expect(
+    clippy::trivially_copy_pass_by_ref,
+    reason = "the signature that serde needs"
+)]
+fn is_zero(count: &u64) -> bool {
+    *count == 0
 }
 
 impl<'a> RequestMetadata<'a> {
@@ -198,6 +212,7 @@ impl<'a> RequestMetadata<'a> {
             response_bytes: request.response_bytes,
             error_code: request.error_code,
             hidden_characters: request.has_hidden_characters,
+            count: request.count,
         }
     }
 }

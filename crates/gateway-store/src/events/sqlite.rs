@@ -19,6 +19,7 @@ use upstream::time::Timestamp;
 use self::file::FileId;
 pub(super) use self::file::quarantine;
 use super::record::Record;
+use super::shares::Shares;
 use super::store::{Query, Retention, Store, StoreError, StoreFault};
 
 /// Longest wait for the lock of another process.
@@ -68,6 +69,8 @@ pub(super) struct Sqlite {
     database: SqliteDatabase,
     /// Number of rows: counted, and then updated with each write; other processes may write too.
     rows: u64,
+    /// Those of each principal; counted when there are too many for the first time, and then updated.
+    shares: Option<Shares>,
     counted_at: Instant,
 }
 
@@ -77,6 +80,7 @@ impl Sqlite {
         Ok(Self {
             database,
             rows,
+            shares: None,
             counted_at: Instant::now(),
         })
     }
@@ -109,11 +113,17 @@ impl Store for Sqlite {
                     record.status.number(),
                     record.source,
                     record.metadata,
+                    record.principal,
                 ])?;
             }
         }
         transaction.commit()?;
         self.rows += records.len() as u64;
+        if let Some(shares) = &mut self.shares {
+            for record in records {
+                *shares.entry(record.principal.clone()).or_default() += 1;
+            }
+        }
         Ok(())
     }
 

@@ -135,6 +135,7 @@ fn call_has_the_format_of_seed_003() {
             has_hidden_characters: false,
             arguments: Some(ArgumentTypes::new(arguments, &known)),
             error_code: Some(-32001),
+            count: 0,
         },
     );
     event.timestamp = Timestamp::from_microsecond(1_761_057_130_123_456).unwrap();

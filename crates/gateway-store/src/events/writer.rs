@@ -83,6 +83,7 @@ impl<L: OpenStore> Writer<L> {
         let _ = self.attempt(|_| Ok(()));
         loop {
             let (queries, closing) = self.wait_for_work();
+            self.queue.add_counted(closing || !queries.is_empty());
             if closing || !queries.is_empty() || Instant::now() >= self.retry_at {
                 self.write_all();
             }

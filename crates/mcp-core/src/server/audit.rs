@@ -6,6 +6,7 @@ use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde::Deserialize;
+use serde_json::value::RawValue;
 
 use super::denial::Denial;
 use super::mcp_method::McpMethod;
@@ -48,6 +49,8 @@ pub struct AuditedRequest<'a> {
     pub permission: Option<&'a Arc<str>>,
     /// From the request to its end.
     pub took: Duration,
+    /// The arguments of a call of a tool.
+    pub arguments: Option<&'a RawValue>,
     /// Bytes of its parameters.
     pub request_bytes: usize,
     /// Bytes of its result.
@@ -193,6 +196,11 @@ impl Drop for AuditRecord<'_> {
             denial: self.notes.denial.get(),
             permission: self.notes.permission(),
             took: self.took.unwrap_or_else(took),
+            arguments: self
+                .method
+                .calls_tool()
+                .then(|| self.received.params.arguments().ok())
+                .flatten(),
             request_bytes: self.received.params.text().map_or(0, str::len),
             response_bytes: self.response_bytes,
             end: self.end,

@@ -139,6 +139,11 @@ impl Caller {
         self.info.principal.as_ref()
     }
 
+    /// Cancelled when the caller has disconnected and cannot resume its stream.
+    pub(super) fn disconnection(&self) -> Option<&Arc<CancellationToken>> {
+        self.disconnected.as_ref()
+    }
+
     /// Completes when the caller has disconnected.
     pub(super) async fn disconnected(&self) {
         match &self.disconnected {

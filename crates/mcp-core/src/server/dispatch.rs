@@ -285,6 +285,7 @@ impl Server {
                 view: source.caller.view().cloned(),
                 sender: control.sender,
                 revoked: source.caller.revocation().cloned(),
+                left: source.caller.disconnection().cloned(),
                 notes: control.notes.clone().unwrap_or_default(),
                 forwarding: source.caller.forwarding().cloned(),
             }));

@@ -32,6 +32,9 @@ pub struct OriginalRequest {
     pub sender: Sender,
     /// Cancelled when the bearer token of its caller is revoked; `None` if it has none.
     pub revoked: Option<Arc<CancellationToken>>,
+    /// Cancelled when its client has left before the answer and cannot resume the stream. Before the modern era that
+    /// does not cancel the call.
+    pub left: Option<Arc<CancellationToken>>,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
     /// Forwards it to another replica; `None` without others, or one of them has forwarded it.

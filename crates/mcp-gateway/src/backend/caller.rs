@@ -83,6 +83,7 @@ mod tests {
             view: None,
             sender: mcp_core::server::Sender::default(),
             revoked: principal.map(|_| Arc::default()),
+            left: None,
             forwarding: None,
             notes: Arc::default(),
         }))

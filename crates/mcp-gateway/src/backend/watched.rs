@@ -2,6 +2,7 @@
 //! what its clients watch, and the one that runs the backend how often each of these was updated.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use mcp_core::server::{ReplicaId, ServerChange, Subscription};
 use parking_lot::Mutex;
@@ -50,6 +51,11 @@ impl Backend {
 
     /// Announces an update of a resource, also to the clients of other replicas.
     pub(super) fn updated(&self, uri: String) {
+        let owners = Arc::clone(&self.signals.owners.lock());
+        if !owners.may_announce(&self.key, &uri) {
+            tracing::debug!(backend = %self.key, ?uri, "announced a change of a resource that is not its own");
+            return;
+        }
         let mut here = self.watched_for_others.here.lock();
         if let Some((_, count)) = here.get_mut(&uri) {
             *count += 1;

@@ -86,8 +86,11 @@ impl Catalog {
         let of_resource = |uri: &str, is_template: bool| {
             let key = self.resource_backends.get(uri);
             // The resources of a template are decided about when they are read.
-            key.is_some_and(|key| view.has_backend(key.as_str()))
-                && (is_template || view.decide(AccessItem::Resource(uri)).is_allowed())
+            key.is_some_and(|key| {
+                let item = AccessItem::Resource(uri);
+                let is_allowed = || view.decide_of(item, Some(key.as_str())).is_allowed();
+                view.has_backend(key.as_str()) && (is_template || is_allowed())
+            })
         };
         let prompts = self.lists.prompts.iter();
         let prompts = prompts.filter(|(prompt, _)| of_prompt(&prompt.name));

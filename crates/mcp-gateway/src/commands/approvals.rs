@@ -1,11 +1,12 @@
 //! `mcp-gateway approvals`: the calls that wait for an operator.
 
 use std::process::ExitCode;
+use std::time::{Duration, Instant};
 
 use clap::{Args, Parser, Subcommand};
 use gateway_approvals::approvals::{self, Approval, ApprovalStatus};
 use gateway_approvals::pins::printable;
-use gateway_store::state::{Entries, Entry, Expected, StateDatabase};
+use gateway_store::state::{Entries, Entry, EntryKind, Expected, StateDatabase};
 use upstream::time::rfc3339;
 
 use super::{Failure, open_state, print, user};
@@ -16,6 +17,9 @@ const MIN_ID_DIGITS: usize = 6;
 
 /// Attempts to store a decision.
 const MAX_ATTEMPTS: usize = 5;
+
+/// Interval at which the command looks whether the gateway has taken a decision.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows, approves and refuses the calls that wait for an operator.
 ///
@@ -101,6 +105,10 @@ fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
         let decided = approval.decided(status, &user(), approvals::now());
         let change = approvals::store(&decided, Expected::Revision(entry.revision));
         if database.apply(&[change]).map_err(Failure::unavailable)? {
+            if status == ApprovalStatus::Approved && !is_taken(&mut *database, &approval)? {
+                let text = "nothing done: the call has ended, or its gateway does not answer";
+                return Err(Failure(1, text.to_owned()));
+            }
             print(&line(&decided, status));
             return Ok(0);
         }
@@ -109,6 +117,31 @@ fn decide(chosen: Chosen, status: ApprovalStatus) -> Result<u8, Failure> {
         1,
         "nothing done: the call is changing all the time".to_owned(),
     ))
+}
+
+/// Waits until the gateway of an approved call uses the approval up, right before it makes the call. If it does not, the
+/// approval is withdrawn: the call is as it was `before`.
+fn is_taken(database: &mut dyn StateDatabase, before: &Approval) -> Result<bool, Failure> {
+    let until = Instant::now() + approvals::MAX_DECISION_DELAY;
+    loop {
+        let entries = read(database)?;
+        let Some(entry) = entries.get(EntryKind::Approval, &before.id) else {
+            return Ok(false);
+        };
+        match entry.read::<Approval>().map(|approval| approval.status) {
+            Some(ApprovalStatus::Used) => return Ok(true),
+            Some(ApprovalStatus::Approved) => {}
+            _ => return Ok(false),
+        }
+        if Instant::now() < until {
+            std::thread::sleep(POLL_INTERVAL);
+            continue;
+        }
+        let change = approvals::store(before, Expected::Revision(entry.revision));
+        if database.apply(&[change]).map_err(Failure::unavailable)? {
+            return Ok(false);
+        }
+    }
 }
 
 fn read(database: &mut dyn StateDatabase) -> Result<Entries, Failure> {

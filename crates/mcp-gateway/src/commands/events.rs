@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use clap::Parser;
 use gateway_store::events::{
-    EventStatus, OpenStore, Record, Store, StoreError, StoreFault, StoreLocation,
+    EventStatus, OpenStore, Record, Store, StoreError, StoreFault, StoreLocation, kind,
 };
 use serde_json::Value;
 use upstream::time::{Since, Timestamp};
@@ -215,7 +215,20 @@ fn line(record: &Record) -> String {
         EventStatus::Failure => "failure",
         EventStatus::Pending => "pending",
     };
+    let arguments = metadata["arguments"].as_object();
+    let values = arguments
+        .into_iter()
+        .flatten()
+        .filter_map(|(name, argument)| {
+            let value = argument["value"].as_str()?;
+            Some(format!("{name}={value}"))
+        });
+    let values: Vec<String> = values.collect();
     let end = or(text("outcome"), status);
+    let end = match metadata["count"].as_u64() {
+        Some(count) if record.event_type == kind::REQUEST => format!("{end} ({count} times)"),
+        _ => end,
+    };
     let why = or(&or(text("denial"), text("reason")), text("error"));
     let from = [text("client"), text("address")].join(" ");
     let fields = [
@@ -223,6 +236,7 @@ fn line(record: &Record) -> String {
         record.event_type.to_string(),
         who,
         what,
+        values.join(" "),
         end,
         from.trim().to_owned(),
         why,

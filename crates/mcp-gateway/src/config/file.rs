@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use gateway_access::Filter;
+use gateway_access::{Filter, Rule};
 use gateway_store::events::StoreLocation;
 use mcp_client::EraChoice;
 use serde::Deserialize;
@@ -104,6 +104,8 @@ struct EventsTable {
     days: Option<u32>,
     rows: Option<u64>,
     megabytes: Option<u64>,
+    #[serde(default)]
+    record: Vec<String>,
 }
 
 /// Parses a TOML file; `name` stands for it in errors. `base` has the values of absent fields.
@@ -350,6 +352,16 @@ impl EventsTable {
         if retention.age.is_zero() || retention.rows == 0 {
             let text = "`days` and `rows` must be at least 1";
             return Err(Problem::new(&["events"], text));
+        }
+        for pattern in &self.record {
+            let parts = pattern.split_once('.');
+            let parts = parts.filter(|(tool, name)| !tool.is_empty() && !name.is_empty());
+            let (tools, arguments) = parts.ok_or_else(|| {
+                let text = "must be TOOL.ARGUMENT, such as docker__*.container; `*` matches any characters";
+                wrong("record", text)
+            })?;
+            let rule = |pattern: &str| Rule::new(pattern.to_owned(), "events".into(), "record", 0);
+            config.record.push((rule(tools), rule(arguments)));
         }
         Ok(())
     }

@@ -99,7 +99,11 @@ impl mcp_serve::Service for Gateway {
             self.follow_config(),
             self.follow_state(),
             self.approvals().sweep(),
-            self.follow_replicas()
+            self.follow_replicas(),
+            async {
+                server.closed().await;
+                self.approvals().stop();
+            }
         );
     }
 
@@ -109,7 +113,7 @@ impl mcp_serve::Service for Gateway {
 
     fn audit(&self) -> Option<Arc<dyn Audit>> {
         let log = Arc::clone(&self.signals.log);
-        Some(Arc::new(RequestAudit::new(log)))
+        Some(Arc::new(RequestAudit::new(log, Arc::clone(&self.catalog))))
     }
 
     fn view(&self) -> Option<Arc<str>> {
@@ -203,6 +207,8 @@ impl Gateway {
             for refused in catalog.scope(None).into_iter().flat_map(Scope::refused) {
                 tracing::debug!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
             }
+            self.report_conflicts(&catalog);
+            *self.signals.owners.lock() = Arc::clone(&catalog.owners);
             *self.catalog.lock() = Arc::clone(&catalog);
             self.catalogs.fetch_add(1, Ordering::Relaxed);
             server.publish(self.listed(&catalog, read_only));
@@ -210,6 +216,17 @@ impl Gateway {
             tokio::time::sleep(MIN_PUBLISH_INTERVAL).await;
             self.signals.lists.notified().await;
             tokio::time::sleep(PUBLISH_DEBOUNCE).await;
+        }
+    }
+
+    /// Logs the resources that several backends list, each conflict once.
+    fn report_conflicts(&self, catalog: &Catalog) {
+        let before = self.catalog();
+        for refused in &catalog.refused {
+            let is_conflict = catalog.owners.listing(&refused.item).nth(1).is_some();
+            if is_conflict && !before.refused.contains(refused) {
+                tracing::warn!(backend = %refused.backend, item = refused.item, "not offered: {}", refused.reason);
+            }
         }
     }
 

@@ -11,15 +11,17 @@ use serde_json::value::RawValue;
 
 use super::{Relay, RelayedItem, encoded};
 use crate::backend::{Backend, ListedItem, fits};
+use crate::catalog::ResourceOwners;
 
 /// One resource, or one template of resources, of one backend.
-struct RelayedResource(RelayedItem);
+struct RelayedResource(RelayedItem, Arc<ResourceOwners>);
 
 /// Returns the definition for the list, and the handler of its requests.
 pub(crate) fn relayed(
     relay: &Relay,
     backend: &Arc<Backend>,
     item: &ListedItem,
+    owners: &Arc<ResourceOwners>,
 ) -> (ResourceDefinition, Arc<dyn BoundResource>) {
     let members = Members::read(item.definition.get()).unwrap_or_default();
     let text = |name: &str| string(members.get(name)?).map(|text| text.into_owned());
@@ -32,7 +34,10 @@ pub(crate) fn relayed(
     };
     let id: Arc<str> = item.id.as_str().into();
     let item = RelayedItem::new(relay, backend, Arc::clone(&id), id);
-    (definition, Arc::new(RelayedResource(item)))
+    (
+        definition,
+        Arc::new(RelayedResource(item, Arc::clone(owners))),
+    )
 }
 
 impl BoundResource for RelayedResource {
@@ -40,7 +45,8 @@ impl BoundResource for RelayedResource {
         // A deny pattern may match one resource of an allowed template.
         let is_denied = self.0.backend.config.filter.denies_uri(uri);
         let uri = uri.to_owned();
-        (!is_denied && fits(&self.0.id, &uri)).then(|| -> ReadFuture<'a> {
+        let is_own = || self.1.owner(&uri) == Some(&self.0.backend.key);
+        (!is_denied && fits(&self.0.id, &uri) && is_own()).then(|| -> ReadFuture<'a> {
             Box::pin(async move {
                 let quoted = quoted(&uri);
                 let parameter = ("uri", quoted.as_str());

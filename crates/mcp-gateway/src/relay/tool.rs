@@ -6,7 +6,7 @@ use futures_util::future::BoxFuture;
 use gateway_approvals::approvals::GuardedCall;
 use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
-use gateway_store::events::{ArgumentTypes, KnownArguments};
+use gateway_store::events::KnownArguments;
 use mcp_core::jsonrpc::Members;
 use mcp_core::metrics::Durations;
 use mcp_core::server::DeniedBy;
@@ -69,7 +69,11 @@ impl BoundTool for RelayedTool {
         let event = FinishedRequest {
             item: Arc::clone(&self.published),
             request_bytes: arguments.get().len(),
-            arguments: Some(ArgumentTypes::new(arguments, &self.known)),
+            arguments: Some(
+                self.relay
+                    .log
+                    .arguments(&self.published, arguments, &self.known),
+            ),
             ..FinishedRequest::default()
         };
         let durations = Arc::clone(&self.durations);
@@ -128,6 +132,7 @@ impl RelayedTool {
         let guarded = GuardedCall {
             tool: &self.published,
             backend: self.backend.key.as_str(),
+            effect: self.effect,
             arguments: client.params.get("arguments").unwrap_or("{}"),
             call: client.call,
         };

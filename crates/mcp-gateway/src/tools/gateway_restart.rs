@@ -65,6 +65,7 @@ impl Tool for GatewayRestart {
         let guarded = GuardedCall {
             tool: Self::NAME,
             backend: &self.backend,
+            effect: Self::EFFECT,
             arguments: &arguments,
             call,
         };

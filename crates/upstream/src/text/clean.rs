@@ -66,17 +66,19 @@ pub fn is_invisible(c: char) -> bool {
                 | '\u{fe00}'..='\u{fe0f}'
                 | '\u{feff}'
                 | '\u{ffa0}'
-                | '\u{fff9}'..='\u{fffb}'
+                | '\u{fff0}'..='\u{fffb}'
+                | '\u{1bca0}'..='\u{1bca3}'
                 | '\u{1d173}'..='\u{1d17a}'
-                | '\u{e0000}'..='\u{e01ef}'
+                | '\u{e0000}'..='\u{e0fff}'
         )
 }
 
-/// Shows characters that no screen shows by their number.
+/// Shows characters that no screen shows, and blanks other than the usual one, by their number.
 pub fn visible(text: &str) -> String {
     let mut shown = String::with_capacity(text.len());
     for c in text.chars() {
-        match is_invisible(c) {
+        let is_odd_blank = c.is_whitespace() && !c.is_ascii();
+        match is_invisible(c) || is_odd_blank || c == '\r' {
             true => shown.extend(c.escape_unicode()),
             false => shown.push(c),
         }
@@ -128,6 +130,7 @@ mod tests {
     #[test]
     fn invisible_characters_are_shown() {
         assert_eq!(visible("a\u{202e}b\u{e0041}"), "a\\u{202e}b\\u{e0041}");
+        assert_eq!(visible("a b\tc\n\r\u{a0}"), "a b\tc\n\\u{d}\\u{a0}");
     }
 
     #[test]

@@ -140,3 +140,96 @@ async fn log_that_cannot_be_read_is_named() {
         assert_contains(&String::from_utf8_lossy(&run.stderr).into_owned(), expected);
     }
 }
+
+/// Who did what to which container, also who was not allowed to.
+#[tokio::test]
+async fn named_arguments_of_allowed_and_denied_calls_are_recorded() {
+    let roles = Roles::start("[events]\nrecord = [\"b__gr*.name\"]").await;
+    for (principal, name) in [
+        ("reader", "gwrev\u{202e}-old"),
+        ("guest", "gwrev-db"),
+        ("guest", "gwrev-web"),
+    ] {
+        roles
+            .call(principal, "b__greet", json!({"name": name}))
+            .await;
+    }
+    roles
+        .call(
+            "oncall",
+            "b__test_error_handling",
+            json!({"name": "not-recorded"}),
+        )
+        .await;
+    let events = roles.call("admin", "get_events", json!({})).await;
+    let events: Value = serde_json::from_str(&events).unwrap();
+    let events = events["result"]["content"][0]["text"].as_str().unwrap();
+    assert_lacks(events, "not-recorded");
+    let events: Value = serde_json::from_str(events).unwrap();
+    let found = |name: &str| {
+        let mut facts = events
+            .as_array()
+            .unwrap()
+            .iter()
+            .map(|event| &event["metadata"]);
+        facts
+            .find(|facts| facts["arguments"]["name"]["value"] == name)
+            .cloned()
+            .unwrap_or_default()
+    };
+    for (name, principal, outcome) in [
+        ("gwrev\\u{202e}-old", "reader", "ok"),
+        ("gwrev-db", "guest", "denied"),
+        ("gwrev-web", "guest", "denied"),
+    ] {
+        let facts = found(name);
+        let item = [&facts["tool_name"], &facts["item"]];
+        assert!(item.contains(&&json!("b__greet")), "{name} {events}");
+        assert_eq!(
+            (&facts["principal"], &facts["outcome"]),
+            (&json!(principal), &json!(outcome))
+        );
+    }
+    let lines = printed(&roles, &[]).await;
+    assert!(
+        lines
+            .iter()
+            .any(|line| line.contains("guest  b__greet  name=gwrev-db  denied")),
+        "{lines:?}"
+    );
+}
+
+/// Neither the denied nor the allowed requests of one principal push out the event of another one.
+#[tokio::test]
+async fn flood_of_one_principal_keeps_the_events_of_others() {
+    let roles = Roles::start("[events]\nrows = 100").await;
+    roles
+        .call("oncall", "b__greet", json!({"name": "Ada"}))
+        .await;
+    for (principal, rounds) in [("guest", 40), ("reader", 10)] {
+        let authorization = bearer(principal);
+        for round in 0..rounds {
+            let call = |n: usize| {
+                let name = match principal {
+                    "guest" => format!("b__unknown_{round}_{n}"),
+                    _ => "b__greet".to_owned(),
+                };
+                json!({"jsonrpc": "2.0", "id": n + 1, "method": "tools/call",
+                    "params": {"name": name, "arguments": {"name": "x"}}})
+            };
+            let batch: Value = (0..50).map(call).collect();
+            let headers = [("authorization", authorization.as_str())];
+            roles.0.post_with(&headers, batch.to_string()).await;
+        }
+    }
+    eventually("the limit", async || {
+        let lines = printed(&roles, &["--all"]).await;
+        let calls = lines
+            .iter()
+            .filter(|line| line.contains("oncall  b__greet"))
+            .count();
+        assert_eq!(calls, 1);
+        (lines.len() <= 101).then_some(())
+    })
+    .await;
+}

@@ -7,14 +7,14 @@ use crate::gateway::env::{Folder, Gateway, stdio_fixture};
 use crate::harness::{assert_contains, assert_lacks, http_client, wait_until};
 
 /// A person who has signed in on the page of a gateway.
-struct Viewer {
+pub(in crate::gateway) struct Viewer {
     origin: String,
     cookie: String,
     key: String,
 }
 
 impl Viewer {
-    async fn sign_in(gateway: &Gateway, given: Value) -> Self {
+    pub(in crate::gateway) async fn sign_in(gateway: &Gateway, given: Value) -> Self {
         let origin = gateway.server.url.replace("/mcp", "");
         let mut viewer = Self {
             origin,
@@ -46,7 +46,7 @@ impl Viewer {
     }
 
     /// The status and the text of an answer of the gateway.
-    async fn data(&self, topic: &str, body: Value) -> (u16, String) {
+    pub(in crate::gateway) async fn data(&self, topic: &str, body: Value) -> (u16, String) {
         let reply = self.send(&format!("data/{topic}"), &body).await;
         (reply.status().as_u16(), reply.text().await.unwrap())
     }

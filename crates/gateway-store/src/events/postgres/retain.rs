@@ -6,6 +6,7 @@ use tokio_postgres::types::Type;
 use tokio_postgres::{Client, Transaction};
 use upstream::time::{Timestamp, before};
 
+use crate::events::shares::{Shares, surplus};
 use crate::events::{Record, Retention, StoreError};
 
 /// Limit for the rows that one statement removes.
@@ -22,6 +23,8 @@ pub(super) struct TableSize {
     rows: u64,
     /// An estimate: the size of the files depends on the last vacuum.
     bytes: u64,
+    /// The rows of each principal, at the last count.
+    shares: Shares,
     counted_at: Instant,
 }
 
@@ -33,19 +36,29 @@ impl TableSize {
     }
 
     async fn count(client: &Transaction<'_>) -> Result<Self, StoreError> {
-        let count =
-            "select count(*), coalesce(sum(pg_column_size(e.*)), 0)::bigint from mcp_events e";
-        let counted = client.query_typed(count, &[]).await?;
-        let number = |column| match counted.first() {
-            Some(row) => row.try_get::<_, i64>(column).map(i64::unsigned_abs),
-            None => Ok(0),
-        };
-        let rows = number(0)?;
+        let count = "select principal, count(*), coalesce(sum(pg_column_size(e.*)), 0)::bigint
+            from mcp_events e group by principal";
+        let (mut rows, mut bytes, mut shares) = (0, 0, Shares::new());
+        for counted in client.query_typed(count, &[]).await? {
+            let principal: Option<&str> = counted.try_get(0)?;
+            let count = counted.try_get::<_, i64>(1)?.unsigned_abs();
+            rows += count;
+            bytes += counted.try_get::<_, i64>(2)?.unsigned_abs();
+            shares.insert(principal.map(Into::into), count);
+        }
         Ok(Self {
             rows,
-            bytes: number(1)? + rows * ROW_OVERHEAD_BYTES,
+            bytes: bytes + rows * ROW_OVERHEAD_BYTES,
+            shares,
             counted_at: Instant::now(),
         })
+    }
+
+    /// Notes that so many rows were removed: with them went their part of the bytes.
+    fn remove(&mut self, removed: u64) {
+        let left = self.rows.saturating_sub(removed);
+        self.bytes = self.bytes.saturating_mul(left) / self.rows.max(1);
+        self.rows = left;
     }
 
     /// Returns the number of oldest rows to remove.
@@ -69,6 +82,26 @@ pub(super) async fn clock(client: &Client) -> Result<Option<Timestamp>, StoreErr
         return Ok(None);
     };
     Ok(Timestamp::from_microsecond(row.try_get(0)?).ok())
+}
+
+/// Removes the oldest events of a principal, or of nobody.
+async fn remove_oldest(
+    work: &Transaction<'_>,
+    principal: Option<&str>,
+    rows: u64,
+) -> Result<u64, StoreError> {
+    // An index serves each of these two, and not `is not distinct from`.
+    let is_of = match principal {
+        Some(_) => "principal = $1",
+        None => "principal is null and $1::text is null",
+    };
+    let oldest = format!(
+        "delete from mcp_events where id in
+            (select id from mcp_events where {is_of} order by timestamp, id limit {rows})"
+    );
+    Ok(work
+        .execute_typed(&oldest, &[(&principal, Type::TEXT)])
+        .await?)
 }
 
 pub(super) async fn remove_excess(
@@ -98,18 +131,15 @@ pub(super) async fn remove_excess(
         .execute_typed(&expire, &[(&oldest_kept, Type::INT8)])
         .await?;
     if !is_known_small || removed > 0 {
-        let counted = TableSize::count(&work).await?;
-        let excess = i64::try_from(counted.excess(retention)).unwrap_or(MAX_REMOVED_ROWS);
-        if excess > 0 {
-            let limit = excess.min(MAX_REMOVED_ROWS);
-            let oldest = format!(
-                "delete from mcp_events where id in
-                    (select id from mcp_events order by timestamp, id limit {limit})"
-            );
-            removed += work.execute_typed(&oldest, &[]).await?;
+        let mut counted = TableSize::count(&work).await?;
+        let excess = counted.excess(retention);
+        let excess = excess.min(MAX_REMOVED_ROWS.unsigned_abs());
+        for (principal, rows) in surplus(&counted.shares, excess) {
+            let gone = remove_oldest(&work, principal.as_deref(), rows).await?;
+            counted.remove(gone);
+            removed += gone;
         }
-        let left = TableSize::count(&work).await?;
-        *size = Some(left);
+        *size = Some(counted);
     }
     work.execute_typed(SET_CLOCK, &[(&now.as_microsecond(), Type::INT8)])
         .await?;

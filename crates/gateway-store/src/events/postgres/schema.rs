@@ -8,7 +8,7 @@ pub(super) const CONNECTION: &str = "
 ";
 
 /// `mcp_events_clock` has the time of the last removal. One transaction with a lock, so that gateways that start together do not create the table twice.
-/// The column `replica` came later: gateways of the version before do not write it.
+/// The columns `replica` and `principal` came later: gateways of the version before do not write them.
 pub(super) const TABLE: &str = "
     begin;
     select pg_advisory_xact_lock(7881696731013112436);
@@ -31,8 +31,14 @@ pub(super) const TABLE: &str = "
         ) then
             alter table mcp_events add column replica text;
         end if;
+        if not exists (
+            select from pg_attribute where attrelid = 'mcp_events'::regclass and attname = 'principal'
+        ) then
+            alter table mcp_events add column principal text;
+        end if;
     end $$;
     create index if not exists mcp_events_by_time on mcp_events (timestamp, id);
+    create index if not exists mcp_events_by_principal on mcp_events (principal, timestamp, id);
     create index if not exists mcp_events_by_trace on mcp_events (trace_id);
     create index if not exists mcp_events_by_type on mcp_events (event_type, status, timestamp, id);
     create index if not exists mcp_events_by_status on mcp_events (status, timestamp, id);
@@ -40,6 +46,6 @@ pub(super) const TABLE: &str = "
 ";
 
 pub(super) const INSERT: &str = "
-    insert into mcp_events (timestamp, trace_id, event_type, status, source, metadata, replica)
-    select *, $7::text from unnest($1::bigint[], $2::bytea[], $3::text[], $4::smallint[], $5::text[], $6::text[])
+    insert into mcp_events (timestamp, trace_id, event_type, status, source, metadata, principal, replica)
+    select *, $8::text from unnest($1::bigint[], $2::bytea[], $3::text[], $4::smallint[], $5::text[], $6::text[], $7::text[])
 ";

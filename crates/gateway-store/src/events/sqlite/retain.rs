@@ -2,10 +2,11 @@
 
 use std::time::{Duration, Instant};
 
-use rusqlite::{Connection, OptionalExtension as _};
+use rusqlite::{Connection, OptionalExtension as _, params};
 use upstream::time::{Timestamp, before};
 
 use super::{Sqlite, trace_index};
+use crate::events::shares::{Shares, surplus};
 use crate::events::{Retention, StoreError};
 
 /// Limit for the rows of one removal: it takes about 20 ms, during which new events wait.
@@ -30,6 +31,15 @@ const RECOUNT_INTERVAL: Duration = Duration::from_secs(300);
 
 pub(super) fn count(connection: &Connection) -> rusqlite::Result<u64> {
     number(connection, "select count(*) from events")
+}
+
+fn count_shares(connection: &Connection) -> rusqlite::Result<Shares> {
+    let shares = "select principal, count(*) from events group by principal";
+    let mut shares = connection.prepare_cached(shares)?;
+    let rows = shares.query_map([], |row| {
+        Ok((row.get(0)?, row.get::<_, i64>(1)?.unsigned_abs()))
+    })?;
+    rows.collect()
 }
 
 /// Returns the time of the last removal; `None` in a file without one, also of an earlier version.
@@ -61,6 +71,7 @@ impl Sqlite {
     ) -> Result<bool, StoreError> {
         if self.counted_at.elapsed() > RECOUNT_INTERVAL {
             self.rows = count(&self.database.connection)?;
+            self.shares = None;
             self.counted_at = Instant::now();
         }
         let size = FileSize::new(&self.database.connection)?;
@@ -85,34 +96,56 @@ impl Sqlite {
         Ok(FileSize::new(&self.database.connection)?.file < before.file)
     }
 
-    fn remove(&self, oldest: u64) -> rusqlite::Result<u64> {
-        let Some(offset) = oldest.checked_sub(1) else {
+    /// Removes `excess` events: the oldest of the principals with the most.
+    fn remove(&mut self, excess: u64) -> rusqlite::Result<u64> {
+        if excess == 0 {
             return Ok(0);
+        }
+        let connection = &self.database.connection;
+        let shares = match &mut self.shares {
+            Some(shares) => shares,
+            None => self.shares.insert(count_shares(connection)?),
         };
-        let last = "select id from events order by id limit 1 offset ?1";
-        let last: Option<i64> = self
-            .database
-            .connection
-            .prepare_cached(last)?
-            .query_row([offset as i64], |row| row.get(0))
-            .optional()?;
-        let remove = "delete from events where id <= ?1";
-        // There are fewer rows than expected; the next count corrects it.
-        let Some(last) = last else {
-            return Ok(0);
-        };
-        Ok(self
-            .database
-            .connection
-            .prepare_cached(remove)?
-            .execute([last])? as u64)
+        let remove = "delete from events where id in
+            (select id from events where principal is ?1 order by id limit ?2)";
+        let mut remove = connection.prepare_cached(remove)?;
+        let mut all = 0;
+        for (principal, rows) in surplus(shares, excess) {
+            let removed = remove.execute(params![principal, rows as i64])? as u64;
+            all += removed;
+            // With fewer rows than expected the number was wrong: other processes remove, too.
+            let left = if removed < rows {
+                0
+            } else {
+                shares[&principal] - removed
+            };
+            match left {
+                0 => drop(shares.remove(&principal)),
+                left => drop(shares.insert(principal, left)),
+            }
+        }
+        Ok(all)
     }
 
-    fn expire(&self, before: Timestamp) -> rusqlite::Result<u64> {
+    fn expire(&mut self, before: Timestamp) -> rusqlite::Result<u64> {
         let expire = "delete from events where id in
-            (select id from events where id < ?1 order by id limit ?2)";
+            (select id from events where id < ?1 order by id limit ?2) returning principal";
         let mut expire = self.database.connection.prepare_cached(expire)?;
-        Ok(expire.execute([before.as_microsecond(), MAX_REMOVED_ROWS as i64])? as u64)
+        let limits = [before.as_microsecond(), MAX_REMOVED_ROWS as i64];
+        let expired = expire.query_map(limits, |row| row.get::<_, Option<Box<str>>>(0))?;
+        let mut removed = 0;
+        for principal in expired {
+            let principal = principal?;
+            removed += 1;
+            if let Some(rows) = self
+                .shares
+                .as_mut()
+                .and_then(|shares| shares.get_mut(&principal))
+            {
+                *rows = rows.saturating_sub(1);
+            }
+        }
+        Ok(removed)
     }
 }
 

@@ -10,6 +10,12 @@ const APPLICATION_ID: i32 = 0x6d63_7045;
 /// The `user_version` of the tables.
 const SCHEMA_VERSION: i32 = 2;
 
+/// The column that files of earlier programs with this version do not have.
+const ADD_PRINCIPAL: &str = "
+    alter table events add column principal text;
+    create index if not exists events_by_principal on events (principal);
+";
+
 /// Successful calls, which are most of the events, are in no index.
 const TABLE: &str = "
     create table events (
@@ -19,8 +25,10 @@ const TABLE: &str = "
         event_type text not null,
         status integer not null,
         source text not null,
-        metadata text not null
+        metadata text not null,
+        principal text
     ) strict;
+    create index events_by_principal on events (principal);
     create index events_by_type on events (event_type) where event_type <> 'gateway.tool_call';
     create index events_by_status on events (status) where status <> 0;
     create table parts (
@@ -30,8 +38,8 @@ const TABLE: &str = "
 ";
 
 pub(super) const INSERT: &str = "
-    insert into events (id, timestamp, trace_id, event_type, status, source, metadata)
-    values (?1, ?2, ?3, ?4, ?5, ?6, ?7)
+    insert into events (id, timestamp, trace_id, event_type, status, source, metadata, principal)
+    values (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8)
 ";
 
 /// Settings of the file: large pages, since many events are written at a time; incremental vacuum gives
@@ -63,6 +71,12 @@ pub(super) fn prepare(connection: &mut Connection) -> Result<(), StoreError> {
     }
     connection.execute_batch(CONNECTION_SETTINGS)?;
     if !empty {
+        let column = "select count(*) from pragma_table_info('events') where name = 'principal'";
+        let has_column = connection.query_row(column, [], |row| Ok(row.get::<_, i64>(0)? > 0))?;
+        if !has_column && let Err(error) = connection.execute_batch(ADD_PRINCIPAL) {
+            // Such as a file that is only read: that needs no column.
+            tracing::debug!(%error, "the event log has no column for principals");
+        }
         return Ok(());
     }
     connection.execute_batch(FILE_SETTINGS)?;

@@ -35,8 +35,10 @@ pub(super) fn add(connection: &Connection, records: &[Record], first: i64) -> ru
 
 /// Removes parts without remaining events.
 pub(super) fn remove_unused(connection: &Connection) -> rusqlite::Result<()> {
-    let remove = "delete from parts where id <
-        (select max(id) from parts where id <= (select min(id) from events))";
+    // Not the last one, to which new events are added. What principals keep is not always the newest.
+    let remove = "delete from parts where id < (select max(id) from parts) and not exists (
+        select 1 from events where events.id >= parts.id
+            and events.id < (select min(later.id) from parts as later where later.id > parts.id))";
     connection.prepare_cached(remove)?.execute([]).map(drop)
 }
 

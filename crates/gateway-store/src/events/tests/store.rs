@@ -141,6 +141,36 @@ fn keeps_the_newest(open: Open<'_>) {
     assert_eq!(store.clock().unwrap(), Some(time(minutes(1))));
 }
 
+/// Neither denied nor allowed requests of one principal push out what another one has done.
+fn keeps_the_events_of_others(open: Open<'_>) {
+    let mut store = open();
+    let event = |principal: &str, number: usize| -> Record {
+        let facts = json!({"principal": principal, "number": number});
+        Event::new("x", EventStatus::Success, facts).into()
+    };
+    let others: Vec<Record> = (0..20).map(|n| event(["alice", "bob"][n % 2], n)).collect();
+    store.append(&others).unwrap();
+    let retention = Retention {
+        rows: 100,
+        ..PLENTY
+    };
+    for round in 0..4 {
+        let flood: Vec<Record> = (0..500)
+            .map(|n| event("mallory", 1_000 + 500 * round + n))
+            .collect();
+        store.append(&flood).unwrap();
+        while store.retain(&retention, Timestamp::now()).unwrap() {}
+    }
+    let left = found(&mut *store, &Query::default().with_limit(1_000));
+    assert_eq!(left, (0..20).chain(2_920..3_000).collect::<Vec<_>>());
+    // A trace is found although most events before and after it are gone.
+    let query = Query {
+        trace_id: Some(others[7].trace_id),
+        ..Query::default()
+    };
+    assert_eq!(found(&mut *store, &query), [7]);
+}
+
 fn keeps_the_limit_of_bytes(open: Open<'_>) {
     let mut store = open();
     let text = "x".repeat(1_000);
@@ -168,6 +198,7 @@ pub(super) fn check(open: Open<'_>) {
     returns_a_bounded_number(open);
     accepts_any_time(open);
     keeps_the_newest(open);
+    keeps_the_events_of_others(open);
     keeps_the_limit_of_bytes(open);
 }
 
@@ -187,7 +218,7 @@ fn file_passes() {
     });
     // The limit of the last one is 10 MiB.
     let size = |suffix: &str| {
-        let path = folders[4].0.join(format!("events.db{suffix}"));
+        let path = folders[5].0.join(format!("events.db{suffix}"));
         std::fs::metadata(path).map_or(0, |file| file.len())
     };
     assert!(size("") > 1 << 20, "{}", size(""));

@@ -208,13 +208,12 @@ impl<'a> Post<'a> {
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
         let session_id = session.as_ref().map(|session| Arc::clone(session.id()));
-        // A disconnect has no effect on an unversioned call.
-        let client_gone = (era != Era::Unversioned).then(Arc::<CancellationToken>::default);
+        let client_gone = Arc::<CancellationToken>::default();
         // Before the modern era a client that disconnects does not cancel its call.
-        let cancelled = client_gone.clone().filter(|_| era == Era::Modern);
+        let cancelled = (era == Era::Modern).then(|| Arc::clone(&client_gone));
         let caller = Caller::new(session_id, peer)
             .with_cancellation(cancelled)
-            .with_disconnect(client_gone.clone())
+            .with_disconnect(Some(Arc::clone(&client_gone)))
             .with_principal(client.principal().cloned())
             .with_view(client.view().cloned())
             .with_address(client.address)
@@ -271,7 +270,7 @@ impl<'a> Post<'a> {
             replay,
             is_subscription,
             _accepting: accepting,
-            call: InFlightCall::new(answer, client_gone),
+            call: InFlightCall::new(answer, Some(client_gone)),
         };
         (reply, messages)
     }

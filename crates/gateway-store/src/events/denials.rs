@@ -1,0 +1,162 @@
+//! Counts equal denials: a caller that repeats a denied request writes one event a minute.
+
+use std::collections::HashMap;
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use super::event::{Event, FinishedRequest};
+
+/// Denials of one kind within this time are one event with the first of them, and one with the number of the others.
+const COUNT_INTERVAL: Duration = Duration::from_secs(60);
+
+/// Kinds of denials of one principal within this time; the others are one kind.
+const MAX_KINDS_OF_PRINCIPAL: usize = 100;
+
+/// Limit for the kinds of all principals. Beyond that each denial is an event.
+const MAX_KINDS: usize = 20_000;
+
+/// What equal denials have in common: the caller, the item, and the arguments as the log has them. `None` for all other
+/// kinds of a principal that has too many.
+type Kind = Option<(Arc<str>, String)>;
+
+#[derive(Default)]
+pub(super) struct Denials {
+    by_principal: HashMap<Option<Arc<str>>, HashMap<Kind, CountedDenials>>,
+    kinds: usize,
+}
+
+struct CountedDenials {
+    since: Instant,
+    /// The number of those without an event, and the last of them.
+    count: u64,
+    last: Option<Event>,
+}
+
+impl Denials {
+    /// Returns the event if it is to be written now; counts it otherwise.
+    pub(super) fn admit(&mut self, event: Event, now: Instant) -> Option<Event> {
+        let Some(denied) = event.denied() else {
+            return Some(event);
+        };
+        let mut kinds = self.by_principal.get_mut(&denied.principal);
+        let kind = Some(kind(denied));
+        let is_known = kinds
+            .as_ref()
+            .is_some_and(|kinds| kinds.contains_key(&kind));
+        let is_full = kinds
+            .as_ref()
+            .is_some_and(|kinds| kinds.len() >= MAX_KINDS_OF_PRINCIPAL);
+        let kind = if is_known || !is_full { kind } else { None };
+        if let Some(counted) = kinds.as_mut().and_then(|kinds| kinds.get_mut(&kind)) {
+            counted.count += 1;
+            counted.last = Some(event);
+            return None;
+        }
+        if self.kinds < MAX_KINDS {
+            let kinds = self
+                .by_principal
+                .entry(denied.principal.clone())
+                .or_default();
+            let first = CountedDenials {
+                since: now,
+                count: 0,
+                last: None,
+            };
+            kinds.insert(kind, first);
+            self.kinds += 1;
+        }
+        Some(event)
+    }
+
+    /// Takes the events of the denials that were counted: those whose time is over, or all.
+    pub(super) fn take(&mut self, now: Instant, all: bool) -> Vec<Event> {
+        let mut taken = Vec::new();
+        self.by_principal.retain(|_, kinds| {
+            kinds.retain(|_, counted| {
+                let is_over = now.saturating_duration_since(counted.since) >= COUNT_INTERVAL;
+                if (is_over || all)
+                    && let Some(last) = counted.last.take()
+                {
+                    taken.push(last.counted(std::mem::take(&mut counted.count)));
+                }
+                !is_over
+            });
+            !kinds.is_empty()
+        });
+        self.kinds = self.by_principal.values().map(HashMap::len).sum();
+        taken
+    }
+}
+
+fn kind(denied: &FinishedRequest) -> (Arc<str>, String) {
+    let arguments = denied.arguments.as_ref();
+    let arguments = arguments.map_or("", |arguments| arguments.json());
+    let (method, view) = (denied.method.as_deref(), denied.view.as_deref());
+    let kind = format!(
+        "{} {} {:?} {arguments}",
+        method.unwrap_or_default(),
+        view.unwrap_or_default(),
+        denied.denied_by
+    );
+    (Arc::clone(&denied.item), kind)
+}
+
+#[cfg(test)]
+mod tests {
+    use mcp_core::server::DeniedBy;
+
+    use super::*;
+    use crate::events::{Outcome, TraceId};
+
+    fn denied(principal: &str, item: &str) -> Event {
+        let request = FinishedRequest {
+            item: item.into(),
+            outcome: Outcome::Denied,
+            denied_by: Some(DeniedBy::Role),
+            principal: Some(principal.into()),
+            ..FinishedRequest::default()
+        };
+        Event::finished(TraceId::random(), request)
+    }
+
+    fn counts(events: &[Event]) -> Vec<u64> {
+        let mut counts: Vec<u64> = events
+            .iter()
+            .filter_map(|event| Some(event.denied()?.count))
+            .collect();
+        counts.sort_unstable();
+        counts
+    }
+
+    #[test]
+    fn equal_denials_are_one_event_a_minute_and_a_count() {
+        let (mut denials, start) = (Denials::default(), Instant::now());
+        let end = start + COUNT_INTERVAL;
+        assert!(denials.admit(denied("ada", "b__x"), start).is_some());
+        assert!(denials.admit(denied("ada", "b__y"), start).is_some());
+        assert!(denials.admit(denied("bob", "b__x"), start).is_some());
+        for _ in 0..1_000 {
+            assert!(denials.admit(denied("ada", "b__x"), start).is_none());
+        }
+        assert!(denials.take(start, false).is_empty());
+        assert_eq!(counts(&denials.take(start, true)), [1_000]);
+        assert!(denials.admit(denied("ada", "b__x"), start).is_none());
+        assert_eq!(counts(&denials.take(end, false)), [1]);
+        assert!(denials.by_principal.is_empty());
+        assert!(denials.admit(denied("ada", "b__x"), end).is_some());
+        // Others are events of their own.
+        let ok = Event::finished(TraceId::random(), FinishedRequest::default());
+        assert!(denials.admit(ok.clone(), end).is_some() && denials.admit(ok, end).is_some());
+    }
+
+    #[test]
+    fn principal_with_many_kinds_has_few_events() {
+        let (mut denials, now) = (Denials::default(), Instant::now());
+        let all = (0..5_000).map(|n| denied("mallory", &format!("b__{n}")));
+        let written = all.filter_map(|event| denials.admit(event, now)).count();
+        assert_eq!(written, MAX_KINDS_OF_PRINCIPAL + 1);
+        let left = 5_000 - written as u64;
+        assert_eq!(counts(&denials.take(now, true)), [left]);
+        assert!(denials.admit(denied("ada", "b__x"), now).is_some());
+    }
+}
