@@ -261,11 +261,13 @@ async fn edit_of_the_user_just_after_a_commit_is_not_the_agents() {
     assert_eq!(run["changed_files"], json!(["A new"]), "{run}");
 }
 
-/// All files below a directory with their times and sizes.
+/// All files below a directory with their sizes and times. Git renews the time of an object that it would write
+/// again.
 fn listing(directory: &Path) -> String {
     let listed = Command::new("find")
         .arg(directory)
-        .args(["-printf", "%P %y %s %T@ %m\\n"])
+        .args("-path */.git/objects/* -printf".split(' '))
+        .args(["%P %y %s %m\\n", "-o", "-printf", "%P %y %s %T@ %m\\n"])
         .output();
     let listed = String::from_utf8(listed.unwrap().stdout).unwrap();
     let mut lines: Vec<_> = listed.lines().collect();
