@@ -3,6 +3,8 @@
 mod context;
 mod dockerfile;
 mod dockerignore;
+mod fetch;
 
 pub use context::{DOCKERFILE, pack};
-pub use dockerfile::{BuildImages, images};
+pub use dockerfile::{BaseImage, BuildImages, bases, images};
+pub use fetch::{frontend, reaches_host};

@@ -9,6 +9,7 @@ mod new_container;
 mod not_found;
 mod objects;
 mod past_events;
+mod subnet;
 
 pub(crate) use action::Action;
 pub(crate) use new_container::permit_start;

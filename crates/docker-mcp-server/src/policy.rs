@@ -183,6 +183,24 @@ impl Policy {
         self.settings.create.check(request)
     }
 
+    /// Whether builds may use the network of the engine's host, as containers in its namespace may.
+    pub(crate) fn may_use_host_network(&self) -> bool {
+        let request = PrivilegeRequest {
+            namespaces: vec!["host"],
+            ..PrivilegeRequest::default()
+        };
+        self.permit_create(&request).is_ok()
+    }
+
+    /// Whether containers may have all privileges, so that nothing on the host is protected.
+    pub(crate) fn is_privileged(&self) -> bool {
+        let request = PrivilegeRequest {
+            privileged: true,
+            ..PrivilegeRequest::default()
+        };
+        self.permit_create(&request).is_ok()
+    }
+
     /// Errors when a container must not be started that mounts `path` of the host, which can be seen from here.
     pub(crate) fn permit_start(&self, path: &str, is_own: bool) -> Result<(), ToolError> {
         allow_if(self.settings.create.may_start(path, is_own), || {

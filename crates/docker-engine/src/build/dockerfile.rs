@@ -2,7 +2,7 @@
 //!
 //! A Dockerfile in which a builder could read more than is read here is unclear, not guessed at.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 const INSTRUCTIONS: &str = "ADD ARG CMD COPY ENTRYPOINT ENV EXPOSE FROM HEALTHCHECK LABEL MAINTAINER \
     ONBUILD RUN SHELL STOPSIGNAL USER VOLUME WORKDIR";
@@ -67,6 +67,34 @@ pub fn images<'a>(dockerfile: &str, build_args: &'a BTreeMap<String, String>) ->
     found
 }
 
+/// An image that a stage may begin with.
+pub struct BaseImage {
+    /// A variable that is not known stays in the name, which makes it invalid.
+    pub name: String,
+    /// A stage has the same name, and is meant if it comes before.
+    pub is_stage: bool,
+}
+
+/// The images of every `FROM`, also of one that only some builders take for an instruction.
+pub fn bases(dockerfile: &str, build_args: &BTreeMap<String, String>) -> Vec<BaseImage> {
+    let found = images(dockerfile, build_args);
+    let bases = super::fetch::bases(dockerfile);
+    let is_stage = |name: &str| {
+        // Others are no names of stages, but may be images.
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_' | '.');
+        let mut stages = bases.iter().filter_map(|(_, stage)| stage.as_deref());
+        name.chars().all(is_plain) && stages.any(|stage| stage.eq_ignore_ascii_case(name))
+    };
+    let names: BTreeSet<_> = bases.iter().map(|(name, _)| found.expand(name)).collect();
+    let names = names.into_iter().filter(|name| name != "scratch");
+    names
+        .map(|name| BaseImage {
+            is_stage: is_stage(&name),
+            name,
+        })
+        .collect()
+}
+
 impl BuildImages<'_> {
     fn refuse(&mut self, what: &'static str) {
         self.unclear.get_or_insert(what);
@@ -125,6 +153,9 @@ impl BuildImages<'_> {
             let default = unquoted.unwrap_or(default);
             if default.contains(QUOTES) || !is_variable(name) || self.args.contains_key(name) {
                 self.refuse("an ARG that is quoted in parts, or set twice");
+                // Makes the names invalid that use it.
+                self.args.insert(name.to_owned(), "\"".to_owned());
+                continue;
             }
             let value = self.build_args.get(name).cloned();
             let value = value.unwrap_or_else(|| self.expand(default));
@@ -290,6 +321,37 @@ mod tests {
                 expected,
                 "{dockerfile}"
             );
+        }
+    }
+
+    #[test]
+    fn every_base_of_any_builder_is_found() {
+        let args = BTreeMap::from([("B".to_owned(), "given".to_owned())]);
+        for (text, expected) in [
+            (
+                "FROM a:1 AS s;FROM --platform=$X b;FROM s;FROM scratch",
+                "a:1 b s*",
+            ),
+            ("ARG A=x;FROM $A;FROM ${B};FROM $C", "$C given x"),
+            ("ARG A=x;ARG A=y;FROM $A", "\""),
+            ("ARG A='x';FROM $A", "\""),
+            ("FR\\;OM \\;# c;;a", "a"),
+            ("RUN x \\;FROM b", ""),
+            ("# escape=`;RUN x \\;FROM b", "b"),
+            ("# escape=`;FROM `;b", "` b"),
+            ("RUN x \\\\;FROM b", "b"),
+            ("RUN x \\\u{a0};FROM b", "b"),
+            ("RUN <<E;FROM b AS s;E;FROM s", "b s*"),
+            ("RUN <<E;FROM b AS evil/x;E;FROM evil/x", "b evil/x"),
+            ("RUN python <<E;from os import path;E;FROM a", "a"),
+            ("FROM \"a\"", "\"a\""),
+        ] {
+            let found = bases(&text.replace(';', "\n"), &args);
+            let found = found.iter().map(|base| match base.is_stage {
+                true => format!("{}*", base.name),
+                false => base.name.clone(),
+            });
+            assert_eq!(found.collect::<Vec<_>>().join(" "), expected, "{text}");
         }
     }
 

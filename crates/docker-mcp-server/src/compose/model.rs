@@ -26,12 +26,14 @@ const CHECKED: &str = "build cap_add cgroup configs ipc logging network_mode pid
 /// Members of a build that stay inside of it, or are checked by their values.
 const BUILD: &str = "additional_contexts args context dockerfile dockerfile_inline extra_hosts labels \
     no_cache platforms pull shm_size tags target";
-/// Members of a project, of a network, of its driver's options, of its use by a service, of a volume.
+/// Members of a project, of a network, of its driver's options, of a range of it, of its use by a
+/// service, of a volume.
 const PROJECT_MEMBERS: &str = "configs name networks secrets services version volumes";
 const NETWORK: &str = "attachable driver driver_opts enable_ipv4 enable_ipv6 external internal ipam \
     labels name";
 const NETWORK_OPTIONS: &str = "com.docker.network.bridge.enable_icc \
     com.docker.network.bridge.enable_ip_masquerade com.docker.network.driver.mtu";
+const IPAM: &str = "aux_addresses gateway ip_range subnet";
 const ENDPOINT: &str =
     "aliases gw_priority ipv4_address ipv6_address link_local_ips mac_address priority";
 const VOLUME: &str = "driver driver_opts external labels name";
@@ -47,6 +49,8 @@ pub(crate) struct UpOptions {
     /// Images are built, and pulled, also if they exist.
     pub(crate) build: bool,
     pub(crate) pull: bool,
+    /// Base images of builds may be got to be judged: nothing else is done without it.
+    pub(crate) may_pull: bool,
 }
 
 impl ComposeModel {
@@ -117,8 +121,19 @@ impl ComposeModel {
             refuse_unknown(docker, &network["driver_opts"], NETWORK_OPTIONS)?;
             let name_of = ObjectName::new(name).map_err(invalid)?;
             docker.permit_object(name, &self.labels(network))?;
+            let mut existing = Vec::new();
             if docker.has_network(&name_of).await? {
                 docker.permit_network(name).await?;
+                existing = docker.network(&name_of).await?.ipam.config;
+            }
+            for range in network["ipam"]["config"].as_array().into_iter().flatten() {
+                refuse_unknown(docker, range, IPAM)?;
+                let subnet = range["subnet"].as_str();
+                // The host has a route to a network that is there.
+                let is_new = |subnet: &&str| !existing.iter().any(|range| range.subnet == *subnet);
+                subnet
+                    .filter(is_new)
+                    .map_or(Ok(()), |it| docker.permit_subnet(it))?;
             }
         }
         for (_, volume) in members(&self.0["volumes"]) {
@@ -197,7 +212,8 @@ impl ComposeModel {
         }
         // An image of another platform may be pulled.
         let has_platform = !service["platform"].is_null() || !build["platforms"].is_null();
-        self.check_build(docker, build, options.pull || has_platform)
+        let pulls = options.pull || has_platform;
+        self.check_build(docker, build, pulls, options.may_pull)
             .await?;
         let names = build["tags"].as_array().into_iter().flatten();
         for tag in names.filter_map(Value::as_str).chain([image]) {
@@ -263,6 +279,7 @@ impl ComposeModel {
         docker: &Docker,
         build: &Value,
         pulls: bool,
+        may_pull: bool,
     ) -> Result<(), ToolError> {
         refuse_unknown(docker, build, BUILD)?;
         let context = docker.policy.directory(text(&build["context"]))?;
@@ -285,7 +302,7 @@ impl ComposeModel {
         let args = args.map(|(name, value)| (name, text(value).to_owned()));
         let pulls = pulls || build["pull"] == true;
         docker
-            .permit_build(&dockerfile, &args.collect(), pulls)
+            .permit_build(&dockerfile, &args.collect(), pulls, may_pull)
             .await
     }
 

@@ -64,8 +64,10 @@ impl Tool for BuildImage {
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
         docker.permit_image(&self.tag)?;
         let (context, dockerfile) = self.context(docker).await?;
-        let permit = || docker.permit_build(&dockerfile, &self.build_args, false);
-        permit().await?;
+        let permit = || docker.permit_build(&dockerfile, &self.build_args, false, true);
+        let slow = |_| "A base image could not be got in time: call pull_image first.".to_owned();
+        let deadline = Deadline::new(call, self.timeout_seconds);
+        deadline.run(call, permit(), slow).await??;
         docker
             .confirm_name(call, &self.tag, None, &self.confirm)
             .await?;

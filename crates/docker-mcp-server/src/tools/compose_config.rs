@@ -9,6 +9,8 @@ use crate::compose::UpOptions;
 
 /// Bytes of the configuration in an answer, which contains it twice.
 const MAX_BYTES: usize = 6_500;
+/// Seconds for the compose program, which needs less than one for a usual project.
+const MAX_SECONDS: u32 = 60;
 
 /// Check a compose project and show it with variables, files and defaults resolved. Needs the compose
 /// program.
@@ -51,7 +53,7 @@ impl Tool for ComposeConfig {
     type Output = ShownConfig;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<ShownConfig, ToolError> {
-        let deadline = Deadline::new(call, None);
+        let deadline = Deadline::new(call, Bounded::new(MAX_SECONDS));
         let request = ProjectRequest {
             directory: &self.directory,
             project: self.project.as_ref(),

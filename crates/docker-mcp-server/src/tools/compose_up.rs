@@ -96,7 +96,11 @@ impl ComposeUp {
             project.model.scale(service, copies.get())?;
         }
         let (build, pull) = (self.build, self.pull);
-        let options = UpOptions { build, pull };
+        let options = UpOptions {
+            build,
+            pull,
+            may_pull: true,
+        };
         let (_, taken) = project.permit(docker, options).await?;
         self.confirm_losses(docker, call, &project, &taken).await?;
         // The user may have taken minutes.

@@ -41,6 +41,7 @@ impl Tool for CreateNetwork {
             "Labels": labels,
         });
         if let Some(subnet) = &self.subnet {
+            docker.permit_subnet(subnet)?;
             body["IPAM"] = json!({"Config": [{"Subnet": subnet}]});
         }
         let path = Path::to("/networks/create");
