@@ -332,7 +332,7 @@ mod tests {
                 "FROM a:1 AS s;FROM --platform=$X b;FROM s;FROM scratch",
                 "a:1 b s*",
             ),
-            ("ARG A=x;FROM $A;FROM ${B};FROM $C", "$C given x"),
+            ("ARG A=x;ARG B;FROM $A;FROM ${B};FROM $C", "$C given x"),
             ("ARG A=x;ARG A=y;FROM $A", "\""),
             ("ARG A='x';FROM $A", "\""),
             ("FR\\;OM \\;# c;;a", "a"),

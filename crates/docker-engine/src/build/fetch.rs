@@ -137,7 +137,7 @@ fn of_add(rest: &str) -> Option<&'static str> {
 
 /// Whether a source is a file of the build's directory, whatever the values of variables are.
 fn is_file(source: &str) -> bool {
-    let is_plain = |c: char| c.is_alphanumeric() || "._-+*?[]{}~,^%=#!".contains(c);
+    let is_plain = |c: char| c.is_alphanumeric() || " ._-+*?[]{}~,^%=#!".contains(c);
     let first = source.split('/').next().unwrap_or_default();
     let is_relative =
         source.starts_with(['/', '.']) && !first.contains([':', '@', '$', '"', '\'', '\\', '`']);
