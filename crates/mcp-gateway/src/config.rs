@@ -13,6 +13,7 @@ mod error;
 mod expand;
 mod file;
 mod key;
+mod lost;
 mod mcp_json;
 mod oauth;
 mod options;

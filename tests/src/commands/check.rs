@@ -222,3 +222,20 @@ fn every_backend_is_asked_online_and_nothing_is_kept() {
     }
     assert!(!folder.0.join("mcp-gateway").exists());
 }
+
+#[test]
+fn file_without_a_setting_is_an_error() {
+    let folder = Folder::new();
+    for text in ["", "\n \t\n", "# [backends.a]\n", "\u{feff}# nothing\n"] {
+        let file = folder.write("gateway.toml", text);
+        for (args, code) in [(&["check", "--config"][..], 78), (&["--config"], 1)] {
+            let ended = run("mcp-gateway", &[args, &[&file]].concat(), &[]);
+            assert_eq!(ended.code, code, "{text:?}: {}", ended.stdout);
+            let expected = format!("{file}: is empty. Name the backends in it");
+            assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+        }
+    }
+    let file = folder.write("gateway.toml", "backends = {}\n");
+    let ended = run("mcp-gateway", &["check", "--config", &file], &[]);
+    assert_eq!(ended.code, 0, "{}", ended.stderr);
+}

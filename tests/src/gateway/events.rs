@@ -229,7 +229,7 @@ async fn principal_over_sse_is_the_token_and_never_the_session() {
 #[tokio::test]
 async fn flood_that_is_refused_is_one_event() {
     let limit = ["--rate-limit", "100"];
-    let gateway = Gateway::start(Folder::new(), "", &limit).await;
+    let gateway = Gateway::start(Folder::new(), "backends = {}", &limit).await;
     let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
     let flood = futures_util::future::join_all((0..400).map(|_| gateway.post(ping))).await;
     assert!(flood.iter().filter(|reply| reply.status == 429).count() > 100);

@@ -7,6 +7,7 @@ use mcp_serve::FollowedFiles;
 
 use super::error::{Problem, line_of};
 use super::expand::Environment;
+use super::lost::{self, FileText};
 use super::{Config, ConfigError, cli_backend, file, mcp_json, problems, roles, views};
 
 /// A larger file is not a configuration.
@@ -22,6 +23,8 @@ pub(crate) struct ConfigSource {
     events: bool,
     /// The text of the file.
     text: FollowedFiles<String>,
+    /// The text of the configuration in use.
+    applied: String,
 }
 
 impl ConfigSource {
@@ -34,14 +37,16 @@ impl ConfigSource {
     ) -> Result<(Config, Self), ConfigError> {
         let text = file.as_deref().map_or(Ok(String::new()), read);
         let path = file.clone().unwrap_or_default();
-        let source = Self {
+        let mut source = Self {
             file,
             cli_backends,
             base,
             events,
             text: FollowedFiles::new(text, move || read(&path)),
+            applied: String::new(),
         };
         let config = source.config(source.text.reported())?;
+        source.applied = source.text.reported().clone().unwrap_or_default();
         Ok((config, source))
     }
 
@@ -57,6 +62,7 @@ impl ConfigSource {
             base: Config::default(),
             events: false,
             text: FollowedFiles::new(text.clone(), || Ok(String::new())),
+            applied: String::new(),
         };
         source.config(&text).map(drop)
     }
@@ -67,7 +73,7 @@ impl ConfigSource {
         let Ok(text) = read(file) else {
             return Vec::new();
         };
-        let text = text.trim_start_matches('\u{feff}');
+        let text = without_mark(&text);
         if is_json(text, &name) {
             return Vec::new();
         }
@@ -95,7 +101,7 @@ impl ConfigSource {
             return std::future::pending().await;
         }
         let text = self.text.changed().await;
-        self.config(&text)
+        self.change(&text)
     }
 
     /// Returns the new configuration once the content is stable.
@@ -105,7 +111,25 @@ impl ConfigSource {
         found: Result<String, String>,
     ) -> Option<Result<Config, ConfigError>> {
         let text = self.text.observe(found)?;
-        Some(self.config(&text))
+        Some(self.change(&text))
+    }
+
+    /// Returns the configuration of a changed file, unless a restriction is missing there.
+    fn change(&mut self, text: &Result<String, String>) -> Result<Config, ConfigError> {
+        let config = self.config(text)?;
+        let name = self.file().unwrap_or_default();
+        let text = text.as_deref().unwrap_or_default();
+        let kind = |text| match is_json(text, &name) {
+            true => FileText::Json,
+            false => FileText::Toml(text),
+        };
+        let [before, after] = [self.applied.as_str(), text].map(without_mark);
+        lost::check(kind(before), kind(after)).map_err(|problem| {
+            let line = line_of(after, &problem.field);
+            problem.at(&name, line)
+        })?;
+        self.applied = text.to_owned();
+        Ok(config)
     }
 
     fn config(&self, text: &Result<String, String>) -> Result<Config, ConfigError> {
@@ -122,6 +146,12 @@ impl ConfigSource {
                 folder: absolute.parent().unwrap_or(Path::new("")),
             };
             config = parse(text, &name, &environment, config)?;
+            let is_blank = |line: &str| line.trim().is_empty() || line.trim().starts_with('#');
+            if without_mark(text).lines().all(is_blank) {
+                let text = "is empty. Name the backends in it, or say that there are none: `backends = {}`; without \
+                            a file of backends start the gateway without --config";
+                return Err(Problem::new(&[], text).at(&name, None));
+            }
         }
         let environment = Environment {
             variable: &variable,
@@ -163,12 +193,17 @@ pub(super) fn parse(
     environment: &Environment<'_>,
     base: Config,
 ) -> Result<Config, ConfigError> {
-    let text = text.trim_start_matches('\u{feff}');
+    let text = without_mark(text);
     if is_json(text, name) {
         mcp_json::parse(text, name, environment, base)
     } else {
         file::parse(text, name, environment, base)
     }
+}
+
+/// The text without the mark of UTF-8 that some editors put in front.
+fn without_mark(text: &str) -> &str {
+    text.trim_start_matches('\u{feff}')
 }
 
 /// True for the file of another host. TOML cannot start with a brace.

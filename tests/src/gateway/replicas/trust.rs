@@ -282,7 +282,7 @@ async fn gateway_on_postgres_is_no_replica_unless_it_is_asked() {
     let Ok(store) = std::env::var("MCP_TEST_POSTGRES_URL") else {
         return;
     };
-    let gateway = Gateway::start(Folder::new(), "", &["--events", &store]).await;
+    let gateway = Gateway::start(Folder::new(), "backends = {}", &["--events", &store]).await;
     assert_eq!(gateway.status().await.get("replicas"), None);
     let ping = request("ping", json!({})).to_string();
     let sent = http_client()

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::env::{Folder, Gateway, stdio_fixture, text};
-use super::{ROLES, Roles, TOKENS};
+use super::{PRINCIPALS, ROLES, Roles, TOKENS};
 use crate::harness::{
     Dialect, FakeService, Response, assert_contains, assert_lacks, binary, eventually, wait_until,
 };
@@ -96,6 +96,83 @@ async fn roles_follow_the_file() {
     roles.0.folder.write("gateway.toml", &broken);
     roles.0.wait_for_log("did you mean").await;
     assert!(is_listed("b__echo").await);
+}
+
+/// A file that is cut off, as by a full disk, is refused: with it everybody could do more. The roles stay.
+#[tokio::test]
+async fn file_that_is_cut_off_takes_no_rule_away() {
+    let more = "pins = \"hold\"\n[approvals]\napprove = [\"b__echo\"]\n";
+    let roles = Roles::start(more).await;
+    let config = std::fs::read_to_string(roles.0.folder.path("gateway.toml")).unwrap();
+    let all_names = async || {
+        let mut all = Vec::new();
+        for principal in PRINCIPALS {
+            all.push(roles.names(principal, Dialect::Modern).await);
+        }
+        all
+    };
+    let refused = async || {
+        let query = json!({"event_type": "gateway.config_changed", "status": "failure"});
+        let answer = roles.call("admin", "get_events", query).await;
+        let answer: Value = serde_json::from_str(&answer).unwrap();
+        let found: Value = serde_json::from_str(text(&answer["result"])).unwrap();
+        let errors = found.as_array().unwrap().iter();
+        let errors = errors.map(|event| event["metadata"]["error"].as_str().unwrap().to_owned());
+        errors.collect::<Vec<String>>()
+    };
+    let before = all_names().await;
+    let cut = |at: &str| config[..config.find(at).unwrap()].to_owned();
+    let rows = [
+        (String::new(), ": is empty"),
+        ("# gateway\n\n".to_owned(), ": is empty"),
+        (cut("[approvals]"), ": backends: is in the file before"),
+        (cut("[roles.reader]"), ": roles: is in the file before"),
+        (
+            cut("deny = [\"test://template/7*\"]"),
+            ": principals: is in the file before",
+        ),
+        (cut("[principals]"), ": principals: is in the file before"),
+        (
+            config.replace("deny = [\"b__test_error_handling\"]\n", ""),
+            ": roles.oncall.deny: is in the file before and not in this one, as if it were cut off. If that is meant, \
+             write `deny = []`",
+        ),
+        (
+            config.replace("approve = [\"b__echo\"]\n", ""),
+            ": approvals.approve: is in the file before",
+        ),
+    ];
+    for (number, (text, expected)) in rows.into_iter().enumerate() {
+        roles.0.folder.write("gateway.toml", &text);
+        let errors = eventually("the refusal", async || {
+            Some(refused().await).filter(|errors| errors.len() > number)
+        })
+        .await;
+        assert_eq!(errors.len(), number + 1, "{errors:?}");
+        assert!(
+            errors.iter().any(|error| error.contains(expected)),
+            "{expected}: {errors:?}"
+        );
+        assert_eq!(all_names().await, before, "{expected}");
+    }
+    // What the file says is taken away.
+    let without = config.replace("deny = [\"b__test_error_handling\"]", "deny = []");
+    roles.0.folder.write("gateway.toml", &without);
+    wait_until("the rule to be gone", async || {
+        let names = roles.names("oncall", Dialect::Modern).await;
+        names.contains(&"b__test_error_handling".to_owned())
+    })
+    .await;
+    let open = format!(
+        "roles = {{}}\npins = \"hold\"\napprovals = {{}}\n[backends.b]\n{}\n",
+        stdio_fixture()
+    );
+    roles.0.folder.write("gateway.toml", &open);
+    wait_until("everything to be open", async || {
+        let names = roles.names("guest", Dialect::Modern).await;
+        names.contains(&"b__test_error_handling".to_owned())
+    })
+    .await;
 }
 
 /// Instructions, and the reason why a backend is down, are for those who may use it.
