@@ -32,6 +32,15 @@ impl TestListener {
     }
 
     async fn start_with(tls: Option<Tls>, change: impl FnOnce(&mut Limits)) -> Self {
+        Self::start_guarded(Tokens::default(), tls, change).await
+    }
+
+    /// Starts a listener that requires one of these tokens, if there are any.
+    async fn start_guarded(
+        tokens: Tokens,
+        tls: Option<Tls>,
+        change: impl FnOnce(&mut Limits),
+    ) -> Self {
         let mut limits = Limits {
             reserved_connections: 0,
             ..Limits::default()
@@ -40,7 +49,7 @@ impl TestListener {
         let server = in_memory(std::iter::once("mcp-conformance"));
         // As after the first probe.
         server.set_degraded(None);
-        let guard = Guard::new(Tokens::default(), &[]);
+        let guard = Guard::new(tokens, &[]);
         let address = (Ipv4Addr::LOCALHOST, 0).into();
         let signer = Key::random().unwrap().signer();
         let service = HttpService::new(server, guard, signer, limits, Registry::default());

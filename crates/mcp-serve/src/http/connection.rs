@@ -1,5 +1,6 @@
-//! One TCP connection, and six things that hyper does not do.
+//! One TCP connection, and seven things that hyper does not do.
 //!
+//! - [`client`] closes idle connections without a valid token when there is no room for another one.
 //! - [`takeover`] takes the socket of a long-lived event stream from hyper, which would keep its buffers for
 //!   further requests: 1,000 open streams cost 6.8 MiB with it, 18.6 MiB without; the budget is 10.
 //! - [`write_timeout`] closes the connection of a client that does not read: hyper has no such timeout.
@@ -8,6 +9,7 @@
 //! - [`socket`] is the socket with or without TLS.
 //! - [`workers`] are threads, one of which runs all work of a connection of the gateway.
 
+mod client;
 mod head_timer;
 mod socket;
 mod takeover;
@@ -17,6 +19,7 @@ mod write_timeout;
 
 pub use workers::Workers;
 
+pub(super) use client::{ClientConnection, OpenConnections, ROOM_GRACE};
 pub(super) use head_timer::HeadTimer;
 pub(super) use socket::Socket;
 pub(super) use takeover::Takeover;

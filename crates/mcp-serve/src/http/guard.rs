@@ -1,6 +1,5 @@
 //! Checks host, origin and token of a request, by its headers alone, before any allocation.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
 use http::Uri;
@@ -9,27 +8,12 @@ use mcp_core::error::Error;
 use mcp_core::server::Principal;
 use mcp_core::sign::Signer;
 
+use super::connection::ClientConnection;
 use super::headers::Head;
 use super::mcp::hop::TicketClient;
 use crate::Tokens;
 use crate::oauth::ResourceServer;
 use crate::tokens::{Credential, LastToken};
-
-/// The connection of a request.
-pub(super) struct ClientConnection {
-    pub(super) address: IpAddr,
-    last_token: LastToken,
-}
-
-impl ClientConnection {
-    /// A connection from this address.
-    pub(super) fn new(address: IpAddr) -> Self {
-        Self {
-            address,
-            last_token: LastToken::default(),
-        }
-    }
-}
 
 /// The checks in front of every path.
 ///
@@ -155,7 +139,9 @@ impl Guard {
         let given = head.authorization.ok_or(Error::Unauthorized)?;
         let given = bearer(given).ok_or(Error::Unauthorized)?;
         let last = &connection.last_token;
-        self.credential(given, view, last).await.map(Some)
+        let credential = self.credential(given, view, last).await?;
+        connection.set_authenticated();
+        Ok(Some(credential))
     }
 
     /// Returns the credential that a token is, for the server or one of its views. `last` is the last token of its

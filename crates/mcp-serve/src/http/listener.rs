@@ -21,8 +21,10 @@ use tokio::task::JoinHandle;
 use tokio_util::sync::CancellationToken;
 use tokio_util::task::TaskTracker;
 
-use super::connection::{HeadTimer, Socket, Takeover, WorkerSlot, Workers, WriteTimeout};
-use super::guard::ClientConnection;
+use super::connection::{
+    ClientConnection, HeadTimer, OpenConnections, ROOM_GRACE, Socket, Takeover, WorkerSlot,
+    Workers, WriteTimeout,
+};
 use super::limits::Limits;
 use super::open_files;
 use super::reply::BodyNotRead;
@@ -38,6 +40,12 @@ const ACCEPT_RETRY_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Time for the first request on a connection that was accepted just before the port was closed.
 const LAST_REQUEST_TIME: Duration = Duration::from_millis(300);
+
+/// Longest wait for the end of a connection that makes room, longer than its grace period.
+const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Interval at which a listener without any room looks for a connection that could make some.
+const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Timeout for the head of a request on a reserved connection, so that it is free again soon.
 const RESERVED_HEAD_TIMEOUT: Duration = Duration::from_secs(1);
@@ -93,7 +101,7 @@ impl Listener {
     pub async fn serve(self, workers: Option<&Workers>, stop: CancellationToken) {
         let connections = TaskTracker::new();
         open_files::allow(self.limits.max_connections + self.limits.reserved_connections);
-        let permits = Permits::new(&self.limits);
+        let permits = Permits::new(&self.limits, Arc::clone(&self.router));
         let following = self.tls.clone().map(|tls| tokio::spawn(tls.follow()));
         let closing = CancellationToken::new();
         let serve = |(stream, peer, permit): Accepted| {
@@ -101,7 +109,9 @@ impl Listener {
             let runtime = slot
                 .as_ref()
                 .map_or_else(Handle::current, WorkerSlot::runtime);
-            let client = (peer, permit.is_reserved);
+            let client = Arc::new(ClientConnection::new(peer.ip()));
+            let entry = (!permit.is_reserved).then(|| permits.open.add(Arc::clone(&client)));
+            let client = (client, permit.is_reserved);
             let connection = connection(
                 &self.router,
                 self.tls.as_ref(),
@@ -113,7 +123,7 @@ impl Listener {
                 if let Err(error) = connection.await {
                     tracing::debug!(%error, "a connection broke");
                 }
-                drop((permit, slot));
+                drop((entry, permit, slot));
             };
             connections.spawn_on(connection, &runtime);
         };
@@ -167,7 +177,7 @@ fn connection(
     router: &Arc<Router>,
     tls: Option<&Arc<Tls>>,
     stream: std::net::TcpStream,
-    (peer, is_reserved): (SocketAddr, bool),
+    (client, is_reserved): (Arc<ClientConnection>, bool),
     stop: CancellationToken,
 ) -> impl Future<Output = Result<(), Box<dyn Error + Send + Sync>>> + Send + 'static {
     let (router, tls) = (Arc::clone(router), tls.cloned());
@@ -190,16 +200,18 @@ fn connection(
                         Socket::Tls(Box::new(done??))
                     }
                     () = stop.cancelled() => return Ok(()),
+                    () = client.ending() => return Ok(()),
                 }
             }
         };
         let (stream, writer) = WriteTimeout::new(socket, limits.write_timeout, head_timeout);
-        let client = Arc::new((router, ClientConnection::new(peer.ip()), writer.clone()));
+        let shared = Arc::new((router, Arc::clone(&client), writer.clone()));
         let service = service_fn(move |request| {
-            let client = Arc::clone(&client);
+            let shared = Arc::clone(&shared);
             let version = request.version();
             async move {
-                let (router, connection, writer) = &*client;
+                let (router, connection, writer) = &*shared;
+                let _request = connection.open_request();
                 let response = match is_reserved {
                     true => router.answer_at_limit(request, connection).await,
                     false => router.answer(request, connection).await,
@@ -220,14 +232,20 @@ fn connection(
             // No `pipeline_flush`: it delays a response until the next request is there, and never
             // sends the response to an invalid head.
             .serve_connection(TokioIo::new(stream), service);
-        let mut stopping = std::pin::pin!(stop.cancelled());
+        let mut stopping = std::pin::pin!(async {
+            tokio::select! {
+                () = stop.cancelled() => {}
+                () = client.ending() => {}
+            }
+        });
         let (mut is_waiting, mut is_stopping) = (false, false);
+        let mut grace = None;
         let ended = poll_fn(|cx| {
             let mut ended = Pin::new(&mut connection).poll(cx);
             let mut is_stopped = || {
                 // Only this task polls, so its waker is registered once.
                 match std::mem::replace(&mut is_waiting, true) {
-                    true => stop.is_cancelled(),
+                    true => client.is_ending() || stop.is_cancelled(),
                     false => stopping.as_mut().poll(cx).is_ready(),
                 }
             };
@@ -235,6 +253,13 @@ fn connection(
                 is_stopping = true;
                 Pin::new(&mut connection).graceful_shutdown();
                 ended = Pin::new(&mut connection).poll(cx);
+            }
+            // hyper waits for the head of a first request, and the client may not read.
+            if ended.is_pending() && client.is_ending() {
+                let grace = grace.get_or_insert_with(|| Box::pin(tokio::time::sleep(ROOM_GRACE)));
+                if grace.as_mut().poll(cx).is_ready() && client.is_idle() {
+                    return Poll::Ready(Err("it was idle at the limit of connections".into()));
+                }
             }
             // hyper has nothing left to do: flush all buffered responses.
             match writer.poll_send(cx) {
@@ -258,6 +283,8 @@ fn connection(
 struct Permits {
     usual: Arc<Semaphore>,
     reserved: Arc<Semaphore>,
+    open: Arc<OpenConnections>,
+    router: Arc<Router>,
 }
 
 struct ConnectionPermit {
@@ -266,10 +293,12 @@ struct ConnectionPermit {
 }
 
 impl Permits {
-    fn new(limits: &Limits) -> Self {
+    fn new(limits: &Limits, router: Arc<Router>) -> Self {
         Self {
             usual: Arc::new(Semaphore::new(limits.max_connections)),
             reserved: Arc::new(Semaphore::new(limits.reserved_connections)),
+            open: Arc::default(),
+            router,
         }
     }
 
@@ -286,6 +315,37 @@ impl Permits {
             is_reserved,
         })
     }
+
+    /// Waits until a permit is free or an idle connection without a token could make room.
+    async fn available(&self) -> io::Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                permit = self.acquire() => return permit.map(drop),
+                () = tokio::time::sleep(ROOM_CHECK_INTERVAL), if self.router.needs_token() => {
+                    if self.open.have_room() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Returns a permit for a connection that is there. At the limit an idle connection that had no valid token makes
+    /// room, where tokens are required: otherwise anybody could lock out the clients that have one.
+    async fn acquire_for_client(&self) -> io::Result<ConnectionPermit> {
+        let is_full = self.usual.available_permits() == 0;
+        if is_full && self.router.needs_token() && self.open.make_room() {
+            let usual = Arc::clone(&self.usual).acquire_owned();
+            if let Ok(permit) = tokio::time::timeout(ROOM_TIMEOUT, usual).await {
+                return Ok(ConnectionPermit {
+                    _permit: permit.map_err(io::Error::other)?,
+                    is_reserved: false,
+                });
+            }
+        }
+        self.acquire().await
+    }
 }
 
 /// A connection, which belongs to no runtime yet.
@@ -294,7 +354,11 @@ type Accepted = (std::net::TcpStream, SocketAddr, ConnectionPermit);
 /// Accepts a connection once there is a permit for it.
 async fn accept(socket: &TcpListener, permits: &Permits) -> io::Result<Accepted> {
     // The kind of permit is chosen when a connection is there: a usual one may be free again by then.
-    drop(permits.acquire().await?);
+    permits.available().await?;
     let (stream, peer) = socket.accept().await?;
-    Ok((stream.into_std()?, peer, permits.acquire().await?))
+    Ok((
+        stream.into_std()?,
+        peer,
+        permits.acquire_for_client().await?,
+    ))
 }

@@ -16,7 +16,8 @@ use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use serde_json::{Value, json};
 
-use super::guard::{ClientConnection, Guard};
+use super::connection::ClientConnection;
+use super::guard::Guard;
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
 use super::mcp::hop::{HOP, HopRefusal, Hops};
@@ -80,6 +81,11 @@ impl Router {
         self.is_draining.store(true, Ordering::Relaxed);
     }
 
+    /// True if requests need a token.
+    pub(super) fn needs_token(&self) -> bool {
+        self.guard.needs_token()
+    }
+
     pub(super) fn is_draining(&self) -> bool {
         self.is_draining.load(Ordering::Relaxed)
     }
@@ -137,6 +143,7 @@ impl Router {
         head: &mut Parts,
         body: &mut B,
         hops: &Hops,
+        connection: &ClientConnection,
     ) -> Response<Reply> {
         let accepted = hops.accept(head).and_then(|ticket| {
             let facts = Head::read(&head.headers).facts();
@@ -144,6 +151,7 @@ impl Router {
         });
         match accepted {
             Ok(client) => {
+                connection.set_authenticated();
                 let mut response = self.route(head, body, Ok(client)).await;
                 if response.status() == StatusCode::UNAUTHORIZED {
                     HopRefusal::Request.write(response.headers_mut());
@@ -194,7 +202,9 @@ impl Router {
         if let Some(hops) = self.mcp.hops()
             && head.headers.contains_key(HOP)
         {
-            return self.answer_hop(&mut head, &mut body, hops).await;
+            return self
+                .answer_hop(&mut head, &mut body, hops, connection)
+                .await;
         }
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
             let (body, peer) = (&mut body, connection.address);

@@ -17,7 +17,8 @@ use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use tower_service::Service;
 
-use super::guard::{ClientConnection, Guard};
+use super::connection::ClientConnection;
+use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
 use crate::page_data::PageContent;

@@ -6,8 +6,8 @@ use http::Method;
 use http::request::Parts;
 use mcp_core::error::Error;
 
+use super::super::connection::ClientConnection;
 use super::super::cors;
-use super::super::guard::ClientConnection;
 use super::super::headers::{Head, HeaderFacts};
 use super::super::mcp::hop::{HopRefusal, HopTicket, Hops};
 use super::super::mcp::{Authenticated, ViewOwner};
