@@ -121,9 +121,8 @@ struct ChangedFile<'a> {
 impl ChangedFile<'_> {
     /// True if this field is absent, while what it restricts is still there.
     fn loses(&self, path: &[String]) -> bool {
-        let is_named = path.len() > 2;
-        let owner = is_named.then(|| get(self.table, &path[..2]));
-        !owner.is_some_and(|owner| owner.is_none()) && !self.is_said(path)
+        let is_there = path.len() <= 2 || get(self.table, &path[..2]).is_some();
+        is_there && !self.is_said(path)
     }
 
     /// True if the file has this field, or says that a table around it is empty.
@@ -240,7 +239,7 @@ fn get<'t, 'i>(table: &'t DeTable<'i>, path: &[String]) -> Option<&'t Spanned<De
     }
 }
 
-/// What the operator writes to take this away.
+/// The text that the operator writes to take this away.
 fn instead(path: &[String]) -> String {
     let field = path.last().map(String::as_str).unwrap_or_default();
     if path.len() == 1 && TABLES.contains(&field) {
