@@ -3,7 +3,9 @@
 mod execution;
 mod failure;
 mod guard;
+mod locks;
 mod publish_check;
+mod request_ids;
 mod scope;
 mod shared;
 mod workflow;
@@ -27,8 +29,10 @@ use shared::{Shared, SharedAnswer};
 
 pub(crate) use execution::ExecutionFilter;
 pub(crate) use failure::N8nFailure;
+pub(crate) use locks::WorkflowLock;
 pub(crate) use shared::SharedFailure;
 pub(crate) use workflow::{UNKNOWN_CURSOR, WorkflowFilter};
+pub(crate) use write::{Publication, WrittenWorkflow, changed_meanwhile};
 
 /// Shorter than for a call: the probe only finds out whether a call would be answered.
 const PROBE_TIMEOUT: Duration = Duration::from_secs(4);
@@ -52,8 +56,12 @@ pub(crate) struct Api {
     /// The workflows that this server may use.
     pub(crate) policy: Policy,
     publish_checks: publish_check::PublishChecks,
+    locks: locks::WorkflowLocks,
     shared_workflows: Shared<Id, SharedAnswer<Workflow>>,
     shared_pages: Shared<ExecutionFilter, SharedAnswer<Page<Box<RawValue>>>>,
+    shared_executions: Shared<Id, SharedAnswer<Option<Box<RawValue>>>>,
+    /// The request ids of runs that executions hold.
+    pub(crate) request_ids: request_ids::RequestIds,
     is_version_2: OnceCell<bool>,
     /// The highest number of an execution that was seen; n8n counts upwards.
     newest_execution: AtomicU64,
@@ -74,8 +82,11 @@ impl Api {
             key,
             policy,
             publish_checks: publish_check::PublishChecks::default(),
+            locks: locks::WorkflowLocks::default(),
             shared_workflows: Shared::default(),
             shared_pages: Shared::default(),
+            shared_executions: Shared::default(),
+            request_ids: request_ids::RequestIds::default(),
             is_version_2: OnceCell::new(),
             newest_execution: AtomicU64::new(0),
         }

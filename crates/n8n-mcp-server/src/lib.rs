@@ -88,12 +88,15 @@ impl Service for N8n {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
-        if !server.is_read_only() {
-            self.api.allow_publish_checks();
-        }
+        let delete_lost_copies = async {
+            if !server.is_read_only() {
+                self.api.delete_lost_copies().await;
+            }
+        };
         tokio::join!(
             workflow_tools::sync(&self, &server),
-            resources::watch(&self)
+            resources::watch(&self),
+            delete_lost_copies
         );
     }
 

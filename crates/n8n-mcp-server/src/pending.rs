@@ -1,9 +1,11 @@
 //! A request that runs in the background while its caller also waits for other events.
 
 use std::future::Future;
+use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use tokio::task::JoinHandle;
+use tokio::time::sleep;
 
 /// A request in flight. Dropping it does not cancel the request, which ends at its timeout: closing
 /// the connection would not stop the run that it has started.
@@ -46,6 +48,17 @@ impl<T: Send + 'static> Pending<T> {
             () = other => {}
         }
         Ok(())
+    }
+
+    /// Waits for the answer, at most for `timeout`; no time if it has arrived before.
+    ///
+    /// # Errors
+    /// When the request has certainly started nothing.
+    pub(crate) async fn wait_at_most(&mut self, timeout: Duration) -> Result<(), ToolError> {
+        if self.answer.is_some() {
+            return Ok(());
+        }
+        self.wait_or(sleep(timeout)).await
     }
 
     pub(crate) fn answer(&self) -> Option<&T> {

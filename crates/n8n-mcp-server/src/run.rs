@@ -29,7 +29,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use n8n_workflow::Id;
+use n8n_workflow::{Id, UnpublishedDraft};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -112,7 +112,24 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         run = &mut running => run?,
         () = call.cancelled() => return Err(stop(&watch.search, running).await),
     };
-    Ok(run.started_by(way, trigger).shown(&n8n.redactor(), &output))
+    let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
+    if let Some(versions) = workflow.unpublished_draft() {
+        run = run.with_note(ran_version(way, &versions));
+    }
+    Ok(run)
+}
+
+/// Says which version ran, of a workflow whose draft is not what is live.
+fn ran_version(way: StartMethod, versions: &UnpublishedDraft) -> String {
+    let (draft, live) = (&versions.draft_version, &versions.live_version);
+    match way {
+        StartMethod::McpManual => {
+            format!("The draft ran (version {draft}), which is not what is live (version {live}).")
+        }
+        _ => format!(
+            "What is live ran (version {live}), not the draft that get_workflow shows (version {draft})."
+        ),
+    }
 }
 
 impl Start {

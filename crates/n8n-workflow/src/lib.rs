@@ -38,4 +38,4 @@ mod workflow;
 
 pub use execution::{Execution, Status};
 pub use id::Id;
-pub use workflow::{CredentialRef, Definition, Node, Workflow, WorkflowRow};
+pub use workflow::{CredentialRef, Definition, Node, UnpublishedDraft, Workflow, WorkflowRow};

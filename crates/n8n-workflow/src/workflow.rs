@@ -40,6 +40,47 @@ pub struct WorkflowRow {
         skip_serializing
     )]
     pub projects: Vec<String>,
+    #[serde(default, skip_serializing)]
+    version_id: Option<String>,
+    #[serde(default, skip_serializing)]
+    active_version_id: Option<String>,
+    /// What is live is not its draft: get_workflow names both versions.
+    #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
+    pub unpublished: bool,
+}
+
+impl WorkflowRow {
+    /// The row with its mark, if what is live is not the draft.
+    pub fn marked(mut self) -> Self {
+        let versions = (&self.version_id, &self.active_version_id);
+        self.unpublished = self.active && UnpublishedDraft::read(versions).is_some();
+        self
+    }
+}
+
+/// The versions of an active workflow whose draft, which the editor and the tools show, is not what is
+/// live (n8n 2).
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[schemars(description = "")]
+#[expect(
+    missing_docs,
+    reason = "documentation of a member would become a part of a tool's schema"
+)]
+pub struct UnpublishedDraft {
+    pub draft_version: String,
+    pub live_version: String,
+}
+
+impl UnpublishedDraft {
+    fn read(versions: (&Option<String>, &Option<String>)) -> Option<Self> {
+        let (Some(draft), Some(live)) = versions else {
+            return None;
+        };
+        (draft != live).then(|| Self {
+            draft_version: draft.clone(),
+            live_version: live.clone(),
+        })
+    }
 }
 
 /// A workflow with its nodes. A part that does not have the form of n8n counts as absent: n8n keeps some that
@@ -80,6 +121,10 @@ pub struct Workflow {
     /// The version in production (n8n 2); `nodes` may hold later changes.
     #[serde(default, deserialize_with = "or_default")]
     active_version: Option<PublishedVersion>,
+    /// The id of the definition in the editor.
+    pub version_id: Option<String>,
+    /// The id of the definition in production.
+    pub active_version_id: Option<String>,
     /// Ids of the projects that it is shared with.
     #[serde(default, rename = "shared", deserialize_with = "project_ids")]
     pub projects: Vec<String>,
@@ -245,6 +290,12 @@ impl Workflow {
     /// True if n8n publishes versions of it, which n8n 2 does.
     pub fn has_versions(&self) -> bool {
         self.active_version.is_some()
+    }
+
+    /// The ids of its draft and of what is live, if they differ.
+    pub fn unpublished_draft(&self) -> Option<UnpublishedDraft> {
+        let versions = (&self.version_id, &self.active_version_id);
+        UnpublishedDraft::read(versions).filter(|_| self.active)
     }
 
     /// True if n8n's built-in MCP server may act on it.

@@ -288,6 +288,9 @@ async fn waiting_execution_of_n8n_1_is_searched_above_all_that_were_seen() {
                 };
                 Response::json(200, &json!({"data": rows, "nextCursor": null}))
             }
+            "/api/v1/executions/5000" if sent.len() == 1 => {
+                Response::json(200, &execution("5000", "success", &sent[0]))
+            }
             "/api/v1/executions/5003" if sent.len() == 2 => {
                 Response::json(200, &execution("5003", "waiting", &sent[1]))
             }

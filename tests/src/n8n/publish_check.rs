@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex};
 use serde_json::{Value, json};
 
 use super::{SERVER, done};
-use crate::harness::{FakeService, Request, Response, Server, assert_contains};
+use crate::harness::{FakeService, Request, Response, Server, assert_contains, wait_until};
 
 type Workflows = Arc<Mutex<Vec<Value>>>;
 
@@ -95,6 +95,11 @@ async fn copies_that_were_left_behind_are_deleted_and_nothing_else() {
                 .fetch_update(Ordering::Relaxed, Ordering::Relaxed, lose)
                 .is_ok();
         is_lost.then(|| Response::html(502))
+    })
+    .await;
+    // At the start, without a check.
+    wait_until("the copy to be deleted", async || {
+        ids(&workflows) == ["in-use", "own"]
     })
     .await;
     let found = validate(&server).await;

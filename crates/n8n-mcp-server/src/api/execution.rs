@@ -27,8 +27,6 @@ pub(crate) struct ExecutionFilter {
     pub(crate) workflow: Option<Id>,
     #[serde(rename = "projectId")]
     pub(crate) project: Option<Id>,
-    #[serde(rename = "includeData", skip_serializing_if = "std::ops::Not::not")]
-    pub(crate) with_data: bool,
     pub(crate) limit: u32,
     /// n8n's name of a status. Without it n8n leaves out running executions.
     pub(crate) status: Option<&'static str>,
@@ -88,6 +86,25 @@ impl Api {
         };
         let pages = &self.shared_pages;
         pages.get(filter.clone(), since, spacing, request).await
+    }
+
+    /// The JSON of an execution with its data, shared with all callers that ask for it since `since`; `None`
+    /// if n8n does not have it.
+    pub(crate) async fn shared_execution(
+        &self,
+        id: &Id,
+        since: Instant,
+    ) -> SharedAnswer<Option<Box<RawValue>>> {
+        let request = async {
+            let path = ["executions", id.as_str()];
+            match self.get(&path, &[("includeData", "true")]).await {
+                Ok(execution) => Ok(Arc::new(Some(execution))),
+                Err(failure) if failure.is_no_execution() => Ok(Arc::new(None)),
+                Err(failure) => Err(failure.into()),
+            }
+        };
+        let shared = &self.shared_executions;
+        shared.get(id.clone(), since, Duration::ZERO, request).await
     }
 
     /// Runs a failed execution again and waits for its end, at most for `within`.

@@ -1,8 +1,8 @@
 //! Asks n8n whether it would publish a draft: a copy is created, n8n refuses to publish it, and it is
 //! deleted.
 
+use std::collections::HashSet;
 use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
@@ -12,8 +12,9 @@ use n8n_workflow::publish_check::{COPY_NAME, PublishCheck, is_copy};
 use n8n_workflow::{Id, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value, json};
-use tokio::sync::Mutex;
-use upstream::http::Method;
+use tokio::sync::{Mutex, Notify};
+use tokio::time::sleep;
+use upstream::http::{HttpFailure, Method};
 use upstream::time::since;
 
 use super::write::unwritable;
@@ -21,18 +22,19 @@ use super::{Api, N8nFailure as _};
 
 /// Further answers would show faults of few drafts.
 const MAX_REQUESTS: usize = 12;
-/// Much longer than a check needs its copy.
+/// Much longer than a check needs its copy: one that is seen again after it was left behind. It may also be
+/// that of another server, whose check then fails.
+const COPY_GRACE: Duration = Duration::from_secs(15);
+/// The same by n8n's clock, which may differ from ours.
 const MAX_COPY_AGE: Duration = Duration::from_secs(600);
 
 /// Facts about how this n8n can be asked.
 #[derive(Default)]
 pub(super) struct PublishChecks {
-    /// The server may write, also workflows that it deletes at once.
-    is_allowed: AtomicBool,
     /// This n8n never publishes a copy; `None` before it was asked.
     is_possible: Mutex<Option<bool>>,
-    /// No copies of earlier checks are left in this n8n.
-    is_clean: AtomicBool,
+    /// Wakes [`Api::delete_lost_copies`].
+    lost_copy: Notify,
 }
 
 /// A workflow that may be a copy, in a list.
@@ -55,13 +57,6 @@ enum Answer {
 }
 
 impl Api {
-    /// Lets this server ask, because it is not read-only.
-    pub(crate) fn allow_publish_checks(&self) {
-        self.publish_checks
-            .is_allowed
-            .store(true, Ordering::Relaxed);
-    }
-
     /// All reasons for which n8n would not publish the draft; `is_active` if its webhooks are in use
     /// by itself.
     ///
@@ -72,14 +67,9 @@ impl Api {
         draft: &Draft,
         is_active: bool,
     ) -> Result<Vec<Finding>, String> {
-        let checks = &self.publish_checks;
-        if !checks.is_allowed.load(Ordering::Relaxed) {
-            return Err("a read-only server makes no draft for n8n to check".to_owned());
-        }
         // A caller that goes away must not leave the copy behind.
         let (api, check) = (Arc::clone(self), PublishCheck::new(draft, is_active));
         let check = tokio::spawn(async move {
-            api.delete_old_copies().await;
             match api.never_publishes().await {
                 Ok(true) => api.ask(check).await,
                 Ok(false) => Ok(None),
@@ -127,7 +117,7 @@ impl Api {
     }
 
     async fn try_to_publish(&self, copy: &Draft) -> Result<Answer, ToolError> {
-        let is_clean = &self.publish_checks.is_clean;
+        let lost_copy = &self.publish_checks.lost_copy;
         let writable = copy.writable().map_err(unwritable)?;
         let made = self
             .write(Method::POST, &["workflows"], &[], writable)
@@ -140,8 +130,8 @@ impl Api {
                 }
                 // n8n may have made the copy, or may still do so.
                 if failure.is_transient() || failure.refusal().is_none() {
-                    is_clean.store(false, Ordering::Relaxed);
-                    self.delete_copies(Some(&copy.name)).await.ok();
+                    lost_copy.notify_one();
+                    self.delete_copy_with_name(&copy.name).await.ok();
                 }
                 return Err(failure.into());
             }
@@ -153,10 +143,10 @@ impl Api {
         let answer = request.json::<Workflow>().await;
         if answer.is_ok() {
             // If that fails: the deletion deactivates it, too.
-            self.act(&id, "deactivate").await.ok();
+            self.act_alone(&id, "deactivate").await.ok();
         }
         let deleted = self.delete_workflow(&id).await;
-        deleted.inspect_err(|_| is_clean.store(false, Ordering::Relaxed))?;
+        deleted.inspect_err(|_| lost_copy.notify_one())?;
         match answer {
             Ok(_) => Ok(Answer::Published),
             Err(failure) if failure.is_conflict() => Ok(Answer::Conflict),
@@ -167,33 +157,45 @@ impl Api {
         }
     }
 
-    /// Deletes what earlier checks left behind, unless that is done: this server was stopped, or n8n
-    /// did not answer.
-    async fn delete_old_copies(&self) {
-        let is_clean = &self.publish_checks.is_clean;
-        if !is_clean.swap(true, Ordering::Relaxed) {
-            let is_done = self.delete_copies(None).await.unwrap_or(false);
-            is_clean.fetch_and(is_done, Ordering::Relaxed);
+    /// Deletes the copies that were left behind: by a server that was stopped, at first, and by this one,
+    /// whenever a deletion has failed. Never ends.
+    pub(crate) async fn delete_lost_copies(&self) {
+        loop {
+            let mut seen = HashSet::new();
+            loop {
+                // n8n may not answer yet.
+                if let Ok(copies) = self.copies().await {
+                    for copy in &copies {
+                        let is_old = since(&copy.created_at).is_some_and(|age| age > MAX_COPY_AGE);
+                        if is_old || seen.contains(&copy.id) {
+                            // If that fails: again in the next round.
+                            self.delete_workflow(&copy.id).await.ok();
+                        }
+                    }
+                    if copies.is_empty() {
+                        break;
+                    }
+                    seen = copies.into_iter().map(|copy| copy.id).collect();
+                }
+                sleep(COPY_GRACE).await;
+            }
+            self.publish_checks.lost_copy.notified().await;
         }
     }
 
-    /// Deletes the copies that are old, and the one with the name `lost`; false if others are left,
-    /// which checks may be using.
-    async fn delete_copies(&self, lost: Option<&str>) -> Result<bool, ToolError> {
-        let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
-        let (rows, mut are_all_deleted): (Vec<CopyRow>, _) =
-            self.all(&["workflows"], &query).await?;
-        for row in rows {
-            if !is_copy(&row.name, &row.nodes) {
-                continue;
-            }
-            let is_old = since(&row.created_at).is_some_and(|age| age > MAX_COPY_AGE);
-            if is_old || lost == Some(&row.name) {
-                self.delete_workflow(&row.id).await?;
-            } else {
-                are_all_deleted = false;
-            }
+    async fn delete_copy_with_name(&self, name: &str) -> Result<(), ToolError> {
+        let copies = self.copies().await?;
+        for copy in copies.iter().filter(|copy| copy.name == name) {
+            self.delete_workflow(&copy.id).await?;
         }
-        Ok(are_all_deleted)
+        Ok(())
+    }
+
+    /// The copies of all checks that n8n has.
+    async fn copies(&self) -> Result<Vec<CopyRow>, HttpFailure> {
+        let query = [("name", COPY_NAME), ("excludePinnedData", "true")];
+        let (mut rows, _): (Vec<CopyRow>, _) = self.all(&["workflows"], &query).await?;
+        rows.retain(|row| is_copy(&row.name, &row.nodes));
+        Ok(rows)
     }
 }

@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::{Instant, sleep};
-use upstream::http::{Fault, HttpFailure};
+use upstream::http::HttpFailure;
 
 /// The longest delay of a request for which others wait, too.
 const MAX_DELAY: Duration = Duration::from_millis(500);
@@ -17,16 +17,11 @@ const MAX_DELAY: Duration = Duration::from_millis(500);
 pub(crate) struct SharedFailure {
     kind: ToolErrorKind,
     message: String,
-    pub(crate) is_too_large: bool,
 }
 
 impl From<HttpFailure> for SharedFailure {
     fn from(failure: HttpFailure) -> Self {
-        let is_too_large = matches!(failure.fault(), Fault::TooLarge(_));
-        Self {
-            is_too_large,
-            ..ToolError::from(failure).into()
-        }
+        ToolError::from(failure).into()
     }
 }
 
@@ -35,7 +30,6 @@ impl From<ToolError> for SharedFailure {
         Self {
             kind: error.kind(),
             message: error.message().to_owned(),
-            is_too_large: false,
         }
     }
 }

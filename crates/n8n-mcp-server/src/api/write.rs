@@ -1,18 +1,20 @@
 //! Writes workflows. Retries only what n8n has rejected as a whole, and deletions, which are
 //! idempotent.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use n8n_workflow::draft::{Draft, DraftError, FEWER_FIELDS, FieldSet, WritableDraft};
 use n8n_workflow::publish_check::hide_names;
-use n8n_workflow::{Id, Workflow};
+use n8n_workflow::{Id, UnpublishedDraft, Workflow};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use upstream::http::{HttpFailure, Method, StatusCode};
 
+use super::locks::WorkflowLock;
 use super::{Api, N8nFailure as _};
 use crate::policy::NEW_IS_CLOSED;
 
@@ -34,12 +36,35 @@ pub(super) struct TagRow {
     pub(super) name: String,
 }
 
+/// A definition that was written.
+pub(crate) struct WrittenWorkflow {
+    pub(crate) workflow: Workflow,
+    /// Names of the parts that n8n did not accept.
+    pub(crate) left_out: Vec<String>,
+    pub(crate) publication: Publication,
+}
+
+/// The effect of a written definition on what is live.
+pub(crate) enum Publication {
+    /// The workflow is not active.
+    Inactive,
+    /// It is live.
+    Live,
+    /// It is a draft, as the caller wanted.
+    Draft,
+    /// It is a draft, since the draft before was not what is live: publishing it would have published
+    /// another's changes, too.
+    SecondDraft(UnpublishedDraft),
+    /// It is a draft, since n8n does not publish it, for this reason.
+    Refused(String),
+}
+
 impl Api {
-    /// Creates a workflow; returns also the names of the parts that n8n did not accept.
+    /// Creates a workflow.
     pub(crate) async fn create_workflow(
         &self,
         draft: &Draft,
-    ) -> Result<(Workflow, Vec<String>), ToolError> {
+    ) -> Result<WrittenWorkflow, ToolError> {
         self.policy.check_create()?;
         let draft = draft.writable().map_err(unwritable)?;
         let created = self.write(Method::POST, &["workflows"], &[], draft).await;
@@ -56,24 +81,105 @@ impl Api {
             self.delete_workflow(&id).await?;
             return Err(error);
         }
-        Ok(created)
+        let (workflow, left_out) = created;
+        Ok(WrittenWorkflow {
+            workflow,
+            left_out,
+            publication: Publication::Inactive,
+        })
     }
 
-    /// Replaces a workflow; if it is active, `publish` makes the change live at once; returns also the names of the parts
-    /// that n8n did not accept.
+    /// Replaces a workflow that is still as it was `read`. If it is active and its draft is what is live,
+    /// `publish` makes the change live.
+    ///
+    /// # Errors
+    /// Also if it was changed since. Nothing was written then.
     pub(crate) async fn replace_workflow(
-        &self,
-        id: &Id,
+        self: &Arc<Self>,
+        lock: WorkflowLock,
+        read: &Workflow,
         draft: &Draft,
         publish: bool,
-    ) -> Result<(Workflow, Vec<String>), ToolError> {
+    ) -> Result<WrittenWorkflow, ToolError> {
+        let (api, draft) = (Arc::clone(self), draft.clone());
+        let version = (read.updated_at.clone(), read.version_id.clone());
+        // A caller that goes away must not leave a change half done, nor let the next one in before n8n
+        // has ended it.
+        let change = async move {
+            let written = api.replace_locked(&lock.id, version, &draft, publish).await;
+            drop(lock);
+            written
+        };
+        let written = tokio::spawn(change).await;
+        written.unwrap_or_else(|error| {
+            let message = "The change was stopped before its end. Read the workflow again.";
+            Err(ToolError::upstream(message).caused_by(error))
+        })
+    }
+
+    async fn replace_locked(
+        &self,
+        id: &Id,
+        version: (String, Option<String>),
+        draft: &Draft,
+        publish: bool,
+    ) -> Result<WrittenWorkflow, ToolError> {
         let draft = draft.writable().map_err(unwritable)?;
-        let path = ["workflows", id.as_str()];
         // Before the change, so that nothing starts it in between.
         self.mark_for_review(id).await?;
-        let query: &[_] = if publish { &[] } else { &DRAFT_ONLY };
+        let before = self.workflow(id).await?;
+        if (&before.updated_at, &before.version_id) != (&version.0, &version.1) {
+            return Err(changed_meanwhile(id));
+        }
+        self.policy.check_write(&before)?;
+        let has_drafts = before.active_version_id.is_some() && self.is_version_2().await;
+        // With drafts, n8n is asked to publish exactly the version that was written.
+        let query: &[_] = if publish && !has_drafts {
+            &[]
+        } else {
+            &DRAFT_ONLY
+        };
+        let path = ["workflows", id.as_str()];
         let written = self.write(Method::PUT, &path, query, draft).await;
-        written.map_err(|failure| self.explain(failure))
+        let (workflow, left_out) = written.map_err(|failure| self.explain(failure))?;
+        let mut written = WrittenWorkflow {
+            publication: if workflow.active {
+                Publication::Live
+            } else {
+                Publication::Inactive
+            },
+            workflow,
+            left_out,
+        };
+        if let Some(unpublished) = written.workflow.unpublished_draft().filter(|_| has_drafts) {
+            written.publication = match before.unpublished_draft() {
+                _ if !publish => Publication::Draft,
+                Some(_) => Publication::SecondDraft(unpublished),
+                None => self.publish(&mut written.workflow, id, unpublished).await,
+            };
+        }
+        Ok(written)
+    }
+
+    /// Publishes the draft that was written.
+    async fn publish(
+        &self,
+        workflow: &mut Workflow,
+        id: &Id,
+        version: UnpublishedDraft,
+    ) -> Publication {
+        let path = ["workflows", id.as_str(), "activate"];
+        let body = json!({"versionId": version.draft_version});
+        let request = self.request(Method::POST, &path).body(&body);
+        let failure = match request.timeout(CHANGE_TIMEOUT).json::<IgnoredAny>().await {
+            Ok(_) => return Publication::Live,
+            Err(failure) => failure,
+        };
+        // n8n deactivates a workflow whose triggers it cannot start.
+        if let Ok(now) = self.workflow(id).await {
+            workflow.active = now.active;
+        }
+        Publication::Refused(self.explain(failure).message().to_owned())
     }
 
     /// Sends the draft, with fewer fields if this n8n does not know all of them.
@@ -116,7 +222,7 @@ impl Api {
     /// Moves a workflow, whose definition is `draft` at this moment, to a folder of its project, or to its `root`.
     pub(crate) async fn move_to_folder(
         &self,
-        id: &Id,
+        WorkflowLock { id, .. }: &WorkflowLock,
         draft: &Draft,
         folder: &Id,
     ) -> Result<(), ToolError> {
@@ -140,7 +246,16 @@ impl Api {
     }
 
     /// Applies `activate`, `deactivate`, `archive` or `unarchive`.
-    pub(crate) async fn act(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
+    pub(crate) async fn act(
+        &self,
+        lock: &WorkflowLock,
+        action: &str,
+    ) -> Result<Workflow, ToolError> {
+        self.act_alone(&lock.id, action).await
+    }
+
+    /// The same for a workflow that no other call changes.
+    pub(super) async fn act_alone(&self, id: &Id, action: &str) -> Result<Workflow, ToolError> {
         let path = ["workflows", id.as_str(), action];
         let request = self.request(Method::POST, &path).body(&json!({}));
         let changed = request.timeout(CHANGE_TIMEOUT).json().await;
@@ -225,6 +340,14 @@ impl Api {
 
 pub(super) fn unwritable(error: DraftError) -> ToolError {
     ToolError::invalid_argument(error.to_string())
+}
+
+/// The error for a workflow that somebody else has changed since it was read.
+pub(crate) fn changed_meanwhile(id: &Id) -> ToolError {
+    ToolError::conflict(format!(
+        "Workflow {id} was changed since it was read; nothing was written. Read it again with get_workflow \
+         and repeat the change."
+    ))
 }
 
 /// True if n8n rejected a field that it does not know.

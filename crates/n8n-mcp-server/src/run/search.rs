@@ -4,9 +4,11 @@
 //! received, and with it our unique request id, from its first moment on: the execution that holds
 //! this id is ours.
 
-use std::sync::Arc;
+use std::collections::HashSet;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
+use futures_util::future::join_all;
 use n8n_workflow::{Execution, Id};
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -17,9 +19,14 @@ use crate::api::{Api, ExecutionFilter, SharedFailure};
 use crate::production_url::REQUEST_ID;
 use crate::service::N8n;
 
-/// Page size and most pages of each list; a tenth of the pages if the newest execution before the
-/// run is unknown. The second pair is for executions so large that a page of 20 cannot be read.
-const LIST_LIMITS: [(u32, usize); 2] = [(20, 50), (1, 200)];
+/// Rows of a list, which have no data: only the executions that may be ours are read with it.
+const PAGE_ROWS: u32 = 100;
+/// Pages of a list that are read; one if the newest execution before the run is unknown.
+const MAX_PAGES: usize = 10;
+/// Executions that are read at the same time: each may have 16 MiB, and n8n has other work, too.
+const CONCURRENT_READS: usize = 4;
+/// Executions without a request id that are read when a run was refused.
+const MAX_REFUSED: usize = 20;
 
 /// Running executions of one workflow that are listed to see whether one of them still runs.
 const MAX_RUNNING: u32 = 100;
@@ -43,6 +50,8 @@ pub(super) struct Search {
     pub(super) after_any: u64,
     /// Set as soon as the execution is found, or n8n returns its id.
     pub(super) execution: Arc<SetOnce<Id>>,
+    /// The executions that were read and are not ours.
+    pub(super) others: Mutex<HashSet<Id>>,
     /// The execution does not hold the request id, and n8n was asked to start it: the only new
     /// execution is ours.
     pub(super) keeps_no_request_id: AtomicBool,
@@ -68,6 +77,7 @@ impl Search {
             after: None,
             after_any: 0,
             execution: Arc::default(),
+            others: Mutex::default(),
             keeps_no_request_id: AtomicBool::new(false),
         }
     }
@@ -121,83 +131,117 @@ impl Search {
 
     /// True if an execution that has just begun may be ours: a busy n8n saves its trigger's data late.
     pub(super) async fn may_come(&self) -> bool {
-        let filter = ExecutionFilter {
-            with_data: true,
-            ..ExecutionFilter::newest(Some(&self.workflow), Some("running"), LIST_LIMITS[0].0)
-        };
-        let Ok(page) = self.api.executions::<Box<RawValue>>(&filter).await else {
+        let since = Instant::now();
+        let Ok(ids) = self.candidates(Some("running"), since).await else {
             return true;
         };
-        let is_unclear = |row: &RawValue| {
-            let execution = serde_json::from_str::<Execution>(row.get());
-            !row.get().contains(REQUEST_ID)
-                && execution.is_ok_and(|execution| self.is_after(&execution.id))
-        };
-        page.data.iter().any(|row| is_unclear(row))
+        for id in ids {
+            let read = self.read(&id, since).await;
+            if !matches!(read, Ok(None)) || self.may_be_ours(&id) {
+                return true;
+            }
+        }
+        false
     }
 
     /// The only new execution that failed with this message before its trigger had saved the request,
     /// such as one of a workflow without the node that responds.
     pub(super) async fn find_refused(&self, message: &str) -> Option<Execution> {
         self.after?;
-        let filter = ExecutionFilter {
-            with_data: true,
-            ..ExecutionFilter::newest(Some(&self.workflow), Some("error"), LIST_LIMITS[0].0)
-        };
-        let page = self.api.executions::<Box<RawValue>>(&filter).await.ok()?;
         let message = serde_json::to_string(message).ok()?;
-        let is_it =
-            |row: &RawValue| !row.get().contains(REQUEST_ID) && row.get().contains(&message);
-        let rows = page.data.iter().filter(|row| is_it(row));
-        let rows = rows.filter_map(|row| serde_json::from_str::<Execution>(row.get()).ok());
-        let new: Vec<_> = rows.filter(|row| self.is_after(&row.id)).collect();
+        let since = Instant::now();
+        let mut ids = self.new_ids(Some("error"), since).await.ok()?;
+        ids.retain(|id| !self.is_of_another(id));
+        let mut new = Vec::new();
+        for id in ids.iter().rev().take(MAX_REFUSED) {
+            let read = self.api.shared_execution(id, since).await.ok()?;
+            let text = read.as_ref().as_ref().map_or("", |raw| raw.get());
+            if !text.contains(REQUEST_ID) && text.contains(&message) {
+                new.extend(serde_json::from_str::<Execution>(text).ok());
+            }
+        }
         let [only] = <[Execution; 1]>::try_from(new).ok()?;
         self.store_id(&only.id);
         Some(only)
     }
 
+    /// Reads the executions in this list that may be ours, the oldest first: a younger one was started by
+    /// ours, or retries it.
     async fn find_in_list(
         &self,
         status: Status,
         since: Instant,
     ) -> Result<Option<Execution>, SharedFailure> {
-        let divisor = if self.after.is_some() { 1 } else { 10 };
-        for (limit, pages) in LIST_LIMITS {
-            match self
-                .find_in_pages(status, limit, pages / divisor, since)
-                .await
-            {
-                Err(failure) if failure.is_too_large => {}
-                found => return found,
+        let ids = self.candidates(status, since).await?;
+        let mut failed = None;
+        for some in ids.chunks(CONCURRENT_READS) {
+            let read = some.iter().map(|id| self.read(id, since));
+            for one in join_all(read).await {
+                match one {
+                    Ok(None) => {}
+                    Ok(found) => return Ok(found),
+                    Err(failure) => failed = Some(failure),
+                }
             }
+        }
+        failed.map_or(Ok(None), Err)
+    }
+
+    /// The execution, if it holds the request id.
+    async fn read(&self, id: &Id, since: Instant) -> Result<Option<Execution>, SharedFailure> {
+        let read = self.api.shared_execution(id, since).await?;
+        let Some(raw) = &*read else {
+            return Ok(None);
+        };
+        let execution: Option<Execution> = serde_json::from_str(raw.get()).ok();
+        if raw.get().contains(&self.request_id) {
+            return Ok(execution);
+        }
+        let has_another =
+            number(id).is_some_and(|number| self.api.request_ids.read(number, raw.get()));
+        if has_another || execution.is_none_or(|execution| execution.status.has_ended()) {
+            self.others().insert(id.clone());
         }
         Ok(None)
     }
 
-    async fn find_in_pages(
-        &self,
-        status: Status,
-        limit: u32,
-        pages: usize,
-        since: Instant,
-    ) -> Result<Option<Execution>, SharedFailure> {
-        let mut filter = ExecutionFilter {
-            with_data: true,
-            ..ExecutionFilter::newest(Some(&self.workflow), status, limit)
-        };
-        for _ in 0..pages {
+    /// The executions in this list that may be ours, the oldest first.
+    async fn candidates(&self, status: Status, since: Instant) -> Result<Vec<Id>, SharedFailure> {
+        let mut ids = self.new_ids(status, since).await?;
+        ids.retain(|id| self.may_be_ours(id));
+        Ok(ids)
+    }
+
+    /// The executions in this list that have begun since ours, the oldest first.
+    async fn new_ids(&self, status: Status, since: Instant) -> Result<Vec<Id>, SharedFailure> {
+        let mut filter = ExecutionFilter::newest(Some(&self.workflow), status, PAGE_ROWS);
+        let mut new = Vec::new();
+        for _ in 0..MAX_PAGES {
             let page = self.api.shared_executions(&filter, since).await?;
-            if let Some(row) = oldest_match(&page.data, &self.request_id) {
-                return Ok(serde_json::from_str(row.get()).ok());
-            }
-            let mut ids = page.data.iter().map(|row| row_id(row));
-            let all_new = ids.all(|id| id.is_some_and(|id| self.is_after(&id)));
+            let listed = new.len() + page.data.len();
+            let ids = page.data.iter().filter_map(|row| row_id(row));
+            new.extend(ids.filter(|id| self.is_after(id)));
             filter.cursor = match &page.next_cursor {
-                Some(next) if all_new => Some(next.clone()),
+                Some(next) if self.after.is_some() && new.len() == listed => Some(next.clone()),
                 _ => break,
             };
         }
-        Ok(None)
+        new.reverse();
+        Ok(new)
+    }
+
+    fn may_be_ours(&self, id: &Id) -> bool {
+        !self.is_of_another(id) && !self.others().contains(id)
+    }
+
+    /// True if the execution holds the request id of another run.
+    fn is_of_another(&self, id: &Id) -> bool {
+        let ids = &self.api.request_ids;
+        number(id).is_some_and(|number| ids.is_of_another(number, &self.request_id))
+    }
+
+    fn others(&self) -> MutexGuard<'_, HashSet<Id>> {
+        self.others.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn is_after(&self, id: &Id) -> bool {
@@ -221,24 +265,4 @@ fn row_id(row: &RawValue) -> Option<Id> {
 
 fn number(id: &Id) -> Option<u64> {
     id.as_str().parse().ok()
-}
-
-/// The oldest row that holds the id: a younger one was started by ours, or retries it.
-fn oldest_match<'a>(newest_first: &'a [Box<RawValue>], request_id: &str) -> Option<&'a RawValue> {
-    let mut rows = newest_first.iter().rev();
-    let found = rows.find(|row| row.get().contains(request_id));
-    found.map(|row| &**row)
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn oldest_execution_with_the_id_is_ours() {
-        let row = |text: &str| RawValue::from_string(text.to_owned()).unwrap();
-        let rows = [r#"[4,"b"]"#, r#"[3,"a"]"#, r#"[2,"a"]"#, r#"[1,"c"]"#].map(row);
-        assert_eq!(oldest_match(&rows, "a").unwrap().get(), r#"[2,"a"]"#);
-        assert!(oldest_match(&rows, "d").is_none());
-    }
 }

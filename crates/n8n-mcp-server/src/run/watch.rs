@@ -77,7 +77,7 @@ impl ExecutionWatch<'_> {
 
     async fn follow_url_run(&self, mut run: UrlRun) -> Result<Run, ToolError> {
         let reply_timeout = self.deadline.remaining().min(REPLY_TIMEOUT);
-        run.reply.wait_or(sleep(reply_timeout)).await?;
+        run.reply.wait_at_most(reply_timeout).await?;
         let outcome = self.url_outcome(&mut run).await?;
         Ok(match run.reply() {
             Some(reply) if run.is_webhook => {
@@ -96,11 +96,11 @@ impl ExecutionWatch<'_> {
                     true if has_ended || outcome.has_ended() => LATE_REPLY_TIMEOUT,
                     _ => Duration::ZERO,
                 };
-                run.reply.wait_or(sleep(moment)).await?;
+                run.reply.wait_at_most(moment).await?;
                 return Ok(outcome);
             }
             // n8n does not save it, so the reply is the only result.
-            run.reply.wait_or(sleep(self.deadline.remaining())).await?;
+            run.reply.wait_at_most(self.deadline.remaining()).await?;
         } else {
             let refusal = match run.reply.answer() {
                 Some(UrlAnswer::Lost) => Some(ToolError::unavailable(

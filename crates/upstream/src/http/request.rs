@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_core::trace::{self, ClientSpan, PeerAddress};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{Method, RequestBuilder, StatusCode, Upgraded};
+use reqwest::{Method, RequestBuilder, StatusCode, Upgraded, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -221,6 +221,7 @@ async fn dispatch(
     }
     let (http, request) = builder.build_split();
     let mut request = request?;
+    escape_query(request.url_mut());
     let headers = request.headers_mut();
     let last = headers.get_all(AUTHORIZATION).iter().next_back().cloned();
     if let Some(last) = last {
@@ -250,6 +251,16 @@ async fn dispatch(
             .map(|response| response.status().as_u16()),
     );
     Ok(response?)
+}
+
+/// Escapes the query as a URL, not as a form: a form's `+` for a space and its plain `*` are refused, or
+/// read as they are, by services that keep to RFC 3986. Both are escapes of [`Request::query`]: those
+/// characters themselves are `%2B` and, unescaped, `*` there.
+fn escape_query(url: &mut Url) {
+    let escaped = url.query().filter(|query| query.contains(['+', '*']));
+    if let Some(escaped) = escaped.map(|query| query.replace('+', "%20").replace('*', "%2A")) {
+        url.set_query(Some(&escaped));
+    }
 }
 
 fn refused(

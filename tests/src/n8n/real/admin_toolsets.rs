@@ -112,6 +112,70 @@ async fn rows_of_a_data_table_are_read_and_changed() {
     refused!(env, "get_data_table_rows", {"data_table_id": id}, "list_data_tables");
 }
 
+/// A condition goes to n8n in the URL or in the body, and must arrive as it is either way.
+#[tokio::test]
+async fn conditions_take_any_text() {
+    let Some(env) = Env::full().await else { return };
+    if env.is_old().await {
+        return;
+    }
+    let columns = json!([{"name": "text", "type": "string"}, {"name": "found", "type": "number"}]);
+    let table = done!(env, "create_data_table", {"name": unique("table"), "columns": columns});
+    let id = table["id"].as_str().unwrap();
+    let texts = [
+        "Anna Schmidt",
+        "a+b",
+        "1 + 1 = 2",
+        "100%",
+        "%20",
+        "%2B",
+        "a&b=c",
+        "Überweisung prüfen",
+        "日本語 テスト",
+        "🎉 done",
+        "it's",
+        "say \"hi\"",
+        "a/b\\c",
+        "*",
+        "a*b",
+        "?#[]@!$&'()*+,;=:",
+        "{\"type\":\"or\"}",
+        "a,b;c",
+        "tab\tand\nline",
+        "~-._",
+        "null",
+        " ",
+    ];
+    let rows: Vec<_> = texts
+        .iter()
+        .map(|text| json!({"text": text, "found": 0}))
+        .collect();
+    done!(env, "insert_data_table_rows", {"data_table_id": id, "rows": rows});
+    for text in texts {
+        let is = json!([{"column": "text", "is": "eq", "value": text}]);
+        let found = done!(env, "get_data_table_rows", {"data_table_id": id, "where": is});
+        assert_eq!(member_texts(&found["rows"], "text"), [text]);
+        for or_insert in [false, true] {
+            let set = json!({"found": 1});
+            let arguments =
+                json!({"data_table_id": id, "where": is, "set": set, "or_insert": or_insert});
+            let updated = done(&env, "update_data_table_rows", arguments).await;
+            assert_eq!(updated["rows"], 1, "{text}");
+        }
+        let delete = json!({"data_table_id": id, "where": is, "confirm": id});
+        let deleted = done(&env, "delete_data_table_rows", delete).await;
+        assert_eq!(deleted["rows"], 1, "{text}");
+        let upsert =
+            json!({"data_table_id": id, "where": is, "set": {"text": text}, "or_insert": true});
+        done(&env, "update_data_table_rows", upsert).await;
+        let found = done!(env, "get_data_table_rows", {"data_table_id": id, "where": is});
+        assert_eq!(member_texts(&found["rows"], "text"), [text]);
+    }
+    let all = done!(env, "get_data_table_rows", {"data_table_id": id, "sort_by": "text:asc"});
+    assert_eq!(all["rows"].as_array().unwrap().len(), texts.len());
+    done!(env, "delete_data_table", {"data_table_id": id, "confirm": id});
+}
+
 #[tokio::test]
 async fn audit_lists_places() {
     let Some(env) = Env::full().await else { return };

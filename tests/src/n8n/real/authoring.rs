@@ -1,5 +1,10 @@
 //! Workflows are created, edited, replaced and copied.
 
+use std::collections::HashSet;
+
+use futures_util::future::join_all;
+
+use super::counting_proxy::CountingProxy;
 use super::*;
 
 /// Webhook -> Set, made through the server.
@@ -65,16 +70,14 @@ async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
     }
     let connections =
         json!({"Webhook": {"main": [[{"node": "Mail", "type": "main", "index": 0}]]}});
-    let mail = json!({"name": "Mail", "type": "n8n-nodes-base.emailSend", "typeVersion": 2.1});
-    let mut arguments = json!({"name": unique("draft"), "nodes": [webhook("lastNode"), mail],
+    let none = json!({"name": "Mail", "type": "n8n-nodes-base.madeUp", "typeVersion": 1});
+    let mut arguments = json!({"name": unique("draft"), "nodes": [webhook("lastNode"), none],
         "connections": connections});
-    let refused = assert_refused(&env, "create_workflow", arguments.clone(), "allow_invalid").await;
-    assert_contains(&refused, "Missing required credential: smtp");
+    assert_refused(&env, "create_workflow", arguments.clone(), "allow_invalid").await;
     arguments["allow_invalid"] = json!(true);
     let draft = TestWorkflow::from_json(&done(&env, "create_workflow", arguments).await);
     let live = env.live(vec![webhook("lastNode"), echo()]).await;
-    let add = json!({"op": "add_node", "node": "Mail", "type": "n8n-nodes-base.emailSend",
-        "version": 2.1});
+    let add = json!({"op": "add_node", "node": "Mail", "type": "n8n-nodes-base.madeUp"});
     let operations = json!([add, {"op": "connect", "node": "Set", "to": "Mail"}]);
     let mut edit = json!({"workflow_id": live.id, "operations": operations});
     assert_refused(&env, "edit_workflow", edit.clone(), "Nothing was written").await;
@@ -86,6 +89,303 @@ async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
     assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
     env.delete(&live).await;
     env.delete(&draft).await;
+}
+
+#[tokio::test]
+async fn change_that_n8n_does_not_publish_stays_a_draft() {
+    let Some(env) = Env::full().await else { return };
+    if env.is_old().await {
+        return;
+    }
+    let live = env.live(vec![webhook("lastNode"), echo()]).await;
+    let add = json!({"op": "add_node", "node": "Mail", "type": "n8n-nodes-base.emailSend",
+        "version": 2.1});
+    let operations = json!([add, {"op": "connect", "node": "Set", "to": "Mail"}]);
+    let edit = json!({"workflow_id": live.id, "operations": operations});
+    let written = done(&env, "edit_workflow", edit).await;
+    assert_has!(written, {"active": true});
+    for part in [
+        "Missing required credential: smtp",
+        "has not changed",
+        "activate_workflow",
+    ] {
+        assert_contains(&written["note"], part);
+    }
+    let ran = env.run(&live, json!({"input": "x"})).await;
+    assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
+    let mend =
+        json!({"workflow_id": live.id, "operations": [{"op": "remove_node", "node": "Mail"}]});
+    let mended = done(&env, "edit_workflow", mend).await;
+    assert_contains(&mended["note"], "activate_workflow");
+    done!(env, "activate_workflow", {"workflow_id": live.id});
+    let now = env.read(&live).await;
+    assert_eq!(now["versionId"], now["activeVersionId"]);
+    env.delete(&live).await;
+}
+
+#[tokio::test]
+async fn tools_that_write_make_no_copies() {
+    let Some(n8n) = Instance::new() else { return };
+    let proxy = CountingProxy::start(&n8n.config.url).await;
+    let vars = [
+        ("N8N_URL", proxy.url.as_str()),
+        ("N8N_API_KEY", n8n.config.api_key.as_str()),
+    ];
+    let server = Box::pin(Server::with_args(SERVER, &["--toolsets", "all"], &vars)).await;
+    let client = Box::pin(server.client()).await;
+    let nodes = json!([webhook("lastNode"), echo()]);
+    let made = done!(client, "create_workflow", {"name": unique("made"), "nodes": nodes});
+    let workflow = TestWorkflow::from_json(&made);
+    n8n.activate(&workflow).await;
+    let id = &workflow.id;
+    let rename = json!([{"op": "rename_node", "node": "Set", "to": "Last"}]);
+    done!(client, "edit_workflow", {"workflow_id": id, "operations": rename});
+    let definition = json!({"name": unique("other")});
+    done!(client, "update_workflow", {"workflow_id": id, "workflow": definition});
+    let created: Vec<_> = proxy.take();
+    let created = created
+        .iter()
+        .filter(|one| *one == "POST /api/v1/workflows");
+    assert_eq!(created.count(), 1);
+    n8n.delete(&workflow).await;
+}
+
+/// A change through each tool that writes a workflow; afterwards it is `Webhook -> Set`, as before.
+const WRITES: [&str; 9] = [
+    "edit_workflow",
+    "update_workflow",
+    "rename_workflow",
+    "set_settings",
+    "set_workflow_tags",
+    "move_workflow",
+    "restore_workflow_version",
+    "duplicate_workflow",
+    "validate_workflow",
+];
+
+/// Makes one of [`WRITES`]; returns the tool's answer.
+async fn write(env: &Env, workflow: &TestWorkflow, write: &str, version: &str) -> Value {
+    let id = &workflow.id;
+    let operations = |operation: Value| json!({"workflow_id": id, "operations": [operation]});
+    let (tool, arguments) = match write {
+        "edit_workflow" => (
+            write,
+            operations(json!({"op": "configure_node", "node": "Set", "fields": {"notes": "n"}})),
+        ),
+        "update_workflow" => (
+            write,
+            json!({"workflow_id": id, "workflow": {"name": workflow.name}}),
+        ),
+        "rename_workflow" => (
+            "edit_workflow",
+            operations(json!({"op": write, "to": unique("renamed")})),
+        ),
+        "set_settings" => (
+            "edit_workflow",
+            operations(json!({"op": write, "settings": {"executionTimeout": 60}})),
+        ),
+        "set_workflow_tags" => (write, json!({"workflow_id": id, "tags": []})),
+        "move_workflow" => (write, json!({"workflow_id": id, "folder_id": "root"})),
+        "restore_workflow_version" => (write, json!({"workflow_id": id, "version_id": version})),
+        _ => (write, json!({ "workflow_id": id })),
+    };
+    done(env, tool, arguments).await
+}
+
+/// What the person has saved and not published is not published by anything but an activation.
+#[tokio::test]
+async fn draft_of_a_person_is_published_by_no_other_change() {
+    let Some(env) = Env::full().await else { return };
+    if env.is_old().await {
+        return;
+    }
+    for one in WRITES {
+        let hook = webhook("lastNode");
+        let workflow = env.live(vec![hook.clone(), set("live")]).await;
+        let (id, first) = (&workflow.id, env.read(&workflow).await);
+        let live = first["activeVersionId"].as_str().unwrap();
+        assert_eq!(
+            env.run(&workflow, json!({})).await["output"]["result"],
+            "live"
+        );
+        save_draft(&env, &workflow, json!([hook, set("half done")])).await;
+        let answer = write(&env, &workflow, one, live).await;
+        let now = env.read(&workflow).await;
+        assert_eq!(now["activeVersionId"], live, "{one}: {answer}");
+        let ran = env.run(&workflow, json!({})).await;
+        assert_eq!(ran["output"]["result"], "live", "{one}: {ran}");
+        // All that show it say so.
+        let draft = now["versionId"].as_str().unwrap();
+        let both = json!({"draft_version": draft, "live_version": live});
+        for part in [draft, live] {
+            assert_contains(&ran["note"], part);
+        }
+        for (tool, full) in [
+            ("get_workflow", true),
+            ("get_workflow", false),
+            ("validate_workflow", false),
+        ] {
+            let mut arguments = json!({ "workflow_id": id });
+            if full {
+                arguments["full"] = json!(true);
+            }
+            assert_eq!(done(&env, tool, arguments).await["unpublished"], both);
+        }
+        let listed = done!(env, "list_workflows", {"name": now["name"]});
+        assert_has!(listed["workflows"][0], {"unpublished": true});
+        if [
+            "edit_workflow",
+            "update_workflow",
+            "rename_workflow",
+            "set_settings",
+        ]
+        .contains(&one)
+        {
+            assert_contains(&answer["note"], "not published");
+        }
+        assert_eq!(
+            answer["note"]
+                .to_string()
+                .contains("settings have no versions"),
+            one == "set_settings",
+            "{answer}"
+        );
+        done!(env, "activate_workflow", {"workflow_id": id});
+        let now = done!(env, "get_workflow", {"workflow_id": id});
+        assert_eq!(now.get("unpublished"), None, "{now}");
+        if one == "duplicate_workflow" {
+            assert_contains(&answer["note"], "copy of the draft");
+            env.delete(&TestWorkflow::from_json(&answer)).await;
+        }
+        env.delete(&workflow).await;
+    }
+}
+
+/// Saves nodes as the editor does: what is live stays.
+async fn save_draft(env: &Env, workflow: &TestWorkflow, nodes: Value) {
+    let to = json!({"node": nodes[1]["name"], "type": "main", "index": 0});
+    let connections = json!({"Webhook": {"main": [[to]]}});
+    let body =
+        json!({"name": workflow.name, "nodes": nodes, "connections": connections, "settings": {}});
+    let path = format!("/workflows/{}?publishIfActive=false", workflow.id);
+    env.api("PUT", &path, Some(body)).await;
+}
+
+#[tokio::test]
+async fn concurrent_changes_are_all_kept() {
+    let Some(env) = Env::full().await else { return };
+    let (workflow, _) = made(&env).await;
+    let id = &workflow.id;
+    let add = async |n: usize| {
+        let operation =
+            json!({"op": "add_node", "node": format!("N{n}"), "type": "n8n-nodes-base.noOp"});
+        done!(env, "edit_workflow", {"workflow_id": id, "operations": [operation]})
+    };
+    // Beside other changes of the same workflow.
+    let tag = unique("t")[..20].to_owned();
+    let others = async {
+        done!(env, "set_workflow_tags", {"workflow_id": id, "tags": [tag]});
+        done!(env, "update_workflow", {"workflow_id": id, "workflow": {"settings": {"executionTimeout": 61}}});
+        done!(env, "activate_workflow", {"workflow_id": id});
+        let rename = json!([{"op": "rename_workflow", "to": format!("{} b", workflow.name)}]);
+        done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
+        done!(env, "deactivate_workflow", {"workflow_id": id});
+    };
+    tokio::join!(join_all((0..8).map(add)), others);
+    let now = env.read(&workflow).await;
+    let names: HashSet<_> = member_texts(&now["nodes"], "name").into_iter().collect();
+    assert_eq!(names.len(), 10, "{names:?}");
+    assert_has!(now, {"active": false, "name": format!("{} b", workflow.name)});
+    assert_has!(now, {"settings": {"executionTimeout": 61}});
+    assert_eq!(member_texts(&now["tags"], "name"), [tag.as_str()]);
+    if !env.is_old().await {
+        let first = versions::versions(&env, &workflow).await.pop().unwrap();
+        let restore = json!({"workflow_id": id, "version_id": first["version_id"]});
+        let archive = async {
+            done!(env, "archive_workflow", {"workflow_id": id});
+            done!(env, "unarchive_workflow", {"workflow_id": id});
+        };
+        let restored = async {
+            let restored = call(&env, "restore_workflow_version", restore).await;
+            // n8n changes no archived workflow.
+            assert!(
+                !restored.is_error || restored.text().contains("archived"),
+                "{}",
+                restored.text()
+            );
+        };
+        tokio::join!(archive, restored);
+    }
+    let tag = now["tags"][0]["id"].as_str().unwrap();
+    env.delete_tag(tag).await;
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn one_of_two_changes_of_the_same_version_is_refused() {
+    let Some(env) = Env::full().await else { return };
+    let (workflow, made) = made(&env).await;
+    let id = &workflow.id;
+    let mut version = made["version"].clone();
+    for round in 0..4 {
+        let one = async |n: usize| {
+            let name = format!("N{round}-{n}");
+            let operation = json!({"op": "add_node", "node": name, "type": "n8n-nodes-base.noOp"});
+            let arguments =
+                json!({"workflow_id": id, "version": version, "operations": [operation]});
+            call(&env, "edit_workflow", arguments).await
+        };
+        let (a, b) = tokio::join!(one(0), one(1));
+        let (written, refused) = if a.is_error { (b, a) } else { (a, b) };
+        assert!(
+            !written.is_error && refused.is_error,
+            "{} {}",
+            written.text(),
+            refused.text()
+        );
+        assert_contains(&refused.text(), "changed since");
+        let now = env.read(&workflow).await;
+        assert_eq!(now["nodes"].as_array().unwrap().len(), 3 + round);
+        version = now["updatedAt"].clone();
+    }
+    env.delete(&workflow).await;
+}
+
+/// Somebody else writes between the server's first look and its own write, which takes a second look.
+#[tokio::test]
+async fn change_from_outside_during_a_change_is_not_overwritten() {
+    let Some(n8n) = Instance::new() else { return };
+    let proxy = CountingProxy::start(&n8n.config.url).await;
+    let vars = [
+        ("N8N_URL", proxy.url.as_str()),
+        ("N8N_API_KEY", n8n.config.api_key.as_str()),
+    ];
+    let server = Box::pin(Server::with_args(SERVER, &["--toolsets", "all"], &vars)).await;
+    let client = Box::pin(server.client()).await;
+    let workflow = n8n.draft(vec![webhook("lastNode"), set("old")]).await;
+    let path = format!("/workflows/{}", workflow.id);
+    let read = format!("GET /api/v1{path}");
+    // The first look has been answered once the check asks for the credentials.
+    let held = proxy.hold("GET /api/v1/credentials");
+    let rename = json!([{"op": "rename_workflow", "to": "ours"}]);
+    let edit = json!({"workflow_id": workflow.id, "operations": rename});
+    let theirs = async {
+        held.reached().await;
+        assert_eq!(proxy.take().iter().filter(|one| **one == read).count(), 1);
+        let mut body = n8n.get(&path).await;
+        let members = body.as_object_mut().unwrap();
+        members
+            .retain(|key, _| ["name", "nodes", "connections", "settings"].contains(&key.as_str()));
+        body["name"] = json!("theirs");
+        body["settings"] = json!({});
+        n8n.api("PUT", &path, Some(body)).await;
+        held.release();
+    };
+    let (refused, ()) = tokio::join!(call(&client, "edit_workflow", edit), theirs);
+    assert!(refused.is_error, "{}", refused.text());
+    assert_contains(&refused.text(), "changed since");
+    assert_eq!(n8n.get(&path).await["name"], "theirs");
+    n8n.delete(&workflow).await;
 }
 
 #[tokio::test]
@@ -158,7 +458,7 @@ async fn change_of_another_client_is_not_overwritten() {
             "edit_workflow" => ours["operations"] = operations.clone(),
             _ => ours["workflow"] = json!({"name": "x"}),
         }
-        assert_refused(&env, tool, ours, "changed since that version").await;
+        assert_refused(&env, tool, ours, "changed since").await;
     }
     let ours = json!({"workflow_id": workflow.id, "version": theirs["version"], "workflow": {"name": "x"}});
     done(&env, "update_workflow", ours).await;

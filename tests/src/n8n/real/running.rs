@@ -3,6 +3,7 @@
 use futures_util::future::join_all;
 use tokio::sync::mpsc;
 
+use super::counting_proxy::CountingProxy;
 use super::*;
 use crate::harness::{FakeService, Response};
 
@@ -176,6 +177,48 @@ async fn large_output_is_truncated() {
     assert!(ran.to_string().len() < 40_000, "{}", ran.to_string().len());
     assert_starts_with(&ran["note"], "Cut:");
     env.delete(&workflow).await;
+}
+
+/// n8n lists executions of this size only after seconds, and holds up everybody else meanwhile.
+#[tokio::test]
+async fn runs_with_large_outputs_end_each_with_its_own() {
+    let Some(env) = Env::urls().await else { return };
+    let _alone = env.alone().await;
+    let large =
+        "return [{json: {input: $('Webhook').item.json.body.input, text: 'x'.repeat(5e6)}}];";
+    let workflow = env.live(vec![webhook("lastNode"), code(large)]).await;
+    let mut ids = std::collections::HashSet::new();
+    for n in 0..5 {
+        let arguments =
+            json!({"workflow_id": workflow.id, "parameters": {"input": n}, "fields": ["input"]});
+        let ran = done(&env, "run_workflow", arguments).await;
+        assert_eq!(ran["status"], "completed", "{n}: {ran}");
+        assert_eq!(ran["output"], json!({"input": n}));
+        assert!(ids.insert(ran["execution_id"].to_string()));
+    }
+    env.delete(&workflow).await;
+}
+
+/// The reply is there before the execution has ended: there is nothing more to wait for.
+#[tokio::test]
+async fn run_ends_with_the_reply_of_its_webhook() {
+    let Some(n8n) = Instance::new() else { return };
+    let proxy = CountingProxy::start(&n8n.config.url).await;
+    let [_, key] = n8n.env_without_mcp();
+    let vars = [("N8N_URL", proxy.url.as_str()), key];
+    let server = Box::pin(Server::start(SERVER, &vars)).await;
+    let client = Box::pin(server.client()).await;
+    let workflow = n8n.live(vec![webhook("lastNode"), echo()]).await;
+    run(&client, &workflow, json!({"input": "first"})).await;
+    let mut fastest = std::time::Duration::MAX;
+    for _ in 0..5 {
+        let began = std::time::Instant::now();
+        let ran = run(&client, &workflow, json!({"input": "x"})).await;
+        fastest = fastest.min(began.elapsed());
+        assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
+    }
+    assert!(fastest.as_millis() < 900, "{fastest:?}");
+    n8n.delete(&workflow).await;
 }
 
 #[tokio::test]

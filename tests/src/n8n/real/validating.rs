@@ -1,5 +1,6 @@
 //! `validate_workflow`
 
+use super::counting_proxy::CountingProxy;
 use super::*;
 
 /// The findings of a workflow in which the first of these nodes leads to all others.
@@ -152,6 +153,67 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
     })
     .await;
     env.delete(&live).await;
+}
+
+/// The server is killed while n8n has a copy.
+#[tokio::test]
+async fn copy_of_a_killed_server_is_deleted_at_the_next_start() {
+    let Some(n8n) = Instance::new() else { return };
+    if n8n.is_old().await {
+        return;
+    }
+    let proxy = CountingProxy::start(&n8n.config.url).await;
+    let env = [
+        ("N8N_URL", proxy.url.as_str()),
+        ("N8N_API_KEY", n8n.config.api_key.as_str()),
+    ];
+    let args = ["--toolsets", "all"];
+    let server = Box::pin(Server::with_args(SERVER, &args, &env)).await;
+    let client = Box::pin(server.client()).await;
+    // A first check: the next one makes its own copy at once.
+    let workflow = n8n.draft(vec![webhook("lastNode"), echo()]).await;
+    let arguments = json!({"workflow_id": workflow.id});
+    done(&client, "validate_workflow", arguments.clone()).await;
+    proxy.take();
+    let held = proxy.hold("POST /api/v1/workflows/");
+    tokio::select! {
+        _ = call(&client, "validate_workflow", arguments) => panic!("it is held"),
+        () = held.reached() => {}
+    }
+    server.kill().await;
+    let activation = proxy.take().pop().unwrap();
+    let id = activation.split('/').nth(4).unwrap().to_owned();
+    let copy = n8n.get(&format!("/workflows/{id}")).await;
+    let name = copy["name"].as_str().unwrap().to_owned();
+    assert_starts_with(&name, "publish check ");
+    // Those of users: the name of a copy without its mark, its nodes under another name, and a similar name.
+    let nodes = copy["nodes"].as_array().unwrap();
+    let own = [
+        n8n.named(name.clone(), vec![webhook("lastNode"), echo()])
+            .await,
+        n8n.named(format!("{name} copy"), nodes.clone()).await,
+        n8n.named("publish check 1, deleted at once".to_owned(), nodes.clone())
+            .await,
+    ];
+    let _server = Box::pin(Server::with_args(SERVER, &args, &n8n.env())).await;
+    let listed = async || {
+        let path = "/workflows?limit=250&name=publish%20check";
+        let listed = n8n.get(path).await;
+        member_texts(&listed["data"], "id")
+            .iter()
+            .map(ToString::to_string)
+            .collect::<Vec<_>>()
+    };
+    wait_until("the copy to be deleted", async || {
+        !listed().await.contains(&id)
+    })
+    .await;
+    let left = listed().await;
+    for one in &own {
+        assert!(left.contains(&one.id), "{left:?}");
+        n8n.delete(one).await;
+    }
+    n8n.delete(&workflow).await;
 }
 
 #[tokio::test]

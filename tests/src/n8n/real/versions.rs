@@ -12,7 +12,7 @@ async fn write(env: &Env, workflow: &TestWorkflow, nodes: Vec<Value>) {
     env.api("PUT", &path, Some(body)).await;
 }
 
-async fn versions(env: &Env, workflow: &TestWorkflow) -> Vec<Value> {
+pub(super) async fn versions(env: &Env, workflow: &TestWorkflow) -> Vec<Value> {
     let pages = all_pages(
         env,
         "list_workflow_versions",

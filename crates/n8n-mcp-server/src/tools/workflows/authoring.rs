@@ -5,8 +5,9 @@ use n8n_workflow::check::{Finding, NO_TRIGGER, Severity};
 use n8n_workflow::draft::{Draft, Operation, apply, keep_parts, name_of, restore};
 
 use super::validate::ValidateWorkflow;
-use super::verdict::judge;
+use super::verdict::{Publishing, judge};
 use super::{impossible, load};
+use crate::api::{Publication, WorkflowLock, WrittenWorkflow, changed_meanwhile};
 use crate::tools::prelude::*;
 
 pub(crate) fn authoring() -> Toolset<N8n> {
@@ -40,28 +41,55 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    fn new((workflow, left_out): (Workflow, Vec<String>), warnings: Vec<Finding>) -> Self {
-        let is_live = workflow.active;
+    pub(super) fn new(written: WrittenWorkflow, warnings: Vec<Finding>) -> Self {
+        let workflow = written.workflow;
         Self {
+            note: note(&written.publication, workflow.active),
             id: workflow.id,
             name: workflow.name,
             active: workflow.active,
             version: workflow.updated_at,
-            left_out,
+            left_out: written.left_out,
             warnings,
-            note: is_live.then(|| "It is active: the change is live.".to_owned()),
         }
     }
 
-    /// Of a change that does not touch what is live.
-    pub(super) fn draft(written: (Workflow, Vec<String>), found: Vec<Finding>) -> Self {
-        let mut written = Self::new(written, found);
-        written.note = written.active.then(|| OLD_IS_LIVE.to_owned());
-        written
+    fn with_note(mut self, note: &str) -> Self {
+        let before = self.note.take().map(|before| before + " ");
+        self.note = Some(before.unwrap_or_default() + note);
+        self
     }
 }
 
-const OLD_IS_LIVE: &str = "Written as a draft: the version that is live has not changed.";
+/// The effect of a change on what is live, in words.
+fn note(publication: &Publication, is_active: bool) -> Option<String> {
+    Some(match publication {
+        Publication::Inactive => return None,
+        Publication::Live => "It is active: the change is live in a moment.".to_owned(),
+        Publication::Draft => {
+            "Written as a draft: the version that is live has not changed.".to_owned()
+        }
+        Publication::SecondDraft(versions) => format!(
+            "Written as a draft, and not published: the draft already differed from the version that is live \
+             ({}), which has not changed. activate_workflow publishes the whole draft, with those differences.",
+            versions.live_version
+        ),
+        Publication::Refused(reason) => {
+            let live = if is_active {
+                "The version that is live has not changed."
+            } else {
+                "n8n has deactivated the workflow."
+            };
+            format!(
+                "Written as a draft, which n8n does not publish: {reason} {live} Mend the draft; \
+                 activate_workflow publishes it."
+            )
+        }
+    })
+}
+
+/// The addition for a draft beside which settings were changed.
+const SETTINGS_ARE_LIVE: &str = "The settings have no versions: they apply at once.";
 
 /// Rejects a draft with errors that it did not have before, and returns its warnings, or, if
 /// `allow_invalid`, all findings.
@@ -84,10 +112,11 @@ pub(super) async fn check_change(
         same != Some(node)
     };
     let new: Vec<_> = draft.nodes.iter().filter(is_new).collect();
-    let mut found = judge(n8n, draft, &new, is_active).await.findings;
+    let judged = judge(n8n, draft, &new, Publishing::DoNotAsk).await;
+    let mut found = judged.findings;
     if let Some(before) = before.filter(|_| !found.is_empty()) {
-        let old = judge(n8n, before, &[], is_active).await.findings;
-        found.retain(|finding| !old.contains(finding));
+        let old = judge(n8n, before, &[], Publishing::DoNotAsk).await;
+        found.retain(|finding| !old.findings.contains(finding));
     }
     // A workflow that is not finished, or runs by hand, needs none.
     let is_fatal = |one: &&Finding| {
@@ -120,20 +149,19 @@ pub(super) async fn load_for_change(
     n8n: &N8n,
     id: &Id,
     version: Option<&str>,
-) -> Result<(Workflow, Draft), ToolError> {
+) -> Result<(WorkflowLock, Workflow, Draft), ToolError> {
+    let lock = n8n.api.lock(id).await;
     let (workflow, draft) = load(n8n, id).await?;
     if version.is_some_and(|version| version != workflow.updated_at) {
-        return Err(ToolError::conflict(format!(
-            "Workflow {id} was changed since that version; nothing was written. Read it again with \
-             get_workflow and repeat the change."
-        )));
+        return Err(changed_meanwhile(id));
     }
     n8n.api.policy.check_write(&workflow)?;
-    Ok((workflow, draft))
+    Ok((lock, workflow, draft))
 }
 
 /// Changes a workflow by small operations. If one fails or the result would have errors, none is
-/// done. An active workflow changes at once.
+/// done. An active workflow changes at once, unless its draft was not what is live, or n8n does not
+/// publish it: then only the draft changes.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditWorkflow {
@@ -146,7 +174,7 @@ pub(crate) struct EditWorkflow {
     /// Only check.
     #[serde(default)]
     dry_run: bool,
-    /// Write it as a draft also if n8n would not activate it; an active one keeps its last version.
+    /// Write it as a draft in spite of errors; an active one keeps its last version.
     #[serde(default)]
     allow_invalid: bool,
 }
@@ -162,33 +190,45 @@ impl Tool for EditWorkflow {
             return Err(ToolError::invalid_argument("`operations` is empty."));
         }
         let (id, version) = (&self.workflow_id, self.version.as_deref());
-        let (current, before) = load_for_change(n8n, id, version).await?;
-        let mut draft = apply(&before, self.operations).map_err(impossible)?;
-        restore(&mut draft, &redacted(n8n, &before), &before).map_err(impossible)?;
-        let change = Some((&current, &before));
+        let loaded = load_for_change(n8n, id, version).await?;
+        let (_, current, before) = &loaded;
+        let mut draft = apply(before, self.operations).map_err(impossible)?;
+        restore(&mut draft, &redacted(n8n, before), before).map_err(impossible)?;
+        let change = Some((current, before));
         let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
-            return Ok(Written {
-                note: Some("Checked only: nothing was written.".to_owned()),
-                ..Written::new((current, Vec::new()), warnings)
-            });
+            let (_, workflow, _) = loaded;
+            let nothing = WrittenWorkflow {
+                workflow,
+                left_out: Vec::new(),
+                publication: Publication::Inactive,
+            };
+            let checked = Written::new(nothing, warnings);
+            return Ok(checked.with_note("Checked only: nothing was written."));
         }
-        replace(n8n, id, &draft, warnings).await
+        replace(n8n, loaded, &draft, warnings).await
     }
 }
 
 /// Replaces a workflow; one with errors is written as a draft.
 async fn replace(
     n8n: &N8n,
-    id: &Id,
+    (lock, current, before): (WorkflowLock, Workflow, Draft),
     draft: &Draft,
     found: Vec<Finding>,
 ) -> Result<Written, ToolError> {
     let is_good = found.iter().all(|one| one.severity != Severity::Error);
-    let written = n8n.api.replace_workflow(id, draft, is_good).await?;
-    Ok(match is_good {
-        true => Written::new(written, found),
-        false => Written::draft(written, found),
+    let api = &n8n.api;
+    let written = api.replace_workflow(lock, &current, draft, is_good).await?;
+    let is_draft = matches!(
+        written.publication,
+        Publication::Draft | Publication::SecondDraft(_)
+    );
+    let written = Written::new(written, found);
+    Ok(if is_draft && draft.settings != before.settings {
+        written.with_note(SETTINGS_ARE_LIVE)
+    } else {
+        written
     })
 }
 
@@ -206,7 +246,7 @@ pub(crate) struct CreateWorkflow {
     /// Such as executionOrder, timezone, errorWorkflow, availableInMCP.
     #[serde(default)]
     settings: Map<String, Value>,
-    /// Write it also if n8n would not activate it.
+    /// Write it in spite of errors.
     #[serde(default, skip_serializing)]
     allow_invalid: bool,
 }
@@ -230,7 +270,7 @@ impl Tool for CreateWorkflow {
 }
 
 /// Replaces a workflow by a whole definition, after checking it. For small changes use
-/// edit_workflow. An active workflow changes at once.
+/// edit_workflow. An active workflow changes as with edit_workflow.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateWorkflow {
@@ -254,23 +294,24 @@ impl Tool for UpdateWorkflow {
 
     async fn call(mut self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let (id, version) = (&self.workflow_id, self.version.as_deref());
-        let (current, before) = load_for_change(n8n, id, version).await?;
+        let loaded = load_for_change(n8n, id, version).await?;
+        let (_, current, before) = &loaded;
         // The whole answer of get_workflow holds the definition.
         if let Some(Value::Object(definition)) = self.workflow.remove("definition") {
             self.workflow = definition;
         }
-        for (part, old) in members_of(&before) {
+        for (part, old) in members_of(before) {
             let given = self.workflow.entry(part).or_insert(Value::Null);
             if given.is_null() {
                 *given = old;
             }
         }
-        keep_parts(&mut self.workflow, &before);
+        keep_parts(&mut self.workflow, before);
         let mut draft = Draft::read(self.workflow).map_err(impossible)?;
-        restore(&mut draft, &redacted(n8n, &before), &before).map_err(impossible)?;
-        let change = Some((&current, &before));
+        restore(&mut draft, &redacted(n8n, before), before).map_err(impossible)?;
+        let change = Some((current, before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
-        replace(n8n, id, &draft, found).await
+        replace(n8n, loaded, &draft, found).await
     }
 }
 
@@ -310,10 +351,14 @@ impl Tool for DuplicateWorkflow {
     type Output = Written;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
-        let (_, mut draft) = load(n8n, &self.workflow_id).await?;
+        let (original, mut draft) = load(n8n, &self.workflow_id).await?;
         draft.name = self.name.unwrap_or_else(|| format!("{} copy", draft.name));
         draft.make_urls_unique();
         let written = n8n.api.create_workflow(&draft).await?;
-        Ok(Written::new(written, Vec::new()))
+        let written = Written::new(written, Vec::new());
+        Ok(match original.unpublished_draft() {
+            Some(_) => written.with_note("It is a copy of the draft, which is not what is live."),
+            None => written,
+        })
     }
 }

@@ -3,7 +3,7 @@
 use n8n_workflow::connections::{Connection, MAIN, parse_connections};
 use n8n_workflow::node_type::runs_code;
 use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
-use n8n_workflow::{Definition, Node, Workflow};
+use n8n_workflow::{Definition, Node, UnpublishedDraft, Workflow};
 
 use crate::start_method::Access;
 use crate::tools::prelude::*;
@@ -31,6 +31,9 @@ pub(crate) struct WorkflowDetails {
     /// Of the definition, for the tools that change it.
     #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
+    /// The draft, which is shown here, is not what is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpublished: Option<UnpublishedDraft>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
     triggers: Vec<TriggerSummary>,
@@ -128,6 +131,7 @@ fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
         active: workflow.active,
         archived: workflow.is_archived,
         version: workflow.updated_at.clone(),
+        unpublished: workflow.unpublished_draft(),
         tags: workflow.tags.clone(),
         triggers: triggers
             .iter()

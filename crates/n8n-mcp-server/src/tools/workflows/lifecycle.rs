@@ -3,6 +3,7 @@
 use n8n_workflow::Workflow;
 
 use super::load;
+use crate::api::WorkflowLock;
 use crate::tools::prelude::*;
 
 const TRANSFERS: Collection = Collection {
@@ -59,9 +60,10 @@ impl Tool for ActivateWorkflow {
     type Output = WorkflowState;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowState, ToolError> {
+        let lock = n8n.api.lock(&self.workflow_id).await;
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         n8n.api.policy.check_start(&workflow)?;
-        let active = n8n.api.act(&self.workflow_id, "activate").await?;
+        let active = n8n.api.act(&lock, "activate").await?;
         Ok(active.into())
     }
 }
@@ -124,8 +126,9 @@ impl Tool for UnarchiveWorkflow {
 }
 
 async fn admit_and_act(n8n: &N8n, id: &Id, action: &str) -> Result<WorkflowState, ToolError> {
+    let lock = n8n.api.lock(id).await;
     n8n.api.admit_id(id).await?;
-    n8n.api.act(id, action).await.map(WorkflowState::from)
+    n8n.api.act(&lock, action).await.map(WorkflowState::from)
 }
 
 /// Replaces the tags of a workflow; creates tags that do not exist yet.
@@ -151,6 +154,7 @@ impl Tool for SetWorkflowTags {
     type Output = WorkflowTags;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<WorkflowTags, ToolError> {
+        let lock = n8n.api.lock(&self.workflow_id).await;
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         let mut tags: Vec<String> = Vec::new();
         for tag in &self.tags {
@@ -167,6 +171,7 @@ impl Tool for SetWorkflowTags {
         }
         n8n.api.policy.check_tags(&workflow, &tags)?;
         n8n.api.set_tags(&self.workflow_id, &tags).await?;
+        drop(lock);
         let id = workflow.id;
         Ok(WorkflowTags { id, tags })
     }
@@ -211,6 +216,7 @@ impl Tool for MoveWorkflow {
                 "This n8n does not offer folders through its API: update n8n.",
             ));
         }
+        let mut lock = None;
         if let Some(project) = &self.project_id {
             n8n.api.policy.check_move(&workflow, project)?;
             let loss = format!(
@@ -219,6 +225,7 @@ impl Tool for MoveWorkflow {
             );
             call.confirm(&loss, &id, self.confirm.as_deref()).await?;
             // The answer may have taken long.
+            lock = Some(n8n.api.lock(&self.workflow_id).await);
             let latest = n8n.api.workflow(&self.workflow_id).await?;
             n8n.api.policy.check_move(&latest, project)?;
             if latest.updated_at != workflow.updated_at || latest.projects != workflow.projects {
@@ -232,7 +239,11 @@ impl Tool for MoveWorkflow {
             let IgnoredAny = TRANSFERS.send(n8n, Method::PUT, &path, &body).await?;
         }
         if let Some(folder) = &self.folder_id {
-            let moved = move_to_folder(n8n, &self.workflow_id, folder).await;
+            let lock = match lock {
+                Some(lock) => lock,
+                None => n8n.api.lock(&self.workflow_id).await,
+            };
+            let moved = move_to_folder(n8n, &lock, &self.workflow_id, folder).await;
             moved.map_err(|error| match &self.project_id {
                 Some(project) => half_done(&id, project, error),
                 None => error,
@@ -243,9 +254,14 @@ impl Tool for MoveWorkflow {
 }
 
 /// Writes the definition again, as it is at this moment: n8n changes a folder only together with it.
-async fn move_to_folder(n8n: &N8n, id: &Id, folder: &Id) -> Result<(), ToolError> {
+async fn move_to_folder(
+    n8n: &N8n,
+    lock: &WorkflowLock,
+    id: &Id,
+    folder: &Id,
+) -> Result<(), ToolError> {
     let (_, draft) = load(n8n, id).await?;
-    n8n.api.move_to_folder(id, &draft, folder).await
+    n8n.api.move_to_folder(lock, &draft, folder).await
 }
 
 /// The error of the second step, which says that the first was done.
@@ -287,9 +303,11 @@ impl Tool for DeleteWorkflow {
         let loss =
             format!("Deletes the{state} workflow {name:?} ({id}) with all of its executions.");
         call.confirm(&loss, &id, self.confirm.as_deref()).await?;
-        if workflow.active {
+        let lock = n8n.api.lock(&self.workflow_id).await;
+        // The answer may have taken long.
+        if n8n.api.workflow(&self.workflow_id).await?.active {
             // n8n 2 deletes only inactive workflows.
-            n8n.api.act(&self.workflow_id, "deactivate").await?;
+            n8n.api.act(&lock, "deactivate").await?;
         }
         n8n.api.delete_workflow(&self.workflow_id).await?;
         Ok(DeletedWorkflow { deleted: id, name })

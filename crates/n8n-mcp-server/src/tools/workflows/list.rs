@@ -66,7 +66,8 @@ impl Tool for ListWorkflows {
                 let (page, unreadable) = n8n.api.workflows(&filter).await?;
                 let mut all = left_out.lock().unwrap_or_else(PoisonError::into_inner);
                 all.extend(unreadable);
-                let rows = page.data.into_iter().map(|row| Some(row).filter(is_shown));
+                let rows = page.data.into_iter().map(WorkflowRow::marked);
+                let rows = rows.map(|row| Some(row).filter(is_shown));
                 Ok((rows.collect(), page.next_cursor))
             }
         };

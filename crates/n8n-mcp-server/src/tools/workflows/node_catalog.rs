@@ -53,7 +53,6 @@ pub(super) async fn check(
         find_unknown_types(definitions, nodes, &mut found);
         match published {
             None => find_missing_credentials(definitions, nodes, &mut found),
-            // n8n publishes some versions that it does not have.
             Some(known) => {
                 let is_known = |one: &Finding| known.iter().any(|other| other.node == one.node);
                 found.0.retain(|one| !is_known(one));
@@ -143,7 +142,8 @@ fn find_unknown_types(definitions: &str, nodes: &[&Node], found: &mut Findings) 
             );
         } else if errors.contains(&format!("Version '{version}' not found for node '{kind}'")) {
             let message = format!("This n8n has no version {version} of {kind:?}.");
-            found.error(name_of(node), message, "get_node shows the versions.");
+            // n8n publishes some versions that it does not have.
+            found.warning(name_of(node), message, "get_node shows the versions.");
         }
     }
 }
@@ -170,7 +170,7 @@ fn find_missing_credentials(definitions: &str, nodes: &[&Node], found: &mut Find
             let wanted = definition.credentials.join(" or ");
             let message = format!("It has no credential; it takes {wanted}.");
             let fix = "Set `credentials` of the node to {type: {id, name}} of one that n8n has.";
-            found.error(name_of(node), message, fix);
+            found.warning(name_of(node), message, fix);
         }
     }
 }

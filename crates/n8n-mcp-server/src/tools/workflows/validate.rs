@@ -1,17 +1,19 @@
 //! `validate_workflow`
 
+use n8n_workflow::UnpublishedDraft;
 use n8n_workflow::check::{Finding, Severity};
 use n8n_workflow::draft::Draft;
 
-use super::verdict::{Verdict, judge};
+use super::verdict::{Publishing, Verdict, judge};
 use super::{impossible, load};
 use crate::tools::prelude::*;
 
 /// A model would not read more.
 const MAX_FINDINGS: usize = 50;
 
-/// Checks a workflow without running it. Errors are what n8n refuses when it is activated (n8n is
-/// asked, with a copy that is deleted at once); warnings are what would probably go wrong in a run.
+/// Checks a workflow without running it. Errors are what n8n refuses when it is activated: n8n is
+/// asked to activate a copy that it cannot activate, which is made and deleted at once. Warnings are
+/// what would probably go wrong in a run.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ValidateWorkflow {
@@ -32,19 +34,25 @@ pub(crate) struct Validation {
     /// Skipped checks, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unchecked: Vec<String>,
+    /// The draft, which was checked, is not what is live.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    unpublished: Option<UnpublishedDraft>,
 }
 
 impl Tool for ValidateWorkflow {
     const NAME: &'static str = "validate_workflow";
-    const EFFECT: Effect = Effect::ReadOnly;
+    /// It makes and deletes copies.
+    const EFFECT: Effect = Effect::Idempotent;
     type Service = N8n;
     type Output = Validation;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Validation, ToolError> {
         let mut hidden = Vec::new();
+        let mut unpublished = None;
         let (is_active, draft) = match (self.workflow_id, self.workflow) {
             (Some(id), None) => {
                 let (workflow, draft) = load(n8n, &id).await?;
+                unpublished = workflow.unpublished_draft();
                 (workflow.active, draft)
             }
             (None, Some(given)) => {
@@ -72,7 +80,7 @@ impl Tool for ValidateWorkflow {
         let Verdict {
             mut findings,
             mut unchecked,
-        } = judge(n8n, &draft, &nodes, is_active).await;
+        } = judge(n8n, &draft, &nodes, Publishing::Ask { is_active }).await;
         if !hidden.is_empty() {
             unchecked.push(format!(
                 "hidden values, at {}: update_workflow puts them back where they stood, and create_workflow \
@@ -88,6 +96,7 @@ impl Tool for ValidateWorkflow {
             findings,
             more: (more > 0).then_some(more),
             unchecked,
+            unpublished,
         })
     }
 }

@@ -1,4 +1,4 @@
-//! All findings about a draft: what n8n says to publishing it, and warnings beyond that.
+//! All findings about a draft: what n8n says to publishing it, if it is asked, and warnings beyond that.
 
 use mcp_core::tool::ToolErrorKind;
 use n8n_workflow::check::{Finding, Findings, NO_TRIGGER, Severity, check, check_settings};
@@ -18,13 +18,23 @@ pub(super) struct Verdict {
     pub(super) unchecked: Vec<String>,
 }
 
-/// Checks a draft, and the parameters of some of its nodes. `is_active`: it is a version of an active
-/// workflow, which has its webhooks.
+/// Whether n8n is asked if it would publish a draft.
+pub(super) enum Publishing {
+    /// Yes, with a copy that is deleted at once.
+    Ask {
+        /// It is a version of an active workflow, which has its webhooks.
+        is_active: bool,
+    },
+    /// No: n8n says so when it publishes the draft itself.
+    DoNotAsk,
+}
+
+/// Checks a draft, and the parameters of some of its nodes.
 pub(super) async fn judge(
     n8n: &N8n,
     draft: &Draft,
     nodes: &[&Map<String, Value>],
-    is_active: bool,
+    publishing: Publishing,
 ) -> Verdict {
     let (mut findings, mut unchecked) = (check(draft), Vec::new());
     findings.extend(check_settings(draft));
@@ -32,15 +42,20 @@ pub(super) async fn judge(
     let is_told = findings
         .iter()
         .any(|one| one.severity == Severity::Error && one.message != NO_TRIGGER);
-    let published = if is_told {
-        Err("n8n checks a workflow without the errors above".to_owned())
-    } else {
-        n8n.api.publish_findings(draft, is_active).await
+    let published = match publishing {
+        Publishing::DoNotAsk => None,
+        Publishing::Ask { .. } if is_told => {
+            unchecked.push("publishing: n8n checks a workflow without the errors above".to_owned());
+            None
+        }
+        Publishing::Ask { is_active } => match n8n.api.publish_findings(draft, is_active).await {
+            Ok(published) => Some(published),
+            Err(why) => {
+                unchecked.push(format!("publishing: {why}"));
+                None
+            }
+        },
     };
-    if let Err(why) = &published {
-        unchecked.push(format!("publishing: {why}"));
-    }
-    let published = published.ok();
     if published.is_some() {
         findings.retain(|one| one.message != NO_TRIGGER);
     }

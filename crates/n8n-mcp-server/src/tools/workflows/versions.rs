@@ -226,11 +226,12 @@ impl Tool for RestoreWorkflowVersion {
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<Written, ToolError> {
         let id = &self.workflow_id;
-        let (workflow, before) = load_for_change(n8n, id, None).await?;
+        let (lock, workflow, before) = load_for_change(n8n, id, None).await?;
         let (_, draft) = version(n8n, id, &self.version_id, &before).await?;
         let change = Some((&workflow, &before));
         let warnings = check_change(n8n, change, &draft, true).await?;
-        let written = n8n.api.replace_workflow(id, &draft, false).await?;
-        Ok(Written::draft(written, warnings))
+        let api = &n8n.api;
+        let written = api.replace_workflow(lock, &workflow, &draft, false).await?;
+        Ok(Written::new(written, warnings))
     }
 }
