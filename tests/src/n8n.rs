@@ -18,6 +18,7 @@ macro_rules! refused {
 }
 
 mod faults;
+mod odd_rows;
 mod older;
 mod paging;
 mod publish_check;

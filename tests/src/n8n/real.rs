@@ -9,6 +9,7 @@ mod counting_proxy;
 mod env;
 mod executions;
 mod explaining;
+mod hidden_values;
 mod instance;
 mod lifecycle;
 mod lists;

@@ -1,0 +1,339 @@
+//! Values that are shown hidden are put back when a workflow is written, or the call is refused: n8n never stores
+//! the placeholder.
+
+use super::node_builders::base;
+use super::*;
+
+/// A change of a node's parameters.
+type Change = fn(&mut Value);
+
+fn nodes() -> Vec<Value> {
+    let pair = |name: &str, value: &str| json!({"name": name, "value": value});
+    let request = json!({
+        "url": "https://bob:Pw1Secret@h.example/v1?api_key=K1Secret99&b=2", "sendHeaders": true,
+        "headerParameters": {"parameters": [pair("X-Api-Key", "H1Secret99"), pair("Authorization", "Bearer H2Secret99")]},
+        "sendQuery": true, "queryParameters": {"parameters": [pair("token", "Q1Secret99"), pair("page", "1")]},
+        "sendBody": true, "specifyBody": "json",
+        "jsonBody": "{ \"password\": \"B1Secret99\", \"n\": 1 }",
+        "options": {"deep": {"clientSecret": "D1Secret99", "n": 1}},
+    });
+    let text = "const apiKey = 'C1Secret99';\nconst other = { password: 'C2Secret99' };\nconst mask = 'a'.replace('a', '***');\nreturn [{json: {n: 1}}];";
+    let assigned = |id: &str, name: &str, value: &str| json!({"id": id, "name": name, "value": value, "type": "string"});
+    let set = json!({"assignments": {"assignments": [assigned("1", "apiKey", "S1Secret99"), assigned("2", "city", "Rome")]}, "options": {}});
+    vec![
+        webhook("lastNode"),
+        base("Request", "httpRequest", 4.2, request),
+        code(text),
+        base("Set", "set", 3.4, set),
+    ]
+}
+
+fn replace(parameters: &mut Value, key: &str, old: &str, new: &str) {
+    let text = parameters[key].as_str().unwrap();
+    assert!(text.contains(old), "{text}");
+    parameters[key] = text.replacen(old, new, 1).into();
+}
+
+fn insert(all: &mut Value, entry: Value) {
+    all.as_array_mut().unwrap().insert(0, entry);
+}
+
+fn headers(parameters: &mut Value) -> &mut Value {
+    &mut parameters["headerParameters"]["parameters"]
+}
+
+fn json_body(parameters: &mut Value, change: fn(&mut serde_json::Map<String, Value>)) {
+    let mut body = serde_json::from_str(parameters["jsonBody"].as_str().unwrap()).unwrap();
+    change(&mut body);
+    parameters["jsonBody"] = Value::Object(body).to_string().into();
+}
+
+/// Changes after which each value is put back.
+const RESTORED: &[(&str, Change)] = &[
+    ("Request", |_| {}),
+    ("Code", |_| {}),
+    ("Set", |_| {}),
+    ("Request", |all| all["options"]["timeout"] = json!(5_000)),
+    ("Request", |all| all["options"]["deep"]["n"] = json!(2)),
+    ("Request", |all| {
+        insert(headers(all), json!({"name": "Accept", "value": "*/*"}))
+    }),
+    ("Request", |all| {
+        headers(all).as_array_mut().unwrap().reverse()
+    }),
+    ("Request", |all| {
+        all["queryParameters"]["parameters"][1]["value"] = json!("2")
+    }),
+    ("Request", |all| replace(all, "url", "/v1?", "/v2/more?")),
+    ("Request", |all| replace(all, "url", "&b=2", "")),
+    ("Request", |all| {
+        json_body(all, |body| _ = body.insert("n".into(), json!(2)))
+    }),
+    ("Code", |all| replace(all, "jsCode", "n: 1", "n: 2")),
+    ("Code", |all| {
+        replace(all, "jsCode", "const other", "// new\nlet other")
+    }),
+    ("Set", |all| {
+        insert(
+            &mut all["assignments"]["assignments"],
+            json!({"id": "3", "name": "n", "value": "***bold***", "type": "string"}),
+        )
+    }),
+];
+
+/// Changes after which it is not certain which value is meant, and the place that is named.
+const REFUSED: &[(&str, Change, &str)] = &[
+    (
+        "Request",
+        |all| headers(all)[0]["name"] = json!("X-Other"),
+        "node \"Request\", parameters.headerParameters.parameters[0].value",
+    ),
+    (
+        "Request",
+        |all| insert(headers(all), json!({"name": "New", "value": "***"})),
+        "headerParameters.parameters[0].value",
+    ),
+    (
+        "Request",
+        |all| replace(all, "url", "api_key=", "key="),
+        "parameters.url",
+    ),
+    (
+        "Request",
+        |all| replace(all, "url", "@h.example", "@evil.example"),
+        "parameters.url",
+    ),
+    ("Request", |all| all["url"] = json!("***"), "parameters.url"),
+    (
+        "Request",
+        |all| all["body"] = json!("***"),
+        "parameters.body",
+    ),
+    (
+        "Request",
+        |all| all["jsonBody"] = json!("{\"other\": \"***\"}"),
+        "parameters.jsonBody",
+    ),
+    (
+        "Code",
+        |all| replace(all, "jsCode", "const apiKey", "const next"),
+        "node \"Code\", parameters.jsCode",
+    ),
+    (
+        "Code",
+        |all| replace(all, "jsCode", "return", "const b = '***'; return"),
+        "parameters.jsCode",
+    ),
+    (
+        "Set",
+        |all| all["assignments"]["assignments"][0]["name"] = json!("other"),
+        "node \"Set\", parameters.assignments.assignments[0].value",
+    ),
+];
+
+fn at(workflow: &Value, name: &str) -> usize {
+    let nodes = workflow["nodes"].as_array().unwrap();
+    nodes.iter().position(|node| node["name"] == name).unwrap()
+}
+
+/// The call that writes what was shown of a node, changed and renamed.
+fn call_with(tool: &str, id: &str, shown: &Value, node: &str, change: Change, to: &str) -> Value {
+    let mut definition = shown.clone();
+    let position = at(shown, node);
+    let node_now = &mut definition["nodes"][position];
+    change(&mut node_now["parameters"]);
+    if tool == "update_workflow" {
+        node_now["name"] = json!(to);
+        return json!({"workflow_id": id, "workflow": definition});
+    }
+    let configure =
+        json!({"op": "configure_node", "node": node, "parameters": node_now["parameters"]});
+    let rename = json!({"op": "rename_node", "node": node, "to": to});
+    let operations = match node == to {
+        true => json!([configure]),
+        false => json!([configure, rename]),
+    };
+    json!({"workflow_id": id, "operations": operations})
+}
+
+#[tokio::test]
+async fn hidden_values_are_put_back_or_the_write_is_refused() {
+    let Some(env) = Env::full().await else { return };
+    for tool in ["edit_workflow", "update_workflow"] {
+        let workflow = env.draft(nodes()).await;
+        let id = &workflow.id;
+        for (row, (node, change)) in RESTORED.iter().enumerate() {
+            let before = env.read(&workflow).await;
+            let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
+            let shown = &shown["definition"];
+            let text = shown.to_string();
+            assert!(text.contains("***") && !text.contains("Secret99"), "{text}");
+            done(&env, tool, call_with(tool, id, shown, node, *change, node)).await;
+            let mut expected = before["nodes"][at(&before, node)]["parameters"].clone();
+            change(&mut expected);
+            let now = env.read(&workflow).await;
+            let now = &now["nodes"][at(&now, node)]["parameters"];
+            assert_eq!(*now, expected, "{tool}, row {row}");
+        }
+        let before = env.read(&workflow).await;
+        for (node, change, place) in REFUSED {
+            let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
+            let arguments = call_with(tool, id, &shown["definition"], node, *change, node);
+            assert_refused(&env, tool, arguments, place).await;
+        }
+        assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
+        // A node keeps its values with its id.
+        let shown = done!(env, "get_workflow", {"workflow_id": id, "full": true});
+        let arguments = call_with(tool, id, &shown["definition"], "Set", |_| {}, "Set 2");
+        done(&env, tool, arguments).await;
+        let now = env.read(&workflow).await;
+        let set = &now["nodes"][at(&now, "Set 2")];
+        assert_eq!(
+            set["parameters"],
+            before["nodes"][at(&before, "Set")]["parameters"]
+        );
+        env.delete(&workflow).await;
+    }
+}
+
+#[tokio::test]
+async fn copies_and_versions_keep_hidden_values() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(nodes()).await;
+    let before = env.read(&workflow).await;
+    let copy = done!(env, "duplicate_workflow", {"workflow_id": workflow.id});
+    let copy = TestWorkflow::from_json(&copy);
+    let copied = env.read(&copy).await;
+    assert_eq!(
+        copied["nodes"][1]["parameters"],
+        before["nodes"][1]["parameters"]
+    );
+    env.delete(&copy).await;
+    if !env.is_old().await {
+        let operations = json!([{"op": "remove_node", "node": "Request"}]);
+        done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": operations});
+        done!(env, "restore_workflow_version",
+            {"workflow_id": workflow.id, "version_id": before["versionId"]});
+        let now = env.read(&workflow).await;
+        assert_eq!(
+            now["nodes"][1]["parameters"],
+            before["nodes"][1]["parameters"]
+        );
+    }
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
+async fn parts_that_a_node_lacks_stay() {
+    let Some(env) = Env::full().await else { return };
+    let data = json!({"name": "X-Key", "value": "v"});
+    let (trigger, credential, _) = env
+        .secured_webhook("headerAuth", "httpHeaderAuth", data)
+        .await;
+    let workflow = env.draft(vec![trigger, set("a")]).await;
+    let before = env.read(&workflow).await;
+    let mut definition = json!({"name": before["name"], "nodes": before["nodes"], "connections": before["connections"]});
+    for key in ["id", "webhookId", "credentials"] {
+        definition["nodes"][0].as_object_mut().unwrap().remove(key);
+    }
+    done!(env, "update_workflow", {"workflow_id": workflow.id, "workflow": definition});
+    assert_eq!(env.read(&workflow).await["nodes"][0], before["nodes"][0]);
+    env.delete(&workflow).await;
+    env.delete_credential(&credential).await;
+}
+
+#[tokio::test]
+async fn placeholders_are_not_written_where_nothing_was_hidden() {
+    let Some(env) = Env::full().await else { return };
+    let name = unique("hidden");
+    let request =
+        |url: &str| json!({"name": name, "nodes": [webhook("lastNode"), http_request(url)]});
+    let with_key = request("https://h.example/?api_key=***");
+    assert_refused(
+        &env,
+        "create_workflow",
+        with_key,
+        "node \"HTTP Request\", parameters.url",
+    )
+    .await;
+    let listed = done!(env, "list_workflows", {"name": name});
+    assert_eq!(listed["workflows"], json!([]));
+    let note = json!({"name": name, "nodes": [webhook("lastNode"), sticky("***bold*** and ****")]});
+    let made = done(&env, "create_workflow", note).await;
+    env.delete(&TestWorkflow::from_json(&made)).await;
+    for (tool, arguments, place) in [
+        (
+            "create_credential",
+            json!({"name": name, "type": "httpHeaderAuth", "data": {"name": "X", "value": "***"}}),
+            "`data.value`",
+        ),
+        (
+            "insert_data_table_rows",
+            json!({"data_table_id": "x", "rows": [{"token": "***"}]}),
+            "`rows[0].token`",
+        ),
+        (
+            "update_data_table_rows",
+            json!({"data_table_id": "x", "where": [{"column": "a", "is": "eq", "value": "b"}], "set": {"token": "***"}}),
+            "`set.token`",
+        ),
+        (
+            "set_variable",
+            json!({"key": "a", "value": "***"}),
+            "`value`",
+        ),
+    ] {
+        assert_refused(&env, tool, arguments, place).await;
+    }
+}
+
+/// Parts of a node that n8n keeps and that are not in the form of its newest version.
+#[tokio::test]
+async fn odd_workflow_can_be_read_written_started_and_deleted() {
+    let Some(env) = Env::full().await else { return };
+    for odd in [
+        json!({"credentials": {"httpHeaderAuth": "Name"}}),
+        json!({"credentials": {"httpHeaderAuth": {"id": 7, "name": "N"}}}),
+        json!({"credentials": {"httpHeaderAuth": null}}),
+        json!({"credentials": {"httpHeaderAuth": {"id": null, "name": "N"}}}),
+        json!({"credentials": {"httpHeaderAuth": ["x"], "other": 7}}),
+        json!({"position": [1.5, 2.5]}),
+    ] {
+        let mut node = set("a");
+        node.as_object_mut()
+            .unwrap()
+            .extend(odd.as_object().unwrap().clone());
+        // Made by the tool, which reports no error for what it has made.
+        let name = unique("odd");
+        let connections =
+            json!({"Webhook": {"main": [null, [{"node": "Set", "type": "main", "index": 0}]]}});
+        let nodes = [webhook("lastNode"), node];
+        let made = done!(env, "create_workflow", {"name": name, "nodes": nodes, "connections": connections,
+            "settings": {"errorWorkflow": null, "timezone": null}});
+        let workflow = TestWorkflow::from_json(&made);
+        let id = &workflow.id;
+        let given = json!({"workflow_id": id});
+        let listed = done!(env, "list_workflows", {"name": name});
+        assert_eq!(listed["workflows"].as_array().unwrap().len(), 1, "{listed}");
+        done(&env, "get_workflow", given.clone()).await;
+        done!(env, "get_workflow", {"workflow_id": id, "full": true});
+        done(&env, "validate_workflow", given.clone()).await;
+        let rename = json!([{"op": "rename_workflow", "to": format!("{name} 2")}]);
+        done!(env, "edit_workflow", {"workflow_id": id, "operations": rename});
+        let now = env.read(&workflow).await;
+        for (key, value) in odd.as_object().unwrap() {
+            assert_eq!(now["nodes"][1][key], *value, "{odd}");
+        }
+        let copy = done!(env, "duplicate_workflow", {"workflow_id": id});
+        env.delete(&TestWorkflow::from_json(&copy)).await;
+        done!(env, "set_workflow_tags", {"workflow_id": id, "tags": []});
+        done(&env, "activate_workflow", given.clone()).await;
+        env.run(&workflow, json!({})).await;
+        done(&env, "deactivate_workflow", given.clone()).await;
+        if !env.is_old().await {
+            done(&env, "archive_workflow", given.clone()).await;
+            done(&env, "unarchive_workflow", given.clone()).await;
+        }
+        done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
+    }
+}
