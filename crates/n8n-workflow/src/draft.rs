@@ -167,7 +167,7 @@ impl Draft {
                 node.insert("id".into(), Uuid::new_v4().to_string().into());
             }
             let at = node.get("position");
-            match at.and_then(|at| at.get(0)?.as_f64().or(at.get(0)?.as_str()?.parse().ok())) {
+            match at.and_then(|at| number(at.get(0)?)) {
                 Some(at) => x = x.max(at + NODE_SPACING),
                 None => {
                     node.insert("position".into(), json!([x.round() as i64, 0]));
@@ -175,9 +175,7 @@ impl Draft {
                 }
             }
             node.entry("parameters").or_insert_with(|| json!({}));
-            let version = node.get("typeVersion");
-            let version =
-                version.map_or(Some(1.0), |one| one.as_f64().or(one.as_str()?.parse().ok()));
+            let version = node.get("typeVersion").map_or(Some(1.0), number);
             if let Some(version) = version {
                 node.insert("typeVersion".into(), version_of(version));
             }
@@ -222,6 +220,11 @@ impl WritableDraft<'_> {
         });
         (body, left_out)
     }
+}
+
+/// A number, also in a text.
+fn number(value: &Value) -> Option<f64> {
+    value.as_f64().or_else(|| value.as_str()?.parse().ok())
 }
 
 /// The version as n8n writes it: `2`, not `2.0`.

@@ -41,6 +41,24 @@ fn unknown_fields_are_left_out_and_listed() {
 }
 
 #[test]
+fn values_of_other_programs_are_written_as_n8n_takes_them() {
+    let read = draft(
+        json!({"name": "W", "settings": {"errorWorkflow": null, "timezone": "UTC"},
+            "connections": {"A": null, "B": {"main": [null, [null, {"node": "A"}]]}, "C": {"main": null}},
+            "nodes": [{"id": 5, "name": 7, "type": "a.b", "typeVersion": "2.0", "position": [1.5, 2.5],
+                "parameters": null, "credentials": null, "webhookId": null, "notes": 3}],
+        }),
+    );
+    let (body, _) = read.writable().unwrap().body(FieldSet::N8n2);
+    assert_eq!(
+        body,
+        json!({"name": "W", "nodes": [{"id": "5", "name": "7", "type": "a.b",
+        "typeVersion": 2, "position": [1.5, 2.5], "notes": "3", "parameters": {}}],
+        "connections": {"B": {"main": [null, [{"node": "A"}]]}, "C": {}}, "settings": {"timezone": "UTC"}})
+    );
+}
+
+#[test]
 fn node_is_renamed_in_expressions_and_connections() {
     let rename = json!([{"op": "rename_node", "node": "Webhook", "to": "In's"}]);
     let changed = apply(&sample(), operations(rename)).unwrap();

@@ -126,8 +126,8 @@ const REFUSED: &[(&str, Change, &str)] = &[
     ),
     (
         "Set",
-        |all| all["assignments"]["assignments"][0]["name"] = json!("other"),
-        "node \"Set\", parameters.assignments.assignments[0].value",
+        |all| all["assignments"]["assignments"][1]["name"] = json!("other"),
+        "node \"Set\", parameters.assignments.assignments[1].value",
     ),
 ];
 
