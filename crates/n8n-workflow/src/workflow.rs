@@ -89,7 +89,7 @@ impl UnpublishedDraft {
 #[serde(rename_all = "camelCase")]
 pub struct Workflow {
     /// The id in n8n.
-    #[serde(default, deserialize_with = "text")]
+    #[serde(deserialize_with = "text")]
     pub id: String,
     /// Not unique.
     #[serde(default, deserialize_with = "text")]
