@@ -12,8 +12,9 @@ pub(super) struct TellingLine<'a> {
 }
 
 static SIGNS: LazyLock<Vec<Row>> = LazyLock::new(|| Row::parse(include_str!("signs.txt")));
-const SEVERE: &str = "fatal|panic|error|exception|critical|caused by|failed|cannot|unable|abort";
-const HARMLESS: &str = "warn|deprecat|notice";
+const SEVERE: &str =
+    "fatal*|panic*|*error*|*exception*|critical|caused by|failed|cannot|unable|abort*";
+const HARMLESS: &str = "*warn*|deprecat*|notice";
 
 /// The line that tells most: one with a known sign before one that only sounds severe, no warning, no frame of a
 /// stack; among equals the latest.
@@ -55,6 +56,16 @@ pub(super) fn telling_line(log: &str) -> Option<TellingLine<'_>> {
 mod tests {
     use super::super::finding::parsed;
     use super::*;
+
+    /// Lines of real programs; `none` if the line has no known sign.
+    #[test]
+    fn lines_of_real_programs_are_not_misread() {
+        for row in include_str!("signs_lines.txt").lines() {
+            let (cause, line) = row.split_once(" | ").unwrap();
+            let found = telling_line(line).unwrap().sign.map(|sign| sign.cause);
+            assert_eq!(found, parsed(cause), "{line}");
+        }
+    }
 
     #[test]
     fn telling_line_is_found_among_others() {

@@ -1,4 +1,7 @@
 //! Tables of phrases, each with the problem that it means: `signs.txt` and `messages.txt`.
+//!
+//! A phrase matches whole words: `enfile` is not a part of `tokenfile`. With `*` at its begin or end it also matches
+//! there within a word.
 
 use super::finding::{Cause, parsed};
 
@@ -33,14 +36,53 @@ impl Row {
     }
 }
 
-/// Whether the text contains one of the phrases.
+/// Whether the text contains one of the phrases, as whole words.
 pub(super) fn has(text: &str, phrases: &str) -> bool {
-    phrases.split('|').any(|phrase| text.contains(phrase))
+    phrases.split('|').any(|phrase| contains(text, phrase))
+}
+
+fn contains(text: &str, phrase: &str) -> bool {
+    let (bare, open_begin) = phrase
+        .strip_prefix('*')
+        .map_or((phrase, false), |rest| (rest, true));
+    let (bare, open_end) = bare
+        .strip_suffix('*')
+        .map_or((bare, false), |rest| (rest, true));
+    let is_word = |c: Option<char>| c.is_some_and(|c| c.is_alphanumeric() || c == '_');
+    let begins_word = is_word(bare.chars().next()) && !open_begin;
+    let ends_word = is_word(bare.chars().next_back()) && !open_end;
+    let mut found = text.match_indices(bare);
+    found.any(|(at, _)| {
+        let (before, after) = (&text[..at], &text[at + bare.len()..]);
+        !(begins_word && is_word(before.chars().next_back()))
+            && !(ends_word && is_word(after.chars().next()))
+    })
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn phrases_match_whole_words() {
+        for (text, phrase, expected) in [
+            ("getaddrinfo enotfound db", "enotfound", true),
+            ("modulenotfounderror: x", "enotfound", false),
+            ("(enfile)", "enfile", true),
+            ("tokenfile", "enfile", false),
+            ("x_enfile", "enfile", false),
+            ("tokenfile enfile", "enfile", true),
+            ("unknownhostexception", "unknownhost*", true),
+            ("javaunknownhost", "unknownhost*", false),
+            ("runtimeerror: x", "*error*", true),
+            ("required by /app", "required by /", true),
+            ("größe: größer", "größe", true),
+            ("größer", "größe", false),
+            ("", "a", false),
+        ] {
+            assert_eq!(contains(text, phrase), expected, "{text} {phrase}");
+        }
+    }
 
     #[test]
     fn all_rows_are_valid() {
