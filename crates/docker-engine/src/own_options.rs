@@ -1,6 +1,8 @@
 //! The options of a container that its user has set, without what came from its image or from the engine: what
 //! a request needs that makes it once more.
 
+use std::net::Ipv4Addr;
+
 use serde_json::{Map, Value, json};
 
 use crate::container::is_anonymous;
@@ -8,9 +10,19 @@ use crate::container::is_anonymous;
 /// Members of `Config` that an image has, too.
 const FROM_IMAGE: &str = "Entrypoint Cmd WorkingDir User StopSignal Healthcheck Shell OnBuild";
 /// Members that the engine has set.
-const OF_ENGINE: &str = "MacAddress OnBuild ArgsEscaped";
-/// Members of an endpoint that the user has set.
-const OF_ENDPOINT: [&str; 4] = ["IPAMConfig", "Links", "Aliases", "DriverOpts"];
+const OF_ENGINE: &str = "OnBuild ArgsEscaped";
+/// Members of an endpoint that the user has set; a MAC address may be the engine's.
+const OF_ENDPOINT: [&str; 6] = [
+    "IPAMConfig",
+    "Links",
+    "Aliases",
+    "DriverOpts",
+    "GwPriority",
+    "MacAddress",
+];
+
+/// Characters of the shortest form of an id that the engine uses as a name.
+const SHORT_ID: usize = 12;
 
 /// The options of a container, in the form of the engine.
 pub struct OwnOptions {
@@ -46,13 +58,16 @@ fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
     let id = old["Id"].as_str().unwrap_or_default();
     let has_own_name = |config: &Map<String, Value>| {
         let name = config.get("Hostname").and_then(Value::as_str);
-        name.is_some_and(|name| !name.is_empty() && !id.starts_with(name))
+        name.is_some_and(|name| !name.is_empty() && !is_id(name, id))
     };
     let mode = old["HostConfig"]["NetworkMode"]
         .as_str()
         .unwrap_or_default();
-    if !has_own_name(&config) || mode == "host" || mode.starts_with("container:") {
+    let is_of_another = mode == "host" || mode.starts_with("container:");
+    if !has_own_name(&config) || is_of_another {
         config.remove("Hostname");
+    }
+    if is_of_another {
         config.remove("Domainname");
     }
     // With an entrypoint of the user, the command is the user's, too.
@@ -103,7 +118,7 @@ fn own_host_config(old: &Value) -> Map<String, Value> {
     if host.get("Runtime") == Some(&json!("oci")) {
         host.remove("Runtime");
     }
-    for name in ["ContainerIDFile", "ConsoleSize", "Isolation"] {
+    for name in ["ContainerIDFile", "Isolation"] {
         host.remove(name);
     }
     host
@@ -114,29 +129,61 @@ fn endpoints(old: &Value) -> (String, Vec<(String, Value)>) {
     let mode = old["HostConfig"]["NetworkMode"]
         .as_str()
         .unwrap_or_default();
-    let id = old["Id"].as_str().unwrap_or_default();
-    let mut main = mode.to_owned();
-    let mut networks = Vec::new();
-    for (name, mut endpoint) in members(old["NetworkSettings"]["Networks"].clone()) {
-        if endpoint["NetworkID"] == mode {
-            main.clone_from(&name);
-        }
-        if matches!(&*name, "bridge" | "host" | "none" | "podman") {
-            continue;
-        }
-        if let Some(Value::Array(aliases)) = endpoint.get_mut("Aliases") {
-            let is_id = |alias: &Value| alias.as_str().is_some_and(|alias| id.starts_with(alias));
-            aliases.retain(|alias| !is_id(alias));
-        }
-        let mut endpoint = members(endpoint);
-        endpoint.retain(|member, _| OF_ENDPOINT.contains(&member.as_str()));
-        networks.push((name, endpoint.into()));
+    let networks = members(old["NetworkSettings"]["Networks"].clone());
+    let mut networks: Vec<_> = networks.into_iter().collect();
+    let is_main =
+        |(name, endpoint): &&(String, Value)| name == mode || endpoint["NetworkID"] == mode;
+    let main = networks.iter().find(is_main).map(|(name, _)| name.clone());
+    let main = main.unwrap_or_else(|| mode.to_owned());
+    // The engine's own networks take no settings, and are there by themselves if they are the main one.
+    networks.retain(|(name, _)| match &**name {
+        "bridge" | "podman" => !matches!(&*main, "" | "default" | "bridge" | "podman"),
+        name => !matches!(name, "host" | "none"),
+    });
+    let own = |(name, endpoint): (String, Value)| {
+        let own = own_endpoint(&endpoint, old);
+        (name, own.into())
+    };
+    (main, networks.into_iter().map(own).collect())
+}
+
+/// What the user has set of the endpoint of a container.
+pub fn own_endpoint(endpoint: &Value, container: &Value) -> Map<String, Value> {
+    let id = container["Id"].as_str().unwrap_or_default();
+    let mut own = members(endpoint.clone());
+    own.retain(|member, _| OF_ENDPOINT.contains(&member.as_str()));
+    if let Some(Value::Array(aliases)) = own.get_mut("Aliases") {
+        aliases.retain(|alias| !alias.as_str().is_some_and(|alias| is_id(alias, id)));
     }
-    (main, networks)
+    if !has_own_mac(endpoint, container) {
+        own.remove("MacAddress");
+    }
+    own
+}
+
+/// Whether the engine made this name of the id: `db` is the begin of many ids, and a name of its own.
+pub fn is_id(name: &str, id: &str) -> bool {
+    name.len() >= SHORT_ID && id.starts_with(name)
+}
+
+/// Whether the MAC address of an endpoint is the user's. The engine tells that of the main network only; elsewhere it
+/// is compared with the address that engines before version 28 (which have no `GwPriority`) make of the IP address.
+fn has_own_mac(endpoint: &Value, container: &Value) -> bool {
+    let text = |name: &str| endpoint[name].as_str().unwrap_or_default();
+    let mac = text("MacAddress");
+    let is_random = endpoint.get("GwPriority").is_some()
+        // Podman.
+        || container["HostConfig"]["Runtime"] == "oci";
+    let Ok(address) = text("IPAddress").parse::<Ipv4Addr>() else {
+        return false;
+    };
+    let [a, b, c, d] = address.octets();
+    let generated = format!("02:42:{a:02x}:{b:02x}:{c:02x}:{d:02x}");
+    !mac.is_empty() && !is_random && mac != generated
 }
 
 /// Removes the anonymous volumes, also those that a replacement before this one has mounted by name.
-fn remove_anonymous_volumes(host: &mut Map<String, Value>) {
+pub fn remove_anonymous_volumes(host: &mut Map<String, Value>) {
     for name in ["Binds", "Mounts"] {
         let Some(Value::Array(mounts)) = host.get_mut(name) else {
             continue;
@@ -187,6 +234,50 @@ pub fn members(value: Value) -> Map<String, Value> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn endpoint_keeps_what_its_user_has_set() {
+        let id = "db12".repeat(16);
+        let old = |runtime: &str| json!({"Id": id, "HostConfig": {"Runtime": runtime}});
+        let endpoint = |mac: &str| {
+            json!({"Aliases": ["db", "d", &id[..12]], "IPAddress": "172.18.0.3", "MacAddress": mac,
+            "NetworkID": "x"})
+        };
+        let aliases = json!(["db", "d"]);
+        for (mac, runtime, is_kept) in [
+            ("02:42:ac:12:00:03", "runc", false),
+            ("02:42:ac:11:65:43", "runc", true),
+            ("02:42:ac:11:65:43", "oci", false),
+            ("", "runc", false),
+        ] {
+            let own = own_endpoint(&endpoint(mac), &old(runtime));
+            assert_eq!(own["Aliases"], aliases);
+            assert_eq!(own.contains_key("MacAddress"), is_kept, "{mac} {runtime}");
+            assert_eq!(own.len(), 1 + usize::from(is_kept));
+        }
+        // Newer engines choose any address.
+        let mut newer = endpoint("02:42:ac:11:65:43");
+        newer["GwPriority"] = json!(0);
+        assert!(!own_endpoint(&newer, &old("runc")).contains_key("MacAddress"));
+    }
+
+    #[test]
+    fn default_bridge_is_kept_as_a_further_network() {
+        for (mode, expected) in [
+            ("front", vec!["bridge", "front"]),
+            ("default", vec!["front"]),
+        ] {
+            let old = json!({"Id": "x", "HostConfig": {"NetworkMode": mode},
+                "NetworkSettings": {"Networks": {"bridge": {}, "front": {}}}});
+            let mut names: Vec<_> = endpoints(&old)
+                .1
+                .into_iter()
+                .map(|(name, _)| name)
+                .collect();
+            names.sort();
+            assert_eq!(names, expected, "{mode}");
+        }
+    }
 
     /// Engines write null, an empty list or nothing for an entrypoint that is not set.
     #[test]

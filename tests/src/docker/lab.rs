@@ -132,6 +132,22 @@ impl Lab {
         wait_until(wanted, async || self.state(name).await == wanted).await;
     }
 
+    /// Runs a program of Docker on this engine; its output, or what it wrote about its failure.
+    pub(super) async fn command(
+        &self,
+        program: &str,
+        arguments: &[&str],
+    ) -> Result<String, String> {
+        let mut command = tokio::process::Command::new(program);
+        let command = command.env("DOCKER_HOST", &self.host).args(arguments);
+        let output = command.output().await.unwrap();
+        let text = |bytes| String::from_utf8(bytes).unwrap().trim().to_owned();
+        match output.status.success() {
+            true => Ok(text(output.stdout)),
+            false => Err(text(output.stderr)),
+        }
+    }
+
     /// The state as the engine itself reports it.
     pub(super) async fn state(&self, name: &str) -> String {
         let details = self.docker.inspect_container(name, None).await.unwrap();

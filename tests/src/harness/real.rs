@@ -76,6 +76,11 @@ pub(crate) fn compose_dir() -> Option<String> {
     variable("MCP_TEST_COMPOSE_DIR")
 }
 
+/// The program `docker`.
+pub(crate) fn docker_command() -> Option<String> {
+    variable("MCP_TEST_DOCKER_COMMAND")
+}
+
 /// The program `docker-registry`.
 pub(crate) fn registry() -> Option<String> {
     variable("MCP_TEST_REGISTRY")

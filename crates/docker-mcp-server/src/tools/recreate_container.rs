@@ -1,17 +1,23 @@
 //! `recreate_container`.
 
+mod comparison;
+mod dependants;
+mod engine_clock;
+mod kept_name;
 mod recovery;
 mod replacement;
 mod request;
 
+pub(super) use kept_name::is_kept;
 pub(crate) use recovery::recover;
-pub(super) use replacement::is_kept;
 
 use std::sync::Arc;
 
 use serde_json::{Map, Value};
 
-use self::replacement::Replacement;
+use self::comparison::{Asked, differences};
+use self::kept_name::permit_begin;
+use self::replacement::{Replacement, describe};
 use super::prelude::*;
 use super::stop_container::grace;
 
@@ -63,17 +69,15 @@ impl Tool for RecreateContainer {
                  not come back. Use create_container."
             )));
         }
-        let path = Path::container(&id, "/json");
-        let old: Value = docker.engine.get(path).await?;
-        let image = ImageName::new(old["Image"].as_str().unwrap_or_default());
-        let path = image.map(|image| Path::to("/images").id(&image).then("/json"));
-        let defaults: Value = match path {
-            // Without it, everything counts as set by the user.
-            Ok(path) => docker.engine.try_get(path).await.unwrap_or_default(),
-            Err(_) => Value::Null,
+        permit_begin(&docker.engine, &before).await?;
+        dependants::permit_none(docker, &before).await?;
+        let inspect = async || {
+            let described = describe(&docker.engine, &id).await;
+            described.map_err(|failure| docker.engine.explain(failure))
         };
+        let old = inspect().await?;
         let changes = std::mem::take(&mut self.changes);
-        let request = request::merge(&old, &defaults["Config"], changes)?;
+        let request = request::merge(&old.container, &old.defaults, changes)?;
         let new_image = request.body.image.clone().unwrap_or_default();
         let image = ImageName::new(&new_image);
         let image = image.map_err(|error| ToolError::invalid_argument(error.to_string()))?;
@@ -88,6 +92,13 @@ impl Tool for RecreateContainer {
         );
         docker.confirm(call, &loss, name, &self.confirm).await?;
         // The user may have taken minutes.
+        let now = inspect().await?;
+        let changed = differences(&old, &now, &Asked::default()).join(", ");
+        if !changed.is_empty() {
+            return Err(conflict(format!(
+                "`{name}` was changed meanwhile ({changed}). Nothing was done: call again."
+            )));
+        }
         let missing = docker.permit_container(name, &request.body).await?;
         for volume in missing {
             docker.create_volume(&volume, BTreeMap::new()).await?;
@@ -106,12 +117,9 @@ impl Tool for RecreateContainer {
         // The way there, and the way back.
         call.extend_timeout(Duration::from_secs((seconds + 2 * grace + 20).into()));
         // It ends as a whole, in one way or the other, also if the caller leaves.
-        let run = tokio::spawn(async move { replacement.run(request, grace).await });
+        let run = tokio::spawn(async move { replacement.run(now, request, grace).await });
         let lost = |error| ToolError::upstream("The replacement broke off.").caused_by(error);
-        let (after, note) = match run.await.map_err(lost)? {
-            Ok(replaced) => replaced,
-            Err(failure) => return Err(failure.explain(name)),
-        };
+        let (after, note) = run.await.map_err(lost)??;
         Ok(Recreated {
             container: after.display_name().to_owned(),
             id: short_id(&after.id).to_owned(),

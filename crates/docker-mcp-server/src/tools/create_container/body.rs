@@ -46,7 +46,7 @@ impl CreateContainer {
             "Init": self.init,
             "LogConfig": self.log_config(),
         });
-        let body = json!({
+        let mut body = json!({
             "Image": self.image,
             "Env": (!env.is_empty()).then_some(env),
             "Labels": self.labels,
@@ -61,6 +61,10 @@ impl CreateContainer {
             "HostConfig": host,
             "NetworkingConfig": self.endpoints()?,
         });
+        // The type of the request reads some nulls as empty lists, which mean something else.
+        if let Value::Object(members) = &mut body {
+            members.retain(|_, value| !value.is_null());
+        }
         let invalid = |error: serde_json::Error| ToolError::invalid_argument(error.to_string());
         serde_json::from_value(body).map_err(invalid)
     }
@@ -177,7 +181,11 @@ mod tests {
                 "/HostConfig/Ulimits/0",
                 r#"{"Name": "nofile", "Soft": 9, "Hard": 9}"#,
             ),
-            ("{}", "/HostConfig", "{}"),
+            (
+                "{}",
+                "",
+                r#"{"Image": "busybox", "Labels": {}, "HostConfig": {}}"#,
+            ),
         ] {
             let expected: Value = serde_json::from_str(expected).unwrap();
             assert_eq!(

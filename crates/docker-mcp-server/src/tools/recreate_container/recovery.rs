@@ -6,7 +6,9 @@ use docker_engine::{ContainerSummary, Engine};
 use futures_util::future::join_all;
 
 use super::super::prelude::*;
-use super::replacement::{EngineClock, Replacement, STEPS_TIMEOUT, is_kept, ran};
+use super::engine_clock::EngineClock;
+use super::kept_name::{is_kept, ran};
+use super::replacement::{Replacement, STEPS_TIMEOUT};
 use crate::policy::{KEPT, Policy, REPLACES};
 
 /// The delay between two attempts, also to reach an engine that is down.
@@ -70,7 +72,7 @@ async fn finish(engine: &Engine, policy: &Arc<Policy>, redact: bool, kept: &Cont
             name: name.clone(),
             old: old.clone(),
         };
-        let Err(failure) = replacement.settle().await else {
+        let Err(failure) = replacement.settle(None).await else {
             tracing::info!("a replacement of {name} that had broken off is complete");
             return;
         };

@@ -5,16 +5,18 @@
 
 use std::sync::Arc;
 
-use docker_engine::{ContainerSummary, Engine, EngineError, exit_code};
+use docker_engine::{Engine, EngineError, exit_code};
 use serde_json::{Value, json};
 
 use super::super::prelude::*;
 use super::super::start_container::configuration_error;
 use super::super::state_change::last_lines;
+use super::comparison::{Described, differences};
+use super::engine_clock::EngineClock;
+use super::kept_name::{is_kept_name, kept_name, under_way};
 use super::request::Request;
 use crate::docker::{explain, permit_start, redactor_of};
 use crate::policy::{CREATED, KEPT, Policy, REPLACES};
-use crate::unix_time;
 
 /// The time for which a container without health check has to run.
 const MIN_UPTIME: Duration = Duration::from_secs(5);
@@ -65,43 +67,93 @@ impl Failure {
     }
 }
 
-/// After the name of an old container that has to run if it comes back.
-const RAN: &str = ".up";
-
-/// The name of the container with this id while its replacement is not known to be healthy.
-fn kept_name(name: &str, id: &str, ran: bool) -> String {
-    let ran = if ran { RAN } else { "" };
-    format!("{name}{KEPT}{}{ran}", short_id(id))
-}
-
-/// Whether the old container with this name ran when its replacement began.
-pub(super) fn ran(name: &str) -> bool {
-    name.ends_with(RAN)
-}
-
-/// Whether it is the old container of a replacement.
-pub(crate) fn is_kept(container: &ContainerSummary) -> bool {
-    let name = container.display_name();
-    let kept = name.rsplit_once(KEPT);
-    kept.is_some_and(|(replaced, _)| name == kept_name(replaced, &container.id, ran(name)))
+/// A container and the `Config` of its image; without the image everything counts as set by the user.
+pub(super) async fn describe(
+    engine: &Engine,
+    id: &ContainerName,
+) -> Result<Described, EngineError> {
+    let container: Value = engine.try_get(Path::container(id, "/json")).await?;
+    let image = ImageName::new(container["Image"].as_str().unwrap_or_default());
+    let mut image: Value = match image.map(|image| Path::to("/images").id(&image).then("/json")) {
+        Ok(path) => engine.try_get(path).await.unwrap_or_default(),
+        Err(_) => Value::Null,
+    };
+    Ok(Described {
+        container,
+        defaults: image["Config"].take(),
+    })
 }
 
 impl Replacement {
-    /// Replaces the container. Returns the new one, and a remark.
+    /// Replaces the container, which is as `old` describes it. Returns the new one, and a remark.
+    /// Errors when another call replaces it, and when the old one is there again.
     pub(super) async fn run(
         self,
+        old: Described,
         request: Request,
         grace: u32,
-    ) -> Result<(ContainerDetails, Option<String>), Failure> {
-        if let Err(cause) = self.start(request, grace).await {
-            return Err(self.roll_back(cause).await);
+    ) -> Result<(ContainerDetails, Option<String>)> {
+        self.begin().await?;
+        let done = match self.start(&old, &request, grace).await {
+            Ok(()) => self.settle(Some((&old, &request))).await,
+            Err(cause) => Err(self.roll_back(cause).await),
+        };
+        done.map_err(|failure| failure.explain(self.name.as_str()))
+    }
+
+    /// Gives the old one its other name, which only one call can do.
+    async fn begin(&self) -> Result<()> {
+        let ran = self.timeout.is_some();
+        let kept = kept_name(self.name.as_str(), self.old.as_str(), ran);
+        let path = Path::container(&self.old, "/rename").query("name", &kept);
+        let renamed = self.engine.try_post(path, None, Duration::ZERO).await;
+        let Err(failure) = renamed else { return Ok(()) };
+        let is_refused = matches!(failure, EngineError::Refused { .. });
+        let cause = self.explain("rename", failure);
+        if !is_refused {
+            // It may take effect yet.
+            return Err(self.roll_back(cause).await.explain(self.name.as_str()));
         }
-        self.settle().await
+        match self.engine.try_inspect(&self.old).await {
+            Ok(old) if is_kept_name(old.display_name(), &old.id) => {
+                Err(under_way(self.name.as_str(), old.display_name()))
+            }
+            _ => Err(cause),
+        }
+    }
+
+    /// Errors when the new container differs from the old one in more than was asked for.
+    async fn compare(&self, old: &Described, request: &Request) -> Result<()> {
+        let new = self.engine.try_inspect(&self.name).await;
+        let new = match new {
+            Ok(new) => describe(&self.engine, &new.container_id()?).await,
+            Err(failure) => Err(failure),
+        };
+        let new = new.map_err(|failure| self.explain("inspect", failure))?;
+        let found = differences(old, &new, &request.asked);
+        if found.is_empty() {
+            return Ok(());
+        }
+        let found = found.join(", ");
+        Err(conflict(format!(
+            "The new one would differ in more than was asked for: {found}. Name these in `changes` if \
+             there is an argument for them, or replace it with the docker command."
+        )))
     }
 
     /// Waits for the new container and removes one of the two.
-    pub(super) async fn settle(&self) -> Result<(ContainerDetails, Option<String>), Failure> {
-        let after = match self.watch().await {
+    pub(super) async fn settle(
+        &self,
+        expected: Option<(&Described, &Request)>,
+    ) -> Result<(ContainerDetails, Option<String>), Failure> {
+        let watched = async {
+            let after = self.watch().await?;
+            if let Some((old, request)) = expected {
+                self.compare(old, request).await?;
+            }
+            Ok(after)
+        };
+        let after = match watched.await {
             Ok(after) => after,
             Err(cause) => return Err(self.roll_back(cause).await),
         };
@@ -116,26 +168,29 @@ impl Replacement {
         Ok((after, note))
     }
 
-    async fn start(&self, request: Request, grace: u32) -> Result<()> {
-        let ran = self.timeout.is_some();
-        let kept = kept_name(self.name.as_str(), self.old.as_str(), ran);
-        self.rename(&self.old, &kept).await?;
+    async fn start(&self, old: &Described, request: &Request, grace: u32) -> Result<()> {
         let seconds = self.timeout.map_or(0, |timeout| timeout.as_secs());
         let longest = seconds + 2 * u64::from(grace) + STEPS_TIMEOUT.as_secs();
         let mut body = json!(request.body);
         body["Labels"][CREATED] = "true".into();
         body["Labels"][REPLACES] = format!("{} {seconds} {longest}", self.old).into();
-        let mut binds = request.kept_volumes;
-        let host = request.body.host_config;
-        binds.extend(host.and_then(|host| host.binds).unwrap_or_default());
+        let mut binds = request.kept_volumes.clone();
+        let host = request.body.host_config.as_ref();
+        let own = host.and_then(|host| host.binds.as_ref());
+        binds.extend(own.into_iter().flatten().cloned());
         body["HostConfig"]["Binds"] = json!(binds);
+        if let Some(address) = &request.mac_address {
+            body["MacAddress"] = address.clone();
+        }
         let path = Path::to("/containers/create").query("name", &self.name);
         self.post("create", path, Some(&body), 0).await?;
-        for (network, endpoint) in request.networks {
+        for (network, endpoint) in &request.networks {
             let body = json!({"Container": self.name, "EndpointConfig": endpoint});
-            let path = Path::to("/networks").id(&network).then("/connect");
+            let path = Path::to("/networks").id(network).then("/connect");
             self.post("connect", path, Some(&body), 0).await?;
         }
+        // Before the old one is stopped.
+        self.compare(old, request).await?;
         if self.timeout.is_none() {
             return Ok(());
         }
@@ -296,46 +351,9 @@ impl Replacement {
     }
 }
 
-/// The engine's clock: containers are dated by it, and it may differ from ours.
-pub(super) struct EngineClock {
-    /// Seconds by which it is ahead.
-    ahead: i64,
-}
-
-impl EngineClock {
-    pub(super) async fn read(engine: &Engine) -> Self {
-        let info: Value = engine.try_get(Path::to("/info")).await.unwrap_or_default();
-        let now = info["SystemTime"]
-            .as_str()
-            .and_then(unix_time::from_timestamp);
-        Self {
-            ahead: now.map_or(0, |now| now - unix_time::now()),
-        }
-    }
-
-    /// The time since this one.
-    pub(super) fn age(&self, timestamp: &str) -> Duration {
-        let then = unix_time::from_timestamp(timestamp).unwrap_or(0);
-        let seconds = unix_time::now() + self.ahead - then;
-        Duration::from_secs(u64::try_from(seconds).unwrap_or(0))
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn age_is_counted_by_the_engines_clock() {
-        let now = unix_time::now();
-        for (ahead, started, expected) in [(3600, 3593, 7), (-3600, -3607, 7), (0, 60, 0)] {
-            let age = EngineClock { ahead }.age(&rfc3339(now + started)).as_secs();
-            assert!(
-                (expected..=expected + 1).contains(&age),
-                "{ahead} {started}: {age}"
-            );
-        }
-    }
 
     #[test]
     fn state_of_the_new_container_decides() {
@@ -377,24 +395,6 @@ mod tests {
             let details = serde_json::from_value(details).unwrap();
             let found = replacement.progress(&details, has_lasted).ok();
             assert_eq!(found, expected, "{state} {restarts}");
-        }
-    }
-
-    #[test]
-    fn old_container_of_a_replacement_is_known_by_its_name() {
-        let id = "0123456789abcdef";
-        for (name, expected) in [
-            ("/web.before-0123456789ab", true),
-            ("/web.before-0123456789ab.up", true),
-            ("/web.before-0123456789ab.down", false),
-            ("/web.before-x.before-0123456789ab", true),
-            ("/web.before-ba9876543210", false),
-            ("/web.before-over-0123456789ab", false),
-            ("/web", false),
-        ] {
-            let summary = json!({"Id": id, "Names": [name]});
-            let summary = serde_json::from_value(summary).unwrap();
-            assert_eq!(is_kept(&summary), expected, "{name}");
         }
     }
 }

@@ -8,6 +8,7 @@ use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
 use super::super::create_container::CreateContainer;
+use super::comparison::Asked;
 use crate::policy::permit_marks;
 
 /// A new container.
@@ -17,6 +18,10 @@ pub(super) struct Request {
     pub(super) kept_volumes: Vec<String>,
     /// Further networks: engines before version 25 take one with the request.
     pub(super) networks: Vec<(ObjectName, Value)>,
+    /// For engines before version 25, which take it beside the networks.
+    pub(super) mac_address: Option<Value>,
+    /// What may differ between the old and the new container.
+    pub(super) asked: Asked,
 }
 
 /// Merges the changes into the options of the container that the engine describes as `old`;
@@ -38,7 +43,11 @@ pub(super) fn merge(
     if let Some(Value::Object(labels)) = changes.get("labels") {
         permit_marks("", labels.keys())?;
     }
+    let mut asked = Asked::new(&changes);
     let env = body.remove("Env").unwrap_or_default();
+    let removals = env.as_array().into_iter().flatten();
+    let removals = removals.filter(|line| line.as_str().is_some_and(|line| !line.contains('=')));
+    let removals: Vec<Value> = removals.cloned().collect();
     let env = env.as_array().into_iter().flatten().filter_map(|line| {
         let (name, value) = line.as_str()?.split_once('=')?;
         Some((name.to_owned(), value.into()))
@@ -53,40 +62,65 @@ pub(super) fn merge(
             *given = all;
         }
     }
-    let image = body["Image"].clone();
+    let image = body.get("Image").cloned().unwrap_or_default();
     changes.entry("image").or_insert(image);
     let invalid = |error| ToolError::invalid_argument(format!("changes: {error}."));
     let changes: CreateContainer = serde_json::from_value(changes.into()).map_err(invalid)?;
     let mut changes = serde_json::to_value(changes.body()?).map_err(invalid)?;
-    let new_host = changes["HostConfig"].take();
-    // What belonged to an option that is replaced goes with it.
-    let replaced = |name: &str| !new_host[name].is_null();
+    let mut new_host = members(changes["HostConfig"].take());
+    new_host.retain(|_, value| !value.is_null());
+    let new = members(changes);
+    asked.add(&new, &new_host);
+    // What belonged to an option that is replaced goes with it, and the rest stays.
+    let replaced = |name: &str| new_host.contains_key(name);
     if replaced("Memory") {
         host.remove("MemorySwap");
     }
     if replaced("Binds") {
         host.remove("Mounts");
     }
+    let mac_address = body
+        .remove("MacAddress")
+        .filter(|_| !replaced("NetworkMode"));
     if replaced("NetworkMode") {
         networks.clear();
-    } else if let Some(at) = networks
-        .iter()
-        .position(|(name, _)| *name == own.main_network)
-    {
-        let (name, endpoint) = networks.remove(at);
-        body.insert(
-            "NetworkingConfig".to_owned(),
-            json!({"EndpointsConfig": {name: endpoint}}),
-        );
+    } else {
+        let at = networks
+            .iter()
+            .position(|(name, _)| *name == own.main_network);
+        let main = at.map(|at| networks.remove(at));
+        let mode = host.get("NetworkMode").cloned().unwrap_or_default();
+        let mode = || (mode.as_str().unwrap_or_default().to_owned(), json!({}));
+        let main = main.or_else(|| mac_address.is_some().then(mode));
+        if let Some((name, mut endpoint)) = main {
+            if let Some(address) = &mac_address {
+                endpoint["MacAddress"] = address.clone();
+            }
+            let endpoints = json!({"EndpointsConfig": {name: endpoint}});
+            body.insert("NetworkingConfig".to_owned(), endpoints);
+        }
     }
-    host.extend(members(new_host));
+    if replaced("PortBindings") {
+        let published = members(host.remove("PortBindings").unwrap_or_default());
+        let mut exposed = members(body.remove("ExposedPorts").unwrap_or_default());
+        exposed.retain(|port, _| !published.contains_key(port));
+        exposed.extend(members(
+            new.get("ExposedPorts").cloned().unwrap_or_default(),
+        ));
+        body.insert("ExposedPorts".to_owned(), exposed.into());
+    }
+    keep_other_options(&host, &mut new_host);
+    host.extend(new_host);
     let kept_volumes = kept_volumes(old, &host);
     body.insert("HostConfig".to_owned(), host.into());
-    body.extend(
-        members(changes)
-            .into_iter()
-            .filter(|(_, value)| !value.is_null()),
-    );
+    let new = new.into_iter();
+    body.extend(new.filter(|(name, value)| name != "ExposedPorts" && !value.is_null()));
+    if !removals.is_empty() {
+        let mut env = removals;
+        let own = body.get("Env").and_then(Value::as_array);
+        env.extend(own.into_iter().flatten().cloned());
+        body.insert("Env".to_owned(), env.into());
+    }
     let unreadable = |error: serde_json::Error| {
         let text = "The options of this container cannot be read: create it by create_container.";
         ToolError::upstream(text).caused_by(error)
@@ -98,7 +132,30 @@ pub(super) fn merge(
         body: serde_json::from_value(body.into()).map_err(unreadable)?,
         kept_volumes,
         networks: networks.collect(),
+        mac_address,
+        asked,
     })
+}
+
+/// Keeps the options that share a member with an option which was asked for: those of the same log driver, and those
+/// of security beside `no-new-privileges`.
+fn keep_other_options(host: &Map<String, Value>, new_host: &mut Map<String, Value>) {
+    let (old, new) = (host.get("LogConfig"), new_host.get_mut("LogConfig"));
+    if let (Some(old), Some(new)) = (old, new)
+        && old["Type"] == new["Type"]
+    {
+        let mut options = members(old["Config"].clone());
+        options.extend(members(new["Config"].take()));
+        new["Config"] = options.into();
+    }
+    if let Some(Value::Array(new)) = new_host.get_mut("SecurityOpt") {
+        let old = host.get("SecurityOpt").and_then(Value::as_array);
+        let is_other = |option: &&Value| {
+            let option = option.as_str().unwrap_or_default();
+            !option.starts_with("no-new-privileges")
+        };
+        new.extend(old.into_iter().flatten().filter(is_other).cloned());
+    }
 }
 
 #[cfg(test)]
@@ -110,7 +167,7 @@ mod tests {
         let [data, logs, tmp] = ["ab", "cd", "ef"].map(|digits| digits.repeat(32));
         let old = json!({
             "Id": "abcdef0123456789", "Image": "sha256:1",
-            "Config": {"Hostname": "abcdef012345", "Image": "app:1", "Cmd": ["run"], "Entrypoint": ["/x"],
+            "Config": {"Hostname": "abcdef012345", "Domainname": "example", "Image": "app:1", "Cmd": ["run"], "Entrypoint": ["/x"],
                 "Env": ["PATH=/bin", "A=1", "B=2", "C=3"], "Labels": {"own": "1", "image": "2", "gone": "3"},
                 "ExposedPorts": {"80/tcp": {}, "81/tcp": {}}, "User": "me"},
             "HostConfig": {"NetworkMode": "front", "Memory": 5, "MemorySwap": 10,
@@ -148,6 +205,8 @@ mod tests {
             ("/HostConfig/MaskedPaths", Value::Null),
             ("/HostConfig/Binds", json!(["data:/data"])),
             ("/HostConfig/Mounts", json!([])),
+            ("/ExposedPorts", json!({"80/tcp": {}})),
+            ("/Domainname", json!("example")),
             ("/HostConfig/RestartPolicy/Name", json!("always")),
             ("/NetworkingConfig/EndpointsConfig", front),
         ] {

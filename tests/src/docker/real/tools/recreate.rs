@@ -1,5 +1,6 @@
 //! `recreate_container`, and the options of `create_container` that it takes, too.
 
+mod kept;
 mod killed;
 
 use std::collections::BTreeSet;

@@ -1,0 +1,83 @@
+//! The name of the old container of a replacement that has not ended.
+
+use docker_engine::{ContainerSummary, Engine};
+
+use super::super::prelude::*;
+use crate::policy::{KEPT, REPLACES};
+
+/// After the name of an old container that has to run if it comes back.
+const RAN: &str = ".up";
+
+/// The name of the container with this id while its replacement is not known to be healthy.
+pub(super) fn kept_name(name: &str, id: &str, ran: bool) -> String {
+    let ran = if ran { RAN } else { "" };
+    format!("{name}{KEPT}{}{ran}", short_id(id))
+}
+
+/// Whether the old container with this name ran when its replacement began.
+pub(super) fn ran(name: &str) -> bool {
+    name.ends_with(RAN)
+}
+
+/// Whether it is the old container of a replacement.
+pub(crate) fn is_kept(container: &ContainerSummary) -> bool {
+    is_kept_name(container.display_name(), &container.id)
+}
+
+/// Whether this is the name that the container with this id has while it is replaced.
+pub(super) fn is_kept_name(name: &str, id: &str) -> bool {
+    let kept = name.rsplit_once(KEPT);
+    kept.is_some_and(|(replaced, _)| name == kept_name(replaced, id, ran(name)))
+}
+
+/// Refuses a container that another call replaces: the old one, and the new one until the old one is gone.
+pub(super) async fn permit_begin(
+    engine: &Engine,
+    container: &ContainerDetails,
+) -> Result<(), ToolError> {
+    let name = container.display_name();
+    if is_kept_name(name, &container.id) {
+        return Err(under_way(name, name));
+    }
+    let label = container.config.labels.get(REPLACES);
+    let old = label.and_then(|label| ContainerName::new(label.split(' ').next()?).ok());
+    let Some(old) = old else { return Ok(()) };
+    match engine.try_inspect(&old).await {
+        Ok(old) if is_kept_name(old.display_name(), &old.id) => {
+            Err(under_way(name, old.display_name()))
+        }
+        _ => Ok(()),
+    }
+}
+
+pub(super) fn under_way(name: &str, kept: &str) -> ToolError {
+    conflict(format!(
+        "`{name}` is being replaced by another call: until that ends, its old container has the name \
+         `{kept}`. Nothing was done; look at it again with get_container."
+    ))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn old_container_of_a_replacement_is_known_by_its_name() {
+        let id = "0123456789abcdef";
+        for (name, expected) in [
+            ("/web.before-0123456789ab", true),
+            ("/web.before-0123456789ab.up", true),
+            ("/web.before-0123456789ab.down", false),
+            ("/web.before-x.before-0123456789ab", true),
+            ("/web.before-ba9876543210", false),
+            ("/web.before-over-0123456789ab", false),
+            ("/web", false),
+        ] {
+            let summary = json!({"Id": id, "Names": [name]});
+            let summary = serde_json::from_value(summary).unwrap();
+            assert_eq!(is_kept(&summary), expected, "{name}");
+        }
+    }
+}
