@@ -1,4 +1,8 @@
 //! Compose projects, found by the labels of their containers: this needs no compose file or program.
+//!
+//! An image that compose builds has labels with its project and service, too, and every container of such an image
+//! inherits them. Those that compose made also have the hash of their configuration; networks and volumes that it
+//! made have the name that the compose file gives them.
 
 mod files;
 mod model;
@@ -19,12 +23,33 @@ pub(crate) use order::{in_order, is_of, needs};
 /// The label with the project of a container.
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
 /// The label with the service of a container.
-pub(crate) const SERVICE: &str = "com.docker.compose.service";
+const SERVICE: &str = "com.docker.compose.service";
+/// The labels that only a container has which Docker's or Podman's compose made.
+const CONFIG_HASHES: [&str; 2] = [
+    "com.docker.compose.config-hash",
+    "io.podman.compose.config-hash",
+];
+/// The labels of a network or volume with its name in the compose file.
+pub(crate) const NETWORK: &str = "com.docker.compose.network";
+pub(crate) const VOLUME: &str = "com.docker.compose.volume";
 /// The label of a container that runs a single command.
 const ONE_OFF: &str = "com.docker.compose.oneoff";
 /// The labels with the directory and the compose files of the project.
 pub(crate) const DIRECTORY: &str = "com.docker.compose.project.working_dir";
 pub(crate) const FILES: &str = "com.docker.compose.project.config_files";
+
+/// The project of a container with these labels; `None` if compose did not make it.
+pub(crate) fn project_of(labels: &BTreeMap<String, String>) -> Option<&String> {
+    let is_made = CONFIG_HASHES
+        .iter()
+        .any(|label| labels.contains_key(*label));
+    labels.get(PROJECT).filter(|_| is_made)
+}
+
+/// The service of a container with these labels; `None` if compose did not make it.
+pub(crate) fn service_name(labels: &BTreeMap<String, String>) -> Option<&String> {
+    project_of(labels).and(labels.get(SERVICE))
+}
 
 /// The visible containers of all projects, by project; within a project by service and name.
 pub(crate) async fn projects(
@@ -32,7 +57,7 @@ pub(crate) async fn projects(
 ) -> Result<BTreeMap<String, Vec<ContainerSummary>>, ToolError> {
     let mut projects: BTreeMap<String, Vec<ContainerSummary>> = BTreeMap::new();
     for container in docker.containers(true).await? {
-        if let Some(project) = container.labels.get(PROJECT) {
+        if let Some(project) = project_of(&container.labels) {
             projects.entry(project.clone()).or_default().push(container);
         }
     }
@@ -51,10 +76,7 @@ pub(crate) async fn projects(
 pub(crate) async fn is_own(docker: &Docker, project: &str) -> Result<bool, ToolError> {
     let mut is_own = true;
     for container in docker.engine.containers(true).await? {
-        if container
-            .labels
-            .get(PROJECT)
-            .is_some_and(|name| name == project)
+        if project_of(&container.labels).is_some_and(|name| name == project)
             && let Ok(id) = ContainerName::new(&container.id)
         {
             docker.mutable_container(&id).await?;
@@ -85,7 +107,7 @@ pub(crate) async fn service_of(
     wanted: Option<&str>,
 ) -> Result<Vec<ContainerSummary>, ToolError> {
     let mut containers = project(docker, name).await?;
-    containers.retain(|at| at.labels.get(ONE_OFF).is_none_or(|value| value != "True"));
+    containers.retain(|at| !is_one_off(at));
     let known: Vec<&str> = containers.iter().map(service).collect();
     let known = docker.redactor().text(&known.join(", "));
     containers.retain(|at| wanted.is_none_or(|wanted| service(at) == wanted));
@@ -110,7 +132,15 @@ pub(crate) fn known_projects<'a>(
     }
 }
 
+/// Whether it runs a single command: `docker compose run` made it, and `docker compose down` leaves it.
+pub(crate) fn is_one_off(container: &ContainerSummary) -> bool {
+    container
+        .labels
+        .get(ONE_OFF)
+        .is_some_and(|value| value == "True")
+}
+
 /// The compose service that a container belongs to; empty if none.
 pub(crate) fn service(container: &ContainerSummary) -> &str {
-    container.labels.get(SERVICE).map_or("", String::as_str)
+    service_name(&container.labels).map_or("", String::as_str)
 }

@@ -12,7 +12,7 @@ use crate::harness::{
 async fn containers_are_listed() {
     let Some(mut lab) = lab().await else { return };
     let more = json!({
-        "Labels": {"com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
+        "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": "shop", "com.docker.compose.service": "web"},
         "ExposedPorts": {"80/tcp": {}, "81/tcp": {}},
         "HostConfig": {"PortBindings": {"80/tcp": [{"HostIp": "127.0.0.1", "HostPort": ""}]}},
     });
@@ -131,7 +131,7 @@ async fn two_hundred_containers_fit_in_16_kb() {
             "Id": format!("{number:064x}"), "Names": [format!("/shop-a-rather-long-service-name-{number}")],
             "Image": "registry.example.com/team/service:1.2.3", "Created": 1_700_000_000 + number,
             "State": "running", "Status": "Up 5 minutes (healthy)",
-            "Labels": {"com.docker.compose.project": "shop", "com.docker.compose.service": "service"},
+            "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": "shop", "com.docker.compose.service": "service"},
             "Ports": [{"IP": "0.0.0.0", "PrivatePort": 80, "PublicPort": 8000 + number, "Type": "tcp"}],
         })
     };

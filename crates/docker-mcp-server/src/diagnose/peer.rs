@@ -11,12 +11,18 @@ use crate::compose;
 /// Words before a host name in messages of libraries.
 const BEFORE_HOST: &str = "lookup|enotfound|eai_again|host|host:|name|unknownhostexception:|address|resolve|resolve:|to|at|upstream";
 
+/// Of these words, those that are followed by nothing else; after the others only a quoted word is surely a host.
+const ONLY_BEFORE_HOST: &str = "lookup|enotfound|eai_again|host:|unknownhostexception:|resolve:";
+/// Words after these that are no hosts.
+const NO_HOST: &str =
+    "not|found|failed|failure|error|the|a|an|of|for|in|on|is|was|by|be|timed|timeout|unknown";
+
 /// A host, and a port if the line names one.
 type Address<'a> = (&'a str, Option<u16>);
 
 /// Adds what is known about the service that `line` could not reach, and advises accordingly.
 pub(super) fn explain(finding: Finding, line: &str, facts: &Facts) -> Finding {
-    let addresses = addresses(line);
+    let (addresses, is_sure) = addresses(line);
     let named = addresses
         .iter()
         .find_map(|address| Some((*address, find(address.0, facts)?)));
@@ -28,7 +34,7 @@ pub(super) fn explain(finding: Finding, line: &str, facts: &Facts) -> Finding {
         Some((host @ ("localhost" | "127.0.0.1" | "::1" | "0.0.0.0"), _)) => {
             finding.add("peer_is_itself", &[host])
         }
-        Some((host, _)) if is_unknown_name && !host.contains('.') => {
+        Some((host, _)) if is_unknown_name && is_sure && !host.contains('.') => {
             finding.add("peer_unknown", &[host])
         }
         _ => finding,
@@ -70,9 +76,11 @@ fn find<'a>(host: &str, facts: &'a Facts) -> Option<&'a ContainerSummary> {
         .others
         .iter()
         .filter(|other| other.id != facts.details.id);
-    let project = facts.details.config.labels.get(compose::PROJECT);
+    let project = compose::project_of(&facts.details.config.labels);
     let is_service = |other: &ContainerSummary| {
-        compose::service(other) == host && other.labels.get(compose::PROJECT) == project
+        project.is_some()
+            && compose::service(other) == host
+            && compose::project_of(&other.labels) == project
     };
     others.find(|other| {
         let mut endpoints = other.network_settings.networks.values();
@@ -82,12 +90,13 @@ fn find<'a>(host: &str, facts: &'a Facts) -> Option<&'a ContainerSummary> {
     })
 }
 
-/// The hosts that the line may mean, the most likely first: with a port, then quoted or after certain words.
-fn addresses(line: &str) -> Vec<Address<'_>> {
+/// The hosts that the line may mean, the most likely first: with a port, then after certain words. Also whether the
+/// first is surely one.
+fn addresses(line: &str) -> (Vec<Address<'_>>, bool) {
     let words = line.split(|c: char| c.is_whitespace() || "\"'`()<>,;=".contains(c));
     let words: Vec<&str> = words.filter(|word| !word.is_empty()).collect();
     let mut found: Vec<Address<'_>> = Vec::new();
-    let mut weak: Vec<Address<'_>> = Vec::new();
+    let mut weak: Vec<(Address<'_>, bool)> = Vec::new();
     for (at, word) in words.iter().enumerate() {
         let word = word.split_once("://").map_or(*word, |(_, rest)| rest);
         let word = word.rsplit_once('@').map_or(word, |(_, rest)| rest);
@@ -105,20 +114,32 @@ fn addresses(line: &str) -> Vec<Address<'_>> {
         }
         let before = at.checked_sub(1).map(|at| words[at].to_lowercase());
         // Also as the last part of a name: `java.net.UnknownHostException:`.
-        let is_cue = |word: &str| {
+        let is_one_of = |word: &str, words: &str| {
             let word = word.rsplit('.').next().unwrap_or(word);
-            BEFORE_HOST.split('|').any(|cue| cue == word)
+            words.split('|').any(|cue| cue == word)
         };
         // In `host name "db"` the name is the last word.
-        let is_named = before.is_some_and(|before| is_cue(&before)) && !is_cue(host);
+        let is_host_word =
+            !is_one_of(host, BEFORE_HOST) && !is_one_of(&host.to_lowercase(), NO_HOST);
+        let before = before.unwrap_or_default();
         if port.is_some() && host != "127.0.0.11" {
             found.push((host, port));
-        } else if is_named {
-            weak.push((host, None));
+        } else if is_host_word && is_one_of(&before, BEFORE_HOST) {
+            let is_quoted = ['"', '\'', '`'].iter().any(|quote| {
+                let mut quoted = line.split(*quote).skip(1).step_by(2);
+                quoted.any(|text| text == host)
+            });
+            weak.push((
+                (host, None),
+                is_quoted || is_one_of(&before, ONLY_BEFORE_HOST),
+            ));
         }
     }
-    found.extend(weak);
-    found
+    // The sort is stable.
+    weak.sort_by_key(|(_, is_sure)| !is_sure);
+    let is_sure = !found.is_empty() || weak.first().is_some_and(|(_, is_sure)| *is_sure);
+    found.extend(weak.into_iter().map(|(address, _)| address));
+    (found, is_sure)
 }
 
 #[cfg(test)]
@@ -136,19 +157,23 @@ mod tests {
         java.net.UnknownHostException: db -> db
         connect to postgres://u:p@db:5432/x failed -> db 5432
         connect ECONNREFUSED 127.0.0.1:6379 -> 127.0.0.1 6379
-        connection refused -> ";
+        nginx: [emerg] host not found in upstream \"api\" in /etc/nginx/x.conf:3 -> api
+        could not resolve the host of this -> ?
+        DNS lookup failed: no such host -> ?
+        Host not found -> ?
+        connection refused -> ?";
 
     #[test]
     fn addresses_are_found_in_messages_of_many_libraries() {
         for row in MESSAGES.lines() {
             let (line, expected) = row.split_once(" -> ").unwrap();
-            let found = addresses(line.trim())
-                .first()
-                .map(|(host, port)| match port {
-                    Some(port) => format!("{host} {port}"),
-                    None => (*host).to_owned(),
-                });
-            assert_eq!(found.unwrap_or_default(), expected, "{line}");
+            let (found, is_sure) = addresses(line.trim());
+            let found = found.first().filter(|_| is_sure);
+            let found = found.map(|(host, port)| match port {
+                Some(port) => format!("{host} {port}"),
+                None => (*host).to_owned(),
+            });
+            assert_eq!(found.as_deref().unwrap_or("?"), expected, "{line}");
         }
     }
 }

@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use docker_engine::{ContainerSummary, Event};
 
-use crate::compose::PROJECT;
+use crate::compose::{PROJECT, project_of};
 use crate::resources::uri;
 
 /// The URIs of changed resources.
@@ -32,7 +32,7 @@ impl PendingChanges {
             for name in &container.names {
                 pending.container(name);
             }
-            let project = container.labels.get(PROJECT);
+            let project = project_of(&container.labels);
             pending.uris.extend(project.map(|name| uri::project(name)));
         }
         pending

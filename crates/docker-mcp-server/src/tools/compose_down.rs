@@ -7,7 +7,7 @@ use super::remove_container::remove;
 use super::remove_network::remove_network;
 use super::remove_volume::remove_volume;
 use super::stop_container::{grace, stop};
-use crate::compose::{self, PROJECT};
+use crate::compose::{self, NETWORK, PROJECT, VOLUME};
 
 /// Stop and remove the containers and networks of a compose project. Works without the compose
 /// program.
@@ -44,7 +44,8 @@ impl Tool for ComposeDown {
     async fn call(self, docker: &Docker, call: &Call) -> Result<DownReport, ToolError> {
         docker.policy.permit_destructive()?;
         let mut containers = Vec::new();
-        for container in compose::project(docker, &self.project).await? {
+        let all = compose::project(docker, &self.project).await?;
+        for container in all.iter().filter(|at| !compose::is_one_off(at)) {
             if let Ok(id) = ContainerName::new(&container.id) {
                 // A single protected container blocks the whole call.
                 containers.push(docker.mutable_container(&id).await?);
@@ -54,7 +55,7 @@ impl Tool for ComposeDown {
             true => docker.volumes().await?,
             false => Vec::new(),
         };
-        let volumes = self.own(volumes.iter().map(|at| (&at.name, &at.labels)));
+        let volumes = self.own(VOLUME, volumes.iter().map(|at| (&at.name, &at.labels)));
         let loss = self.loss(&containers, &volumes);
         let target = self.project.as_str();
         docker.confirm(call, &loss, target, &self.confirm).await?;
@@ -77,7 +78,8 @@ impl Tool for ComposeDown {
         call.extend_timeout(longest * u32::try_from(groups.len()).unwrap_or(1));
         let total = groups.len() as f64;
         for (done, group) in groups.iter().rev().enumerate() {
-            let results = join_all(group.iter().map(|container| end(docker, container))).await;
+            let ends = group.iter().map(|at| end(docker, at, self.volumes));
+            let results = join_all(ends).await;
             let progress = "containers are removed";
             call.progress(done as f64 + 1.0, Some(total + 1.0), progress);
             let results = group.iter().zip(results);
@@ -85,7 +87,7 @@ impl Tool for ComposeDown {
             report.removed_containers.extend(names);
         }
         let networks = docker.networks().await?;
-        for name in self.own(networks.iter().map(|at| (&at.name, &at.labels))) {
+        for name in self.own(NETWORK, networks.iter().map(|at| (&at.name, &at.labels))) {
             let removed = removed(name.as_str(), remove_network(docker, &name).await);
             report.removed_networks.extend(removed);
         }
@@ -103,42 +105,58 @@ impl ComposeDown {
             .iter()
             .map(ContainerDetails::display_name)
             .collect();
-        let data = match (volumes, self.volumes) {
-            ([], _) => "",
-            (_, true) => " All data in its volumes is permanently lost:",
-            (_, false) => " Its volumes stay:",
+        let mut lost: Vec<String> = volumes.iter().map(ToString::to_string).collect();
+        let unnamed = containers.iter().flat_map(|at| {
+            let mounts = at.mounts.iter().filter(|mount| mount.is_anonymous());
+            mounts.map(|mount| format!("that of {} in {}", mount.destination, at.display_name()))
+        });
+        let unnamed: Vec<String> = unnamed.collect();
+        let has_unnamed = !unnamed.is_empty();
+        lost.extend(unnamed.into_iter().filter(|_| self.volumes));
+        let data = match (&*lost, self.volumes) {
+            ([_, ..], _) => " All data in its volumes is permanently lost:",
+            ([], false) if has_unnamed => {
+                " Its volumes stay; those without a name are not found by a later call."
+            }
+            _ => "",
         };
-        let volumes: Vec<&str> = volumes.iter().map(ObjectName::as_str).collect();
         let loss = format!(
             "Stops and removes {} containers of `{}`, with their logs and the files they wrote: \
              {}.{data} {}",
             names.len(),
             self.project,
             names.join(", "),
-            volumes.join(", ")
+            lost.join(", ")
         );
         loss.trim_end().to_owned()
     }
 
-    /// The names of the objects that belong to the project.
+    /// The names of the objects that compose made for the project, which have this label, too.
     fn own<'a>(
         &self,
+        label: &str,
         objects: impl Iterator<Item = (&'a String, &'a BTreeMap<String, String>)>,
     ) -> Vec<ObjectName> {
         let project = Some(self.project.as_str());
-        let own = objects.filter(|(_, labels)| labels.get(PROJECT).map(String::as_str) == project);
+        let own = objects.filter(|(_, labels)| {
+            labels.get(PROJECT).map(String::as_str) == project && labels.contains_key(label)
+        });
         own.filter_map(|(name, _)| ObjectName::new(name).ok())
             .collect()
     }
 }
 
-/// Stops a container gracefully, and removes it with its anonymous volumes.
-async fn end(docker: &Docker, container: &ContainerDetails) -> Result<(), ToolError> {
+/// Stops a container gracefully, and removes it, with its anonymous `volumes` or without.
+async fn end(
+    docker: &Docker,
+    container: &ContainerDetails,
+    volumes: bool,
+) -> Result<(), ToolError> {
     let (name, id) = (container.display_name(), container.container_id()?);
     if container.state.is_alive() {
         stop(docker, name, &id, grace::<0, 0>(None, container)).await?;
     }
-    match remove(docker, name, &id, true, true).await {
+    match remove(docker, name, &id, true, volumes).await {
         // With `--rm` the engine has already removed it.
         Err(error) if error.kind() == ToolErrorKind::NotFound => Ok(()),
         removed => removed,

@@ -167,7 +167,6 @@ impl Container {
         let env = wants(Section::Env).then(|| env(&config.env, redactor, &mut omitted));
         let labels = wants(Section::Labels).then(|| labels(&config.labels, redactor, &mut omitted));
         let words = std::iter::once(&*details.path).chain(details.args.iter().map(String::as_str));
-        let label = |key: &str| config.labels.get(key).map(|name| text(name));
         let command_text = |shown: &str| {
             if has_command {
                 text(shown)
@@ -190,8 +189,8 @@ impl Container {
             user: command_text(&config.user),
             env,
             labels: labels.unwrap_or_default(),
-            compose_project: label(compose::PROJECT),
-            compose_service: label(compose::SERVICE),
+            compose_project: compose::project_of(&config.labels).map(|name| text(name)),
+            compose_service: compose::service_name(&config.labels).map(|name| text(name)),
             mounts: has_mounts.then(|| mounts.map(|at| mount(at, text)).collect()),
             ports: has_network.then(|| published_ports(details)),
             networks: has_network.then(|| networks(details, text)),

@@ -138,14 +138,13 @@ impl ListContainers {
         state
             && self.label.as_ref().is_none_or(has_label)
             && image.is_none_or(|part| container.image.contains(part))
-            && project.is_none_or(|wanted| labels.get(compose::PROJECT) == Some(wanted))
+            && project.is_none_or(|wanted| compose::project_of(labels) == Some(wanted))
     }
 }
 
 impl ContainerRow {
     fn new(container: &ContainerSummary, redactor: &Redactor) -> Self {
         let text = |text: &str| truncate(&redactor.text(text), MAX_TEXT);
-        let label = |key: &str| container.labels.get(key);
         Self {
             id: short_id(&container.id).to_owned(),
             name: text(container.display_name()),
@@ -154,8 +153,8 @@ impl ContainerRow {
             status: text(&container.status),
             health: health(&container.status),
             ports: ports::from_summary(&container.ports),
-            compose_project: label(compose::PROJECT).map(|name| text(name)),
-            compose_service: label(compose::SERVICE).map(|name| text(name)),
+            compose_project: compose::project_of(&container.labels).map(|name| text(name)),
+            compose_service: compose::service_name(&container.labels).map(|name| text(name)),
             created: rfc3339(container.created),
         }
     }

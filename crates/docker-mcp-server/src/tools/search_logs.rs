@@ -196,7 +196,7 @@ impl SearchLogs {
             Some((key, value)) => container.labels.get(key).is_some_and(|is| is == value),
             None => container.labels.contains_key(wanted),
         };
-        let project = container.labels.get(compose::PROJECT);
+        let project = compose::project_of(&container.labels);
         let name = container.display_name();
         self.name.as_ref().is_none_or(|part| name.contains(part))
             && self.label.as_ref().is_none_or(has_label)

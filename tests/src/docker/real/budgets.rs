@@ -159,6 +159,7 @@ impl Lab {
             .map(|number| {
                 let (options, mut body) = self.prepare(&format!("many-with-a-long-name-{number}"));
                 let labels = [
+                    ("com.docker.compose.config-hash", "1".to_owned()),
                     ("com.docker.compose.project", self.name("shop")),
                     ("com.docker.compose.service", format!("service-{number}")),
                 ];

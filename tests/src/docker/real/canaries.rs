@@ -34,7 +34,7 @@ async fn plant(lab: &mut Lab) -> Vec<String> {
         ],
         "Labels": {
             "com.example.secret": CANARY, "com.example.url": format!("http://u:{CANARY}@h"),
-            "com.docker.compose.project": lab.name("shop"), "com.docker.compose.service": "web",
+            "com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("shop"), "com.docker.compose.service": "web",
         },
         "Healthcheck": {
             "Test": ["CMD-SHELL", format!("echo token={CANARY}; exit 1")], "Interval": 100_000_000, "Retries": 1,

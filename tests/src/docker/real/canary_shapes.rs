@@ -58,6 +58,7 @@ fn print() -> String {
 /// The containers: one runs and is unhealthy, one has ended, one cannot be started.
 async fn plant(lab: &mut Lab) -> [String; 3] {
     let mut labels = members("label");
+    labels["com.docker.compose.config-hash"] = json!("1");
     labels["com.docker.compose.project"] = json!(lab.name("shop"));
     labels["com.docker.compose.service"] = json!("web");
     let health = at("health").join("; ") + "; " + &print() + "; exit 1";

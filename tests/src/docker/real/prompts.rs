@@ -40,7 +40,7 @@ async fn troubleshoot_prompt_contains_the_diagnosis() {
 async fn review_prompt_contains_the_project() {
     let Some(mut lab) = lab().await else { return };
     let project = lab.name("shop");
-    let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": "web"}});
     let name = lab.create("web", &["true"], labels).await;
     let arguments = json!({"project": project});
     let text = lab.prompt("review_compose_project", arguments).await;

@@ -43,7 +43,7 @@ async fn images_and_compose_projects_are_read() {
     let images = read(&lab.server, "docker://images").await;
     assert!(images.to_string().contains("busybox:test"), "{images}");
     let project = lab.name("shop");
-    let labels = json!({"Labels": {"com.docker.compose.project": project, "com.docker.compose.service": "web"}});
+    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": "web"}});
     lab.create("web", &["true"], labels).await;
     let all = read(&lab.server, "docker://compose").await;
     assert!(all.to_string().contains(&project), "{all}");

@@ -2,6 +2,7 @@
 
 mod bounds;
 mod compose;
+mod compose_beside;
 mod compose_bounds;
 mod compose_cli;
 mod compose_files;

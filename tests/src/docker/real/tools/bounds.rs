@@ -164,7 +164,7 @@ async fn plant(lab: &mut Lab) -> Theirs {
     let config: bollard::models::ContainerConfig = serde_json::from_value(json!({})).unwrap();
     let image = lab.docker.commit_container(commit, config).await;
     let image = image.unwrap().id;
-    let more = json!({"Image": image, "Labels": {"com.docker.compose.project": name}});
+    let more = json!({"Image": image, "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name}});
     let container = lab.run("secret", &["sleep", "600"], more).await;
     let request =
         serde_json::from_value::<bollard::models::VolumeCreateRequest>(json!({"Name": name}));

@@ -14,7 +14,7 @@ async fn project(lab: &mut Lab) -> String {
     let project = lab.name("shop");
     let labels = |service: &str| {
         json!({"StopTimeout": 0, "Labels": {
-            "com.docker.compose.project": project, "com.docker.compose.service": service,
+            "com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
             "com.docker.compose.project.working_dir": "/srv/shop",
         }})
     };
@@ -70,10 +70,10 @@ async fn compose_logs_are_in_order_of_time() {
 async fn project_is_removed() {
     let Some(mut lab) = lab().await else { return };
     let name = project(&mut lab).await;
-    let labels = json!({"com.docker.compose.project": name});
+    let made = |kind: &str| json!({"com.docker.compose.project": name, format!("com.docker.compose.{kind}"): "x"});
     let (network, volume) = (lab.name("shop_default"), lab.name("shop_data"));
-    succeed!(lab, "create_network", {"network": network, "labels": labels});
-    succeed!(lab, "create_volume", {"volume": volume, "labels": labels});
+    succeed!(lab, "create_network", {"network": network, "labels": made("network")});
+    succeed!(lab, "create_volume", {"volume": volume, "labels": made("volume")});
     let (loss, down) = confirmed(&lab, "compose_down", json!({"project": name}), &name).await;
     assert!(loss.contains("2 containers"), "{loss}");
     let removed = [lab.name("db"), lab.name("web")];

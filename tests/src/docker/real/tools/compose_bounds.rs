@@ -302,7 +302,7 @@ async fn project_is_marked_as_created() {
     );
 
     // A project of another program is not recreated.
-    let labels = json!({"Labels": {"com.docker.compose.project": name,
+    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name,
         "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
     ours.run("shop-web-1", &["sleep", "600"], labels).await;
     let before = ours.docker.inspect_container(&web, None).await.unwrap().id;
@@ -323,7 +323,7 @@ async fn projects_of_others_are_not_changed() {
         return;
     };
     let name = free.name("shop");
-    let labels = json!({"Labels": {"com.docker.compose.project": name,
+    let labels = json!({"Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": name,
         "com.docker.compose.service": "web", "com.docker.compose.oneoff": "False"}});
     let web = free.run("shop-web-1", &["sleep", "600"], labels).await;
     for (option, value) in [

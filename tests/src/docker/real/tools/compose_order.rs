@@ -100,7 +100,7 @@ async fn service_whose_dependency_fails_is_not_started() {
         ("front", "web:service_started:false", "sleep 600"),
     ] {
         let labels = json!({"StopTimeout": 0, "Labels": {
-            "com.docker.compose.project": project, "com.docker.compose.service": service,
+            "com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
             "com.docker.compose.depends_on": needs}});
         lab.create(service, &["sh", "-c", script], labels).await;
     }
@@ -131,7 +131,7 @@ async fn seen(lab: &Lab, name: &str, time: &str) -> (String, Value) {
 }
 
 fn labels(project: &str, service: &str) -> Value {
-    json!({"com.docker.compose.project": project, "com.docker.compose.service": service})
+    json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service})
 }
 
 #[tokio::test]

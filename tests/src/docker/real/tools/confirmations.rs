@@ -11,7 +11,7 @@ use crate::harness::{assert_contains, real};
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &mut Lab) -> Folder {
-    let project = json!({"com.docker.compose.project": lab.name("project")});
+    let project = json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("project")});
     succeed!(lab, "create_network", {"network": lab.name("mesh")});
     let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
     for name in ["killed", "removed", "replaced", "written", "left"] {

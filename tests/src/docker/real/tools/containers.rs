@@ -141,7 +141,7 @@ async fn sections_are_chosen() {
 #[tokio::test]
 async fn containers_are_filtered() {
     let Some(mut lab) = lab().await else { return };
-    let labels = json!({"Labels": {"tier": "web", "com.docker.compose.project": lab.name("shop")}});
+    let labels = json!({"Labels": {"tier": "web", "com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("shop")}});
     let web = lab.run("web", &["sleep", "600"], labels).await;
     let old = lab.finish("old", &["true"], json!({})).await;
     let prefix = lab.name("");

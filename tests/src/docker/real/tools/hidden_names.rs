@@ -57,7 +57,7 @@ async fn plant(lab: &mut Lab) -> Visible {
     let shared = network(lab, &lab.name("net")).await;
     let volume = volume(lab, &lab.name("vol")).await;
     let options = json!({
-        "Labels": {"com.docker.compose.project": lab.name("hidden-project")},
+        "Labels": {"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("hidden-project")},
         "HostConfig": {"NetworkMode": shared, "Binds": [format!("{volume}:/d")]},
     });
     let secret = merged(published("0"), options);

@@ -41,7 +41,7 @@ async fn link_that_was_put_in_place_of_a_mount_is_not_followed() {
     };
     let folder = dir.path().join("data/folder");
     let mount = format!("{}:/f", folder.display());
-    let labels = json!({"com.docker.compose.project": lab.name("shop"), "com.docker.compose.service": "web"});
+    let labels = json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("shop"), "com.docker.compose.service": "web"});
     let ours = lab.adopt("ours");
     succeed!(lab, "create_container", {"image": "busybox:test", "name": ours, "mounts": [mount],
         "command": ["sleep", "600"], "labels": labels});
