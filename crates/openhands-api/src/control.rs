@@ -31,7 +31,7 @@ impl AgentServer {
         request.json(&body).run().await
     }
 
-    /// Runs the agent. An agent that waits for a confirmation takes this as the confirmation.
+    /// Runs the agent. It takes all actions without a result first: this is a confirmation of them.
     pub async fn run(&self, id: TaskId) -> ApiResult<()> {
         self.command(id, &["run"], RUN_TIMEOUT).run().await
     }
@@ -47,7 +47,7 @@ impl AgentServer {
         request.run().await
     }
 
-    /// Allows or refuses the action that the agent wants to take. A refused agent stops.
+    /// Allows or refuses all actions without a result, whatever they are at that moment. A refused agent stops.
     pub async fn respond(&self, id: TaskId, accept: bool, reason: &str) -> ApiResult<()> {
         let path = ["events", "respond_to_confirmation"];
         let request = self.command(id, &path, INTERRUPT_TIMEOUT);

@@ -52,6 +52,14 @@ pub struct Conversation {
     #[serde(default)]
     pub updated_at: String,
     launched_agent_profile: Option<LaunchedProfile>,
+    confirmation_policy: Option<Policy>,
+}
+
+/// The actions that need a confirmation.
+#[derive(Debug, Clone, Deserialize)]
+struct Policy {
+    #[serde(default)]
+    kind: String,
 }
 
 #[derive(Debug, Clone, Deserialize)]
@@ -60,6 +68,12 @@ struct LaunchedProfile {
 }
 
 impl Conversation {
+    /// Returns true if some of its actions need a confirmation.
+    pub fn needs_confirmation(&self) -> bool {
+        let policy = self.confirmation_policy.as_ref();
+        policy.is_some_and(|policy| policy.kind != "NeverConfirm")
+    }
+
     /// The id of the agent profile that it was started with.
     pub fn profile(&self) -> Option<&str> {
         let launched = self.launched_agent_profile.as_ref()?;

@@ -53,8 +53,6 @@ pub struct Event {
     pub source: String,
     /// The tool of an action or observation.
     pub tool_name: Option<String>,
-    /// The model's description of an action, or `tool: {arguments}` if it gave none.
-    pub summary: Option<String>,
     /// The agent's message beside an action.
     #[serde(default)]
     pub thought: Vec<TextPart>,
@@ -272,11 +270,23 @@ impl AgentServer {
         &self,
         id: TaskId,
         kind: &str,
-        mut query: Vec<(&str, &str)>,
+        query: Vec<(&str, &str)>,
     ) -> ApiResult<Vec<T>> {
+        Ok(self.event_page(id, kind, query, None).await?.items)
+    }
+
+    /// A page of the events of `kind`; `page` is the cursor of a later one.
+    pub(crate) async fn event_page<T: DeserializeOwned>(
+        &self,
+        id: TaskId,
+        kind: &str,
+        mut query: Vec<(&str, &str)>,
+        page: Option<&str>,
+    ) -> ApiResult<Page<T>> {
         let kind = self.kind_filter(kind).await?;
         query.push(("kind", &kind));
+        query.extend(page.map(|page| ("page_id", page)));
         let request = self.task_request(Method::GET, id, &["events", "search"]);
-        Ok(request.query(&query).send::<Page<T>>().await?.items)
+        request.query(&query).send().await
     }
 }

@@ -41,7 +41,7 @@ pub fn event(event: &Event) -> String {
     one_line(&redacted(&line), MAX_LINE_CHARS)
 }
 
-/// The summary of an action: the model's own description, or the tool with its main argument.
+/// The summary of an action: the tool with its main argument. The model's own description may say anything.
 fn action_summary(event: &Event) -> String {
     let tool = event.tool_name.as_deref().unwrap_or("tool");
     // Calls of MCP servers are shown as they are, whatever the model says about them.
@@ -53,16 +53,10 @@ fn action_summary(event: &Event) -> String {
         return one_line(&redacted(&format!("{tool} {arguments}")), MAX_LINE_CHARS);
     }
     let argument = |name: &str| event.action.as_ref()?.get(name).and_then(Value::as_str);
-    let text = match &event.summary {
-        // The agent server writes `tool: {…}` if the model gave no description.
-        Some(summary) if !summary.starts_with(&format!("{tool}: {{")) => summary.to_owned(),
-        _ => {
-            // Only the file name: the full path would reveal directories of the agent server.
-            let file = argument("path").and_then(|path| path.rsplit('/').next());
-            let parts = [Some(tool), argument("command"), file];
-            parts.into_iter().flatten().collect::<Vec<_>>().join(" ")
-        }
-    };
+    // Only the file name: the full path would reveal directories of the agent server.
+    let file = argument("path").and_then(|path| path.rsplit('/').next());
+    let parts = [Some(tool), argument("command"), file];
+    let text = parts.into_iter().flatten().collect::<Vec<_>>().join(" ");
     one_line(&redacted(&text), MAX_ACTION_CHARS)
 }
 
@@ -87,7 +81,7 @@ mod tests {
         );
         check_action(
             json!({"tool_name": "terminal", "summary": "List the files", "action": {"command": "ls"}}),
-            "List the files",
+            "terminal ls",
         );
         check_action(
             json!({"tool_name": "file_editor", "summary": null,

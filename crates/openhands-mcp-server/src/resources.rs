@@ -46,7 +46,7 @@ impl Resource for TaskResource {
     type Service = OpenHands;
 
     async fn read(self, service: &OpenHands, call: &Call) -> Result<ResourceContents, ToolError> {
-        from_tool(GetTaskResult { task_id: self.id }, service, call).await
+        from_tool(GetTaskResult::of_resource(self.id), service, call).await
     }
 
     async fn complete(service: &OpenHands, _: &str, value: &str) -> Vec<String> {

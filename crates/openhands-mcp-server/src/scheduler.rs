@@ -4,6 +4,7 @@
 //! after a restart, or in another replica, a search finds the rest.
 
 mod goes_on;
+mod leftovers;
 mod queue;
 mod run;
 mod running;
@@ -21,6 +22,7 @@ use tokio::time::sleep;
 use upstream::time;
 
 pub(crate) use self::goes_on::{GoesOn, goes_on};
+pub(crate) use self::leftovers::refuse_leftovers;
 use self::queue::Queue;
 pub(crate) use self::run::use_model;
 use self::slots::{LimitedRuns, Slots};
@@ -134,6 +136,11 @@ impl Scheduler {
             server.interrupt(id).await?;
             task = server.conversation(id).await;
         }
+        // It has begun to ask for a permission meanwhile; an interrupt leaves it waiting.
+        if matches!(&task, Ok(task) if task.execution_status == Execution::WaitingForConfirmation) {
+            server.respond(id, false, "The task was stopped.").await?;
+            task = server.conversation(id).await;
+        }
         let tagged = async { tag_stopped(server, &task?, reason).await };
         if let Err(failure) = tagged.await {
             tracing::warn!(task = %id, ?failure, "cannot tag why the task was stopped");
@@ -212,7 +219,7 @@ impl Scheduler {
         }
         let waits_for = tags.waits_for().unwrap_or(WaitsFor::Slot);
         match conversation.execution_status {
-            execution if execution.is_stopped() => {}
+            execution if execution.is_stopped() && execution != Execution::Finished => {}
             // Another client has started it, or a start that was taken for cut off. It keeps its limits.
             Execution::Running => {
                 tags.begin_run_after(None);

@@ -7,5 +7,5 @@ mod truncate;
 pub use clean::{clean, is_invisible, visible};
 pub use hexadecimal::hexadecimal;
 pub use truncate::{
-    Fitting, first_line, fitting, head, newest_lines, one_line, tail, truncate, truncate_list,
+    Fitting, first_line, fitting, head, newest_lines, one_line, page, tail, truncate, truncate_list,
 };

@@ -1,24 +1,149 @@
-//! Tasks whose agent asks for permission before it acts.
+//! Tasks whose agent asks for permission before it acts: what is shown is all that an answer allows, and nothing runs
+//! without one.
 
 use futures_util::future::join_all;
-use serde_json::json;
+use mcp_client::Client;
+use serde_json::{Value, json};
+use uuid::Uuid;
 
-use super::{assert_error, both_transports, call, call_with_id, client, wait_for_status};
+use super::proxy::Proxy;
+use super::{
+    assert_error, both_transports, call, call_with_id, client, client_with, tool_error,
+    wait_for_status,
+};
 use crate::harness::assert_contains;
+use crate::harness::real::openhands;
+
+/// An answer to what a report shows.
+fn answer(report: &Value, accept: bool) -> Value {
+    let id = &report["confirmation"]["confirmation_id"];
+    assert!(id.is_string(), "{report}");
+    json!({"task_id": report["task_id"], "confirmation_id": id, "accept": accept})
+}
+
+async fn accept(client: &Client, report: &Value) -> Value {
+    call(client, "respond_confirmation", answer(report, true)).await
+}
+
+/// Starts a task whose actions all need a permission, and waits until it asks.
+async fn ask(client: &Client, script: &str) -> Value {
+    let task = json!({"task": script, "confirm": "always", "wait_seconds": 25});
+    let asked = call(client, "run_task", task).await;
+    assert_eq!(asked["status"], "waiting_for_confirmation", "{asked}");
+    asked
+}
+
+/// The commands that wait, also those beyond the first page.
+async fn commands(client: &Client, report: &Value) -> Vec<String> {
+    let mut shown = report["confirmation"].clone();
+    let mut commands: Vec<String> = Vec::new();
+    let mut is_rest = false;
+    loop {
+        for action in shown["actions"].as_array().unwrap() {
+            for value in action["arguments"].as_object().unwrap().values() {
+                let Some(text) = value.as_str() else { continue };
+                match commands.last_mut().filter(|_| is_rest) {
+                    Some(last) => last.push_str(text),
+                    None => commands.push(text.to_owned()),
+                }
+                is_rest = false;
+            }
+        }
+        let Some(offset) = shown.get("next_offset") else {
+            return commands;
+        };
+        is_rest = true;
+        let rest = json!({"task_id": report["task_id"], "part": "confirmation", "offset": offset});
+        shown = call(client, "get_task_result", rest).await["confirmation"].clone();
+    }
+}
+
+/// The files that the task has made.
+async fn made(client: &Client, id: &Value) -> Vec<String> {
+    let changes = call!(client, "get_task_changes", {"task_id": id});
+    let files = changes["changed_files"].as_array().unwrap().iter();
+    files
+        .map(|file| file.as_str().unwrap().to_owned())
+        .collect()
+}
+
+#[tokio::test]
+async fn all_that_an_answer_allows_is_shown_whole() {
+    let Some(client) = client().await else { return };
+    let padding = "echo padding || ".repeat(40);
+    let many_lines = format!("LINES: {padding}touch END");
+    let lines = format!("{}touch END", "echo padding\n".repeat(40));
+    let long = format!("echo {} > END", "x".repeat(12_000));
+    for (script, expected) in [
+        (
+            "LIE: List the files || touch END".to_owned(),
+            vec!["touch END".to_owned()],
+        ),
+        (many_lines, vec![lines]),
+        (format!("RUN: {long}"), vec![long]),
+        (
+            "PAR: touch A || touch B || touch END".to_owned(),
+            ["touch A", "touch B", "touch END"]
+                .map(str::to_owned)
+                .into(),
+        ),
+    ] {
+        let asked = ask(&client, &script).await;
+        let id = &asked["task_id"];
+        for report in [
+            asked.clone(),
+            call_with_id(&client, "get_task_status", id).await,
+            call_with_id(&client, "get_task_result", id).await,
+            call_with_id(&client, "wait_task", id).await,
+        ] {
+            assert_eq!(commands(&client, &report).await, expected, "{report}");
+            assert!(report.get("last_action").is_none(), "{report}");
+        }
+        let events = call_with_id(&client, "get_task_events", id).await;
+        assert!(
+            !events.to_string().contains("\"text\":\"List the files"),
+            "{events}"
+        );
+        let ended = accept(&client, &asked).await;
+        assert_eq!(ended["status"], "finished", "{ended}");
+        assert!(made(&client, id).await.contains(&"A END".to_owned()));
+    }
+}
+
+#[tokio::test]
+async fn content_of_a_file_is_shown() {
+    let Some(client) = client().await else { return };
+    let path = format!("/tmp/mcp-confirmation-{}", Uuid::new_v4());
+    let asked = ask(&client, &format!("WRITE: {path} first line and the rest")).await;
+    let action = &asked["confirmation"]["actions"][0];
+    assert_eq!(action["tool"], "file_editor");
+    let arguments = &action["arguments"];
+    assert_has!(arguments, {"command": "create", "path": path.as_str(),
+        "file_text": "first line and the rest"});
+    let refused = call(&client, "respond_confirmation", answer(&asked, false)).await;
+    assert_eq!(refused["status"], "idle", "{refused}");
+    assert!(!std::path::Path::new(&path).exists());
+}
 
 #[tokio::test]
 async fn each_action_waits_for_its_permission() {
     for client in both_transports().await {
-        let task = json!({"task": "RUN: echo one\nRUN: echo two\nSAY: both", "confirm": "always"});
-        let asked = call(&client, "run_task", task).await;
-        let expected = "terminal echo one";
-        assert_has!(asked, {"status": "waiting_for_confirmation", "last_action": expected});
+        let asked = ask(&client, "RUN: echo one\nRUN: echo two\nSAY: both").await;
+        assert_eq!(commands(&client, &asked).await, ["echo one"]);
         assert!(asked.get("last_output").is_none(), "{asked}");
-        let yes = json!({"task_id": asked["task_id"], "accept": true});
-        let second = call(&client, "respond_confirmation", yes.clone()).await;
-        assert_has!(second, {"status": "waiting_for_confirmation",
-            "last_action": "terminal echo two", "last_output": "one"});
-        let ended = call(&client, "respond_confirmation", yes).await;
+        let second = accept(&client, &asked).await;
+        assert_has!(second, {"status": "waiting_for_confirmation", "last_output": "one"});
+        assert_eq!(commands(&client, &second).await, ["echo two"]);
+        // The answer to the first action is none to the second, however often it comes.
+        for accept in [true, false] {
+            let text = tool_error(&client, "respond_confirmation", answer(&asked, accept)).await;
+            let now = second["confirmation"]["confirmation_id"].as_str().unwrap();
+            assert_contains(&text, now);
+            assert_contains(&text, "echo two");
+        }
+        let status = call_with_id(&client, "get_task_status", &asked["task_id"]).await;
+        assert_eq!(status["confirmation"], second["confirmation"]);
+        let ended = accept(&client, &second).await;
         assert_has!(ended, {"status": "finished", "result": "both", "last_output": "two"});
     }
 }
@@ -26,10 +151,10 @@ async fn each_action_waits_for_its_permission() {
 #[tokio::test]
 async fn refused_action_is_not_run_and_the_agent_continues_with_a_message() {
     let Some(client) = client().await else { return };
-    let task = json!({"task": "RUN: echo x > made\nSAY: never", "confirm": "always"});
-    let asked = call(&client, "run_task", task).await;
+    let asked = ask(&client, "RUN: echo x > made\nSAY: never").await;
     let id = &asked["task_id"];
-    let no = json!({"task_id": id, "accept": false, "reason": "not this file"});
+    let mut no = answer(&asked, false);
+    no["reason"] = json!("not this file");
     let refused = call(&client, "respond_confirmation", no).await;
     assert_eq!(refused["status"], "idle", "{refused}");
     assert!(refused.get("changed_files").is_none(), "{refused}");
@@ -42,39 +167,105 @@ async fn refused_action_is_not_run_and_the_agent_continues_with_a_message() {
 #[tokio::test]
 async fn only_respond_confirmation_answers_the_agent() {
     let Some(client) = client().await else { return };
-    let asked = call!(client, "run_task", {"task": "RUN: echo x > made", "confirm": "always"});
+    let asked = ask(&client, "RUN: echo x > made").await;
     let id = &asked["task_id"];
     // Resuming would approve the action.
     assert_error!(client, "resume_task", {"task_id": id}, "respond_confirmation");
     let message = json!({"task_id": id, "message": "SAY: go on"});
     assert_error(&client, "send_message", message, "respond_confirmation").await;
+    call_with_id(&client, "pause_task", id).await;
     let status = wait_for_status(&client, id, "waiting_for_confirmation").await;
     assert_eq!(status["steps"], 1);
+    // A server that has just been started knows the same.
+    let other = client_with(&openhands().unwrap(), &[]).await;
+    let status = call_with_id(&other, "get_task_status", id).await;
+    assert_eq!(status["confirmation"], asked["confirmation"]);
     let cancelled = call_with_id(&client, "cancel_task", id).await;
     assert_eq!(cancelled["status"], "cancelled");
-    let late = json!({"task_id": id, "accept": true});
     let expected = "is not waiting for a permission";
-    assert_error(&client, "respond_confirmation", late, expected).await;
+    assert_error(
+        &client,
+        "respond_confirmation",
+        answer(&asked, true),
+        expected,
+    )
+    .await;
+    // Nor is the action taken when the task goes on.
+    let went_on = call!(client, "send_message", {"task_id": id, "message": "SAY: went on"});
+    assert_has!(went_on, {"status": "finished", "result": "went on"});
+    assert!(made(&client, id).await.is_empty());
 }
 
 #[tokio::test]
 async fn one_of_several_answers_counts_and_the_others_are_refused() {
     let Some(client) = client().await else { return };
-    let task = json!({"task": "RUN: echo x > made\nSAY: done", "confirm": "always"});
-    let id = &call(&client, "run_task", task).await["task_id"];
-    let answers = [true, false, true, false].map(async |accept| {
-        let answer = json!({"task_id": id, "accept": accept});
-        let told = client.call_tool("respond_confirmation", &answer).await;
-        (accept, told.unwrap())
-    });
-    let told = join_all(answers).await;
-    let (refused, counted): (Vec<_>, Vec<_>) = told.iter().partition(|(_, told)| told.is_error);
-    assert_eq!(counted.len(), 1, "{told:?}");
-    for (_, told) in refused {
-        assert_contains(&told.text(), "not waiting for a permission");
+    for answers in [vec![true, false, true, false], vec![true; 3]] {
+        let asked = ask(
+            &client,
+            "RUN: echo x > made\nRUN: echo y > unseen\nSAY: done",
+        )
+        .await;
+        let id = &asked["task_id"];
+        let answers = answers.into_iter().map(async |accept| {
+            let told = client.call_tool("respond_confirmation", &answer(&asked, accept));
+            (accept, told.await.unwrap())
+        });
+        let told = join_all(answers).await;
+        let (refused, counted): (Vec<_>, Vec<_>) = told.iter().partition(|(_, told)| told.is_error);
+        assert_eq!(counted.len(), 1, "{told:?}");
+        for (_, told) in refused {
+            let text = told.text();
+            let is_known = text.contains("not waiting for a permission");
+            assert!(
+                is_known || text.contains("what the task waits for now"),
+                "{text}"
+            );
+        }
+        let expected: &[&str] = if counted[0].0 { &["A made"] } else { &[] };
+        assert_eq!(made(&client, id).await, expected);
+        call_with_id(&client, "cancel_task", id).await;
     }
-    let result = call_with_id(&client, "get_task_result", id).await;
-    assert_eq!(result["changed_files"].is_array(), counted[0].0, "{result}");
+}
+
+#[tokio::test]
+async fn lost_answer_allows_nothing_more() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let asked = ask(&client, "RUN: touch shown\nRUN: touch unseen").await;
+    let id = &asked["task_id"];
+    // The agent server gets the answer, and its response is lost.
+    proxy.lose_response("respond_to_confirmation");
+    let second = accept(&client, &asked).await;
+    assert_eq!(second["status"], "waiting_for_confirmation", "{second}");
+    let text = tool_error(&client, "respond_confirmation", answer(&asked, true)).await;
+    assert_contains(&text, "touch unseen");
+    assert_eq!(commands(&client, &second).await, ["touch unseen"]);
+    assert_eq!(made(&client, id).await, ["A shown"]);
+    call_with_id(&client, "cancel_task", id).await;
+}
+
+#[tokio::test]
+async fn copy_does_not_take_what_waits_in_the_original() {
+    let Some(client) = client().await else { return };
+    for script in ["RUN: touch danger", "PAR: touch danger || touch worse"] {
+        let asked = ask(&client, script).await;
+        let id = &asked["task_id"];
+        let copy = call_with_id(&client, "fork_task", id).await;
+        assert_eq!(copy["status"], "idle", "{copy}");
+        let told = json!({"task_id": copy["task_id"], "message": "SAY: nothing done"});
+        let told = call(&client, "send_message", told).await;
+        assert_has!(told, {"status": "finished", "result": "nothing done"});
+        let with_message = json!({"task_id": id, "message": "SAY: nothing either"});
+        let told = call(&client, "fork_task", with_message).await;
+        let told = wait_for_status(&client, &told["task_id"], "finished").await;
+        assert!(told.get("confirmation").is_none(), "{told}");
+        assert!(made(&client, id).await.is_empty());
+        // The original still asks.
+        let ended = accept(&client, &asked).await;
+        assert_eq!(ended["status"], "finished", "{ended}");
+        assert!(made(&client, id).await.contains(&"A danger".to_owned()));
+    }
 }
 
 #[tokio::test]

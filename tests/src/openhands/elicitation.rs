@@ -115,12 +115,39 @@ async fn model_cannot_accept_without_its_user() {
         let closed = json!({"action": "cancel"});
         let yes = json!({"action": "accept", "content": {"allow": true}});
         let (client, user) = user(&server, era, vec![closed, yes]).await;
-        let accept = json!({"task_id": id, "accept": true});
+        let accept = json!({"task_id": id, "accept": true,
+            "confirmation_id": run["confirmation"]["confirmation_id"]});
         let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &accept).await;
         assert!(failed && text.contains("did not answer"), "{text}");
         wait_for_status(&control, id, "waiting_for_confirmation").await;
         let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &accept).await;
         assert!(!failed && text.contains("finished"), "{text}");
+        assert_eq!(user.asked.lock().unwrap().len(), 2);
+    }
+}
+
+#[tokio::test]
+async fn question_shows_all_actions_whole_and_its_answer_is_for_no_other() {
+    let Some(real) = openhands() else { return };
+    let server = Server::start(NAME, &env(&real)).await;
+    let control = client_with(&real, &[]).await;
+    let yes = json!({"action": "accept", "content": {"allow": true}});
+    for era in [EraChoice::Legacy, EraChoice::Modern] {
+        let (client, user) = user(&server, era, vec![yes.clone(), yes.clone()]).await;
+        let padding = "echo padding || ".repeat(40);
+        let task = json!({"task": format!("LIE: List files || touch a\nLINES: {padding}touch END"),
+            "confirm": "always"});
+        let (failed, run) = call_with_user(&client, &user, "run_task", &task).await;
+        assert!(!failed, "{run}");
+        let asked = user.asked.lock().unwrap().clone();
+        assert_contains(&asked[0], "touch a");
+        assert!(!asked[0].contains("List files"), "{asked:?}");
+        assert_contains(&asked[1], "    echo padding\n    touch END\n");
+        // The user is asked only for the actions that the model has read.
+        let run = call!(control, "run_task", {"task": "RUN: touch a", "confirm": "always"});
+        let wrong = json!({"task_id": run["task_id"], "confirmation_id": "0000", "accept": true});
+        let (failed, text) = call_with_user(&client, &user, "respond_confirmation", &wrong).await;
+        assert!(failed && text.contains("touch a"), "{text}");
         assert_eq!(user.asked.lock().unwrap().len(), 2);
     }
 }

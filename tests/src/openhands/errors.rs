@@ -62,7 +62,8 @@ async fn pending_confirmation_is_reported_and_can_be_cancelled() {
     let policy = json!({"confirmation_policy": {"kind": "AlwaysConfirm"}});
     let id = start(&real, "RUN: echo asked", policy).await;
     let status = wait_for_status(&client, &id, "waiting_for_confirmation").await;
-    assert_eq!(status["last_action"], "terminal echo asked");
+    let waits = &status["confirmation"]["actions"][0];
+    assert_eq!(waits["arguments"]["command"], "echo asked", "{status}");
     let cancelled = call_with_id(&client, "cancel_task", &id).await;
     assert_has!(cancelled, {"status": "cancelled", "message": "It was stopped."});
     let result = call_with_id(&client, "get_task_result", &id).await;

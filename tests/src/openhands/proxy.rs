@@ -4,7 +4,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
@@ -27,6 +27,8 @@ struct ProxyState {
     sockets: watch::Sender<SocketCounts>,
     /// Refuses requests for event sockets.
     refuses_sockets: bool,
+    /// The response to a request whose first line holds this text is lost.
+    loses: Mutex<Option<&'static str>>,
     /// The first lines of requests, and their times.
     requests: Mutex<Vec<(String, Instant)>>,
 }
@@ -59,6 +61,7 @@ impl Proxy {
             hangs: AtomicBool::new(false),
             sockets: watch::Sender::default(),
             refuses_sockets,
+            loses: Mutex::default(),
             requests: Mutex::default(),
         });
         let accepting = Arc::clone(&state);
@@ -84,6 +87,11 @@ impl Proxy {
         });
         let real = OpenHands { url, ..real };
         Self { real, state }
+    }
+
+    /// Loses the response to the next request whose first line holds this text.
+    pub(super) fn lose_response(&self, request: &'static str) {
+        *self.state.loses.lock().unwrap() = Some(request);
     }
 
     pub(super) fn disconnect(&self) {
@@ -146,6 +154,7 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, state: &ProxyStat
     let (mut from_client, mut to_client) = client.split();
     let (mut from_server, mut to_server) = server.split();
     let mut open = None;
+    let is_lost = AtomicBool::new(false);
     let requests = async {
         let mut bytes = vec![0; 64 * 1024];
         loop {
@@ -156,6 +165,10 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, state: &ProxyStat
             if first.ends_with("HTTP/1.1") {
                 let request = (first.to_owned(), Instant::now());
                 state.requests.lock().unwrap().push(request);
+            }
+            let lost = |text: &mut &str| first.contains(*text);
+            if state.loses.lock().unwrap().take_if(lost).is_some() {
+                is_lost.store(true, Ordering::Relaxed);
             }
             if first.starts_with(SOCKET_REQUEST) {
                 if state.refuses_sockets {
@@ -168,9 +181,19 @@ async fn forward(mut client: TcpStream, mut server: TcpStream, state: &ProxyStat
             }
         }
     };
+    let responses = async {
+        let mut bytes = vec![0; 64 * 1024];
+        loop {
+            let count = from_server.read(&mut bytes).await.unwrap_or_default();
+            let is_over = count == 0 || is_lost.load(Ordering::Relaxed);
+            if is_over || to_client.write_all(&bytes[..count]).await.is_err() {
+                return false;
+            }
+        }
+    };
     let refused = tokio::select! {
         refused = requests => refused,
-        _ = copy(&mut from_server, &mut to_client) => false,
+        refused = responses => refused,
     };
     if refused {
         let response = b"HTTP/1.1 403 Forbidden\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";

@@ -219,3 +219,32 @@ async fn read_only_offers_only_tools_that_read() {
                     get_usage list_agent_profiles list_tasks wait_task";
     assert_eq!(names.join(" "), expected);
 }
+
+#[tokio::test]
+async fn long_answers_and_outputs_are_had_whole_in_parts() {
+    let Some(client) = client().await else { return };
+    let said = format!("{}end", "lông é\u{1f980} ".repeat(1_000));
+    let said = &said[..said.floor_char_boundary(13_029)];
+    let run = run_task(&client, &format!("RUN: seq 1 5000\nFINISH: {said}")).await;
+    let printed: Vec<String> = (1..=5_000).map(|line| line.to_string()).collect();
+    let offset = run["next_offset"].as_u64().unwrap();
+    let mark = format!("get_task_result with offset {offset} has the rest");
+    assert_contains(&run["result"], &mark);
+    assert_contains(
+        &run["last_output"],
+        "get_task_result with part output has all",
+    );
+    for (part, field, expected) in [
+        ("result", "result", said.to_owned()),
+        ("output", "last_output", printed.join("\n")),
+    ] {
+        let (mut whole, mut next) = (String::new(), json!(0));
+        while !next.is_null() {
+            let rest = json!({"task_id": run["task_id"], "part": part, "offset": next});
+            let rest = call(&client, "get_task_result", rest).await;
+            whole.push_str(rest[field].as_str().unwrap());
+            next = rest["next_offset"].clone();
+        }
+        assert_eq!(whole.trim_end().replace('\r', ""), expected);
+    }
+}

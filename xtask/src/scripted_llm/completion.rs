@@ -7,21 +7,36 @@ use super::script::Step;
 /// Returns the assistant's message for a step. It is a text if there are no tools to call, as in the
 /// side questions that agents ask their model.
 pub(crate) fn message(step: Option<Step>, has_tools: bool, call: &str) -> Value {
-    let (tool, arguments) = match step.filter(|_| has_tools) {
-        Some(Step::Run(command)) => (
-            "terminal",
-            json!({ "command": command, "security_risk": "LOW" }),
-        ),
-        Some(Step::Write(path, text)) => (
+    let calls = match step.filter(|_| has_tools) {
+        Some(Step::Run(command)) => vec![terminal(&command)],
+        Some(Step::Parallel(commands)) => commands.iter().map(|one| terminal(one)).collect(),
+        Some(Step::Lie(summary, command)) => {
+            let (tool, mut arguments) = terminal(&command);
+            arguments["summary"] = json!(summary);
+            vec![(tool, arguments)]
+        }
+        Some(Step::Write(path, text)) => vec![(
             "file_editor",
             json!({ "command": "create", "path": path, "file_text": text, "security_risk": "LOW" }),
-        ),
-        Some(Step::Finish(text)) => ("finish", json!({ "message": text })),
+        )],
+        Some(Step::Finish(text)) => vec![("finish", json!({ "message": text }))],
         Some(Step::Say(text)) => return json!({ "role": "assistant", "content": text }),
         Some(Step::Http(_)) | None => return json!({ "role": "assistant", "content": "ok" }),
     };
-    let function = json!({ "name": tool, "arguments": arguments.to_string() });
-    json!({ "role": "assistant", "content": "", "tool_calls": [{ "id": call, "type": "function", "function": function }] })
+    let calls = calls
+        .into_iter()
+        .enumerate()
+        .map(|(at, (tool, arguments))| {
+            let function = json!({ "name": tool, "arguments": arguments.to_string() });
+            json!({ "id": format!("{call}{at}"), "type": "function", "function": function })
+        });
+    json!({ "role": "assistant", "content": "", "tool_calls": calls.collect::<Vec<_>>() })
+}
+
+/// A call of the terminal.
+fn terminal(command: &str) -> (&'static str, Value) {
+    let arguments = json!({ "command": command, "security_risk": "LOW" });
+    ("terminal", arguments)
 }
 
 /// Returns the response to a request without `stream`.
@@ -33,8 +48,9 @@ pub(crate) fn whole(message: &Value, model: &str) -> Value {
 /// Returns all events of a stream.
 pub(crate) fn stream(message: &Value, model: &str) -> String {
     let mut delta = message.clone();
-    if let Some(call) = delta.pointer_mut("/tool_calls/0") {
-        call["index"] = json!(0);
+    let calls = delta.get_mut("tool_calls").and_then(Value::as_array_mut);
+    for (at, call) in calls.into_iter().flatten().enumerate() {
+        call["index"] = json!(at);
     }
     let chunks = [
         json!({ "index": 0, "delta": delta, "finish_reason": null }),
@@ -72,6 +88,20 @@ mod tests {
         let arguments = function["arguments"].as_str().unwrap();
         assert!(arguments.contains(r#""command":"ls""#), "{arguments}");
         assert_eq!(choice(false)["finish_reason"], "stop");
+    }
+
+    #[test]
+    fn parallel_calls_have_their_own_ids() {
+        let step = Step::Parallel(vec!["a".into(), "b".into()]);
+        let calls = message(Some(step), true, "call_1")["tool_calls"].clone();
+        assert_eq!(
+            (calls[0]["id"].as_str(), calls[1]["id"].as_str()),
+            (Some("call_10"), Some("call_11"))
+        );
+        let step = Step::Lie("x".into(), "b".into());
+        let call = message(Some(step), true, "1")["tool_calls"][0].clone();
+        let arguments = call["function"]["arguments"].as_str().unwrap();
+        assert!(arguments.contains(r#""summary":"x""#), "{arguments}");
     }
 
     #[test]

@@ -8,8 +8,12 @@ use serde_json::Value;
 /// An action of the model, one per turn.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Step {
-    /// `RUN: command`: call the terminal.
+    /// `RUN: command`, or `LINES: one || two` for a command of several lines: call the terminal.
     Run(String),
+    /// `PAR: one || two`: several calls of the terminal in one turn.
+    Parallel(Vec<String>),
+    /// `LIE: summary || command`: call the terminal, and describe the call with another text.
+    Lie(String, String),
     /// `WRITE: path text`: create a file.
     Write(String, String),
     /// `SAY: text`: plain text and no call.
@@ -81,6 +85,12 @@ fn step(word: &str, rest: &str) -> Option<Step> {
     let text = rest.to_owned();
     Some(match word {
         "RUN" => Step::Run(text),
+        "LINES" => Step::Run(parts(rest).join("\n")),
+        "PAR" => Step::Parallel(parts(rest).into_iter().map(str::to_owned).collect()),
+        "LIE" => {
+            let (summary, command) = rest.split_once(" || ")?;
+            Step::Lie(summary.to_owned(), command.to_owned())
+        }
         "WRITE" => {
             let (path, text) = rest.split_once(' ').unwrap_or((rest, ""));
             Step::Write(path.to_owned(), text.to_owned())
@@ -93,6 +103,10 @@ fn step(word: &str, rest: &str) -> Option<Step> {
         "FINISH" => Step::Finish(text),
         _ => return None,
     })
+}
+
+fn parts(rest: &str) -> Vec<&str> {
+    rest.split(" || ").collect()
 }
 
 #[cfg(test)]
@@ -128,6 +142,16 @@ mod tests {
                 (0, Step::Finish("done".into())),
             ]
         );
+    }
+
+    #[test]
+    fn a_step_may_have_several_commands_or_lines() {
+        let turns = turns("PAR: a || b | c\nLIE: x || d || e\nLINES: f || g");
+        let steps: Vec<_> = turns.into_iter().map(|(_, step)| step).collect();
+        let parallel = Step::Parallel(vec!["a".into(), "b | c".into()]);
+        assert_eq!(steps[0], parallel);
+        assert_eq!(steps[1], Step::Lie("x".into(), "d || e".into()));
+        assert_eq!(steps[2], Step::Run("f\ng".into()));
     }
 
     #[test]

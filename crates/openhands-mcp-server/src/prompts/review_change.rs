@@ -11,8 +11,8 @@ use upstream::redact::redacted;
 use super::source::{FENCE, code_source, non_blank};
 use crate::OpenHands;
 use crate::tags::ConversationTags;
-use crate::task::TaskSnapshot;
 use crate::task::completion::task_ids;
+use crate::task::{MAX_RESULT_BYTES, TaskSnapshot};
 use crate::workspace::read_changes;
 
 /// Bytes of the diff that is shown at once.
@@ -73,7 +73,10 @@ async fn task_prompt(service: &OpenHands, id: TaskId, call: &Call) -> Result<Str
     let shown = DiffText::new(&changes, 0, MAX_DIFF);
     let tags = ConversationTags::new(task.conversation.tags);
     let title = redacted(tags.title().unwrap_or("no title"));
-    let said = output.result.unwrap_or_else(|| "nothing".into());
+    let said = output
+        .result(MAX_RESULT_BYTES)
+        .0
+        .unwrap_or_else(|| "nothing".into());
     let (diff, length) = (shown.text, changes.size);
     let cut = match shown.next_offset {
         Some(offset) => format!(

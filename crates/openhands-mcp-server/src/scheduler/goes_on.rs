@@ -27,7 +27,10 @@ pub(crate) async fn goes_on(
     tags: &ConversationTags,
 ) -> ApiResult<GoesOn> {
     let was_told = tags.deadline().is_some() || tags.begins_after().is_some();
-    if !task.execution_status.is_stopped() || !was_told {
+    // A message makes a finished conversation idle, and to run a finished one does nothing: whatever tags and clocks
+    // say, it has ended.
+    let is_over = task.execution_status == Execution::Finished;
+    if !task.execution_status.is_stopped() || is_over || !was_told {
         return Ok(GoesOn::No);
     }
     let goes_on = by_its_events(server, task, tags).await?;

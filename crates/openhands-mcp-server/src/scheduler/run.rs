@@ -5,9 +5,11 @@ use std::time::Duration;
 use openhands_api::{AgentServer, ApiResult, Execution, TaskId, event_kind};
 use tokio::time::sleep;
 
-use super::Scheduler;
+use super::{Scheduler, refuse_leftovers};
 use crate::tags::{ConversationTags, WaitsFor};
 
+/// The reason for the agent whose action nobody has allowed.
+const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it is still needed.";
 /// Polls after a task was told to run, and their interval.
 const MAX_START_POLLS: u32 = 20;
 const START_POLL_INTERVAL: Duration = Duration::from_millis(100);
@@ -36,7 +38,15 @@ impl Scheduler {
             if was_waiting && begun.await.unwrap_or(false) {
                 return Ok(true);
             }
-            match server.run(id).await {
+            let may_run = refuse_leftovers(server, id, NOT_ALLOWED).await;
+            if matches!(may_run, Ok(false)) {
+                return Ok(true);
+            }
+            let run = match may_run {
+                Ok(_) => server.run(id).await,
+                Err(failure) => Err(failure),
+            };
+            match run {
                 Err(failure) if was_waiting && failure.is_conflict() => return Ok(true),
                 Ok(()) => {
                     wait_for_start(server, id, before).await;

@@ -13,7 +13,7 @@ use upstream::time;
 
 use super::outcome::TaskStatus;
 use super::report::Report;
-use super::snapshot::TaskSnapshot;
+use super::snapshot::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use crate::OpenHands;
 use crate::callback::MAX_ATTEMPTS;
 use crate::scheduler::{GoesOn, goes_on};
@@ -135,7 +135,9 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<()> {
         return Ok(());
     };
     let mut report = Report::from_snapshot(&task);
-    report.add_results(&server, &task).await?;
+    report
+        .add_results(&server, &task, MAX_WHOLE_RESULT_BYTES)
+        .await?;
     drop(lock);
     let until = Instant::now() + CHECK_WAIT;
     if !report.add_check(service, &server, &task, until).await? {

@@ -74,6 +74,12 @@ impl TaskOutcome {
     pub(crate) fn from_facts(facts: &TaskFacts) -> Self {
         use TaskStatus as S;
         match (facts.execution, facts.waits_for, facts.stop_reason) {
+            // Also if a server that saw its start as cut off has queued it meanwhile.
+            (Execution::Finished, ..) => Self {
+                status: S::Finished,
+                error: None,
+                next: None,
+            },
             (execution, Some(WaitsFor::Repository(_)), _) if execution.is_stopped() => Self::new(
                 S::Queued,
                 "Its repository is being fetched; it starts by itself. Call wait_task.",
@@ -107,14 +113,9 @@ impl TaskOutcome {
             },
             (Execution::WaitingForConfirmation, ..) => Self::new(
                 S::WaitingForConfirmation,
-                "The agent asks for permission for last_action: answer with \
-                 respond_confirmation, or stop it with cancel_task.",
+                "The agent asks for permission for all actions in confirmation: answer with \
+                 respond_confirmation and the confirmation_id, or stop it with cancel_task.",
             ),
-            (Execution::Finished, ..) => Self {
-                status: S::Finished,
-                error: None,
-                next: None,
-            },
             (Execution::Stuck, ..) => Self::failed(
                 S::Stuck,
                 "The agent repeated itself without progress and was stopped.",
@@ -308,6 +309,7 @@ mod tests {
             (E::Paused, slot, None, S::Queued),
             (E::Running, slot, None, S::Running),
             (E::Error, slot, None, S::Queued),
+            (E::Finished, slot, None, S::Finished),
             (asking, slot, None, S::WaitingForConfirmation),
             (E::Paused, None, time, S::Failed),
             (E::Finished, None, time, S::Finished),

@@ -12,7 +12,8 @@ use upstream::text::one_line;
 
 use super::follow::ObservedTask;
 use super::outcome::{TaskOutcome, TaskStatus};
-use super::snapshot::TaskSnapshot;
+use super::pending::Confirmation;
+use super::snapshot::{MAX_RESULT_BYTES, TaskSnapshot};
 use super::verify::{Check, check};
 use crate::OpenHands;
 use crate::callback::MAX_ATTEMPTS;
@@ -40,9 +41,12 @@ pub(crate) struct Report {
     /// Agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
+    /// Start of its rest.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub(crate) next_offset: Option<u64>,
     /// Output of its last command.
     #[serde(skip_serializing_if = "Option::is_none")]
-    last_output: Option<String>,
+    pub(crate) last_output: Option<String>,
     /// Of that command.
     #[serde(skip_serializing_if = "Option::is_none")]
     exit_code: Option<i64>,
@@ -60,6 +64,11 @@ pub(crate) struct Report {
     /// The last of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_action: Option<String>,
+    /// All actions that wait, whole; get_task_result has the rest from next_offset on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    // Its schema would be in that of each tool.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
+    pub(crate) confirmation: Option<Confirmation>,
     /// US dollars.
     #[serde(skip_serializing_if = "Option::is_none")]
     cost: Option<f64>,
@@ -107,7 +116,7 @@ impl Report {
         {
             let added = async {
                 let server = service.servers.for_task(id).await?;
-                report.add_results(&server, task).await?;
+                report.add_results(&server, task, MAX_RESULT_BYTES).await?;
                 report.add_check(service, &server, task, until).await
             };
             let added = timeout_at(answer_by, added).await;
@@ -138,6 +147,8 @@ impl Report {
         let mut report = Self::from_id(task.id);
         report.steps = Some(task.steps);
         report.last_action = task.last_action();
+        let pending = task.pending.as_ref();
+        report.confirmation = pending.map(|pending| pending.from_offset(0));
         // OpenHands reports 0 for a model without a known price.
         let stats = &task.conversation.stats;
         report.cost = Some(stats.cost()).filter(|cost| *cost > 0.0);
@@ -191,6 +202,7 @@ impl Report {
         &mut self,
         server: &AgentServer,
         task: &TaskSnapshot,
+        max_result: usize,
     ) -> ApiResult<()> {
         let query = ChangesQuery::default();
         let (output, changed) = tokio::join!(
@@ -198,8 +210,8 @@ impl Report {
             read_changes(server, &task.conversation, &query)
         );
         let output = output?;
-        self.result = output.result;
-        self.last_output = output.last_output;
+        (self.result, self.next_offset) = output.result(max_result);
+        self.last_output = output.last_output();
         self.exit_code = output.exit_code;
         match changed {
             Ok(changed) => {
@@ -212,7 +224,7 @@ impl Report {
             Err(ChangesError::Api(failure)) => return Err(failure),
         }
         // The output says more than the action.
-        self.last_action = self.last_action.take().filter(|_| task.is_asking());
+        self.last_action = None;
         Ok(())
     }
 
@@ -249,6 +261,7 @@ impl Report {
             task_id: id,
             status: TaskStatus::Running,
             result: None,
+            next_offset: None,
             last_output: None,
             exit_code: None,
             verified: None,
@@ -256,6 +269,7 @@ impl Report {
             verify_output: None,
             steps: None,
             last_action: None,
+            confirmation: None,
             cost: None,
             tokens: None,
             model: None,

@@ -7,8 +7,12 @@ use super::sandbox;
 use crate::OpenHands;
 use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
 use crate::callback::CallbackUrl;
-use crate::scheduler::use_model;
+use crate::scheduler::{refuse_leftovers, use_model};
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
+
+/// The reason for the agent whose action was interrupted before it was allowed or done.
+const NOT_DONE: &str =
+    "This was not done: the run had ended before. Do it again if it is still needed.";
 
 /// The arguments for a task that goes on.
 #[derive(Default)]
@@ -61,9 +65,12 @@ pub(crate) async fn resume(
         // The agent reads the message before its next step.
         (Execution::Running, Some(message)) => {
             drop(lock);
-            return match server.prompt(id, message, true).await {
+            // To run an agent that has just begun to ask would be a permission.
+            let runs = !task.needs_confirmation();
+            return match server.prompt(id, message, runs).await {
                 // The message takes effect at the end of the current step.
                 Err(failure) if failure.is_timeout() => Ok(()),
+                Ok(()) if !runs => check_taken(server, id).await,
                 sent => Ok(sent?),
             };
         }
@@ -101,6 +108,9 @@ pub(crate) async fn resume(
     let mut before = tags.clone();
     tags.continue_with(&limits);
     service.ended.record(id, None);
+    if !refuse_leftovers(server, id, NOT_DONE).await? {
+        return refuse("The state of the task has just changed: look at get_task_status.");
+    }
     if let Some(message) = message {
         server.prompt(id, message, false).await?;
         // If it cannot run with the message, resume_task runs it.
@@ -171,6 +181,17 @@ async fn check_profile(server: &AgentServer, model: &str) -> Result<(), ToolErro
         "OpenHands has no profile of the model {model} any longer, and nothing was sent to the task. \
          The operator has to add it again; or run the task with another model."
     )))
+}
+
+/// # Errors
+/// The agent got a message that does not start it, and stands still. One that has finished has read it.
+async fn check_taken(server: &AgentServer, id: TaskId) -> Result<(), ToolError> {
+    let execution = server.conversation(id).await?.execution_status;
+    if !execution.is_stopped() || execution == Execution::Finished {
+        return Ok(());
+    }
+    let error = ToolError::conflict("The task stopped when the message came.");
+    Err(explain_taken(error))
 }
 
 /// Says that the message must not be sent again.

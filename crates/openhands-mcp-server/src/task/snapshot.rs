@@ -5,17 +5,20 @@ use openhands_api::{
     summary,
 };
 use upstream::redact::{redacted, redacted_code};
-use upstream::text::{head, tail, visible};
+use upstream::text::{page, tail, visible};
 use upstream::time;
 
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
+use super::pending::PendingActions;
 use crate::ended::LastState;
 use crate::scheduler::{CUT_OFF_AFTER, GoesOn, goes_on};
 use crate::tags::{ConversationTags, StopReason};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
 /// under 2,000 tokens.
-const MAX_RESULT_BYTES: usize = 4_000;
+pub(crate) const MAX_RESULT_BYTES: usize = 4_000;
+/// The same where it costs no tokens: in a resource and a callback.
+pub(crate) const MAX_WHOLE_RESULT_BYTES: usize = 100_000;
 /// Bytes of the last command's output. The end is kept, because it shows the outcome.
 const MAX_OUTPUT_BYTES: usize = 1_500;
 
@@ -28,16 +31,66 @@ pub(crate) struct TaskSnapshot {
     pub(crate) steps: u64,
     /// The scheduler has to run it.
     pub(crate) needs_run: bool,
+    /// The actions for which it waits for permission.
+    pub(crate) pending: Option<PendingActions>,
     last_action: Option<Event>,
     /// Summaries of the actions since the last poll.
     pub(crate) new_actions: Vec<String>,
 }
 
-/// The last message of a task's agent and the output of its last command.
+/// The last message of a task's agent and the output of its last command, whole.
 pub(crate) struct AgentOutput {
-    pub(crate) result: Option<String>,
-    pub(crate) last_output: Option<String>,
+    result: String,
+    output: String,
     pub(crate) exit_code: Option<i64>,
+}
+
+impl AgentOutput {
+    /// The last message, at most `max` bytes, and the offset of the rest.
+    pub(crate) fn result(&self, max: usize) -> (Option<String>, Option<u64>) {
+        let (shown, next) = page(&self.result, 0, max);
+        let text = match next {
+            None => shown.to_owned(),
+            Some(next) => format!(
+                "{shown}\n[cut: {next} of {} bytes shown; get_task_result with offset {next} has the rest]",
+                self.result.len()
+            ),
+        };
+        (non_blank(text), next.map(|next| next as u64))
+    }
+
+    /// The end of the output.
+    pub(crate) fn last_output(&self) -> Option<String> {
+        let shown = tail(&self.output, MAX_OUTPUT_BYTES);
+        non_blank(match shown.len() == self.output.len() {
+            true => shown,
+            false => shown.replacen(
+                "shown]",
+                "shown; get_task_result with part output has all]",
+                1,
+            ),
+        })
+    }
+
+    /// A part of the last message from `offset` on, and the offset of the rest.
+    pub(crate) fn result_from(&self, offset: u64) -> (String, Option<u64>) {
+        part(&self.result, offset)
+    }
+
+    /// The same of the output.
+    pub(crate) fn output_from(&self, offset: u64) -> (String, Option<u64>) {
+        part(&self.output, offset)
+    }
+}
+
+fn part(text: &str, offset: u64) -> (String, Option<u64>) {
+    let offset = usize::try_from(offset).unwrap_or(usize::MAX);
+    let (shown, next) = page(text, offset, MAX_RESULT_BYTES);
+    (shown.to_owned(), next.map(|next| next as u64))
+}
+
+fn non_blank(text: String) -> Option<String> {
+    (!text.trim().is_empty()).then_some(text)
 }
 
 impl TaskSnapshot {
@@ -50,12 +103,14 @@ impl TaskSnapshot {
             None => 0,
         };
         let (conversation, outcome, needs_run) = evaluate(server, id, conversation, steps).await?;
+        let pending = pending(server, &conversation).await?;
         Ok(Self {
             id,
             outcome,
             conversation,
             steps,
             needs_run,
+            pending,
             new_actions: last_action.iter().map(summary::event).collect(),
             last_action,
         })
@@ -78,6 +133,7 @@ impl TaskSnapshot {
         }
         (self.conversation, self.outcome, self.needs_run) =
             evaluate(server, self.id, conversation, self.steps).await?;
+        self.pending = pending(server, &self.conversation).await?;
         Ok(())
     }
 
@@ -92,14 +148,15 @@ impl TaskSnapshot {
         self.status().is_settled().then_some(state)
     }
 
-    /// Returns true if the agent waits for permission for its last action.
+    /// Returns true if the agent waits for permission.
     pub(crate) fn is_asking(&self) -> bool {
         self.outcome.status == TaskStatus::WaitingForConfirmation
     }
 
-    /// A summary of the agent's last action.
+    /// A summary of the agent's last action; `None` while actions wait for permission, which are shown whole.
     pub(crate) fn last_action(&self) -> Option<String> {
-        self.last_action.as_ref().map(summary::event)
+        let action = self.last_action.as_ref();
+        action.filter(|_| !self.is_asking()).map(summary::event)
     }
 
     /// Reads the output so far, even if the task has not ended.
@@ -111,13 +168,21 @@ impl TaskSnapshot {
         }
         let command = server.last_command(self.id).await?;
         let printed = command.as_ref().map_or("", |command| &*command.printed);
-        let non_blank = |text: String| (!text.trim().is_empty()).then_some(text);
         Ok(AgentOutput {
-            result: non_blank(head(&redacted_code(&visible(&message)), MAX_RESULT_BYTES)),
-            last_output: non_blank(tail(&redacted(printed), MAX_OUTPUT_BYTES)),
+            // Before they are cut: a secret may lie across a border.
+            result: redacted_code(&visible(&message)).into_owned(),
+            output: redacted(printed).into_owned(),
             exit_code: command.and_then(|command| command.exit_code),
         })
     }
+}
+
+/// The actions for which the task waits for permission.
+async fn pending(server: &AgentServer, task: &Conversation) -> ApiResult<Option<PendingActions>> {
+    Ok(match task.execution_status {
+        Execution::WaitingForConfirmation => Some(PendingActions::read(server, task.id).await?),
+        _ => None,
+    })
 }
 
 async fn evaluate(

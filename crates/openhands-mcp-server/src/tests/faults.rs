@@ -20,7 +20,9 @@ async fn errors_of_all_tools(url: &str) -> Vec<ToolError> {
             "list_tasks" | "list_agent_profiles" | "get_usage" => json!({}),
             "send_message" => json!({"task_id": ID, "message": "m"}),
             "publish_task" => json!({"task_id": ID, "title": "t"}),
-            "respond_confirmation" => json!({"task_id": ID, "accept": true}),
+            "respond_confirmation" => {
+                json!({"task_id": ID, "confirmation_id": "a", "accept": true})
+            }
             "get_task_file" => json!({"task_id": ID, "file": "a"}),
             "wait_task" | "resume_task" => json!({"task_id": ID, "wait_seconds": 0}),
             "create_agent" => json!({"config_file": "a.toml"}),

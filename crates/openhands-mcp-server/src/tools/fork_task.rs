@@ -7,8 +7,13 @@ use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor};
 use crate::OpenHands;
+use crate::scheduler::refuse_leftovers;
 use crate::tags::ConversationTags;
 use crate::task::{Continuation, Report, resume};
+
+/// The reason for a copy's agent.
+const NOT_IN_THE_COPY: &str = "This is a copy of the conversation, in which this was not done: it was not allowed yet, \
+    or the original does it.";
 
 /// Copies a task with its history, to try another way. The copy works in the same directory and starts
 /// with a message: here, or with send_message.
@@ -40,6 +45,19 @@ impl Tool for ForkTask {
             tags.set_model(model.as_deref());
         }
         server.fork(self.task_id, copy, tags.as_tags()).await?;
+        // The copy would take them at its first run, without any permission.
+        let refused = refuse_leftovers(&server, copy, NOT_IN_THE_COPY).await;
+        if !matches!(refused, Ok(true)) {
+            let error = refused.map_or_else(ToolError::from, |_| {
+                ToolError::conflict(
+                    "An action of the task cannot be left out of the copy. Try again later.",
+                )
+            });
+            return Err(match server.delete(copy).await {
+                Ok(()) => error,
+                Err(_) => with_copy(error, copy, "Do not use it: delete_task it."),
+            });
+        }
         if was_set && let Err(failure) = server.unset_model(copy).await {
             // The next message would not set its model.
             return Err(match server.delete(copy).await {

@@ -9,13 +9,15 @@ use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::task::{PermissionAnswer, Report, ask_user, send_answer};
 
-/// Allows or refuses last_action of a task that is waiting_for_confirmation. A refused agent stops:
-/// tell it what to do instead with send_message. Returns as run_task.
+/// Allows or refuses all actions in confirmation of a task that is waiting_for_confirmation. A refused
+/// agent stops: tell it what to do instead with send_message. Returns as run_task.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RespondConfirmation {
     /// From run_task.
     task_id: TaskId,
+    /// Of the actions that were read.
+    confirmation_id: String,
     /// Whether it may.
     accept: bool,
     /// Why not.
@@ -33,11 +35,11 @@ impl Tool for RespondConfirmation {
     async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
         let id = self.task_id;
         let wait = WaitFor::new(self.wait_seconds);
-        let mut answer = PermissionAnswer::new(self.accept, self.reason)?;
+        let mut answer = PermissionAnswer::new(self.confirmation_id, self.accept, self.reason)?;
         let server = service.task_server(id, call).await?;
         // The model may have accepted without asking its user.
         if answer.accept && call.capabilities().elicitation {
-            let asked = ask_user(&server, id, call).await?;
+            let asked = ask_user(&server, id, Some(&answer.confirmation_id), call).await?;
             answer = asked.ok_or_else(|| {
                 ToolError::forbidden(
                     "The user was asked and did not answer, so the agent still waits. Ask the user \

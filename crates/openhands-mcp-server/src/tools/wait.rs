@@ -167,7 +167,7 @@ impl<'a> TaskWait<'a> {
                 // The next iteration stops the task.
                 () = self.call.cancelled() => continue,
                 answer = async {
-                    ask_user(&servers.for_task(self.id).await?, self.id, self.call).await
+                    ask_user(&servers.for_task(self.id).await?, self.id, None, self.call).await
                 } => answer?,
             };
             // The user may have taken long, so the wait for the agent starts again.
@@ -175,7 +175,12 @@ impl<'a> TaskWait<'a> {
             match answer {
                 Some(answer) => {
                     let server = servers.for_task(self.id).await?;
-                    send_answer(&self.service.scheduler, &server, self.id, &answer).await?;
+                    let sent = send_answer(&self.service.scheduler, &server, self.id, &answer);
+                    match sent.await {
+                        // Another client has answered meanwhile.
+                        Err(error) if error.kind() == ToolErrorKind::Conflict => {}
+                        sent => sent?,
+                    }
                 }
                 None => return Ok(self.report(seen).await),
             }

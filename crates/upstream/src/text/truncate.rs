@@ -49,6 +49,20 @@ pub fn head(text: &str, max: usize) -> String {
     }
 }
 
+/// The part of a text from byte `offset` on that fits into `max` bytes of JSON, at least one character, and the
+/// offset of the rest.
+pub fn page(text: &str, offset: usize, max: usize) -> (&str, Option<usize>) {
+    let text_from = text.floor_char_boundary(offset);
+    let rest = text.get(text_from..).unwrap_or_default();
+    let mut room = max;
+    let mut chars = rest.char_indices();
+    let left_out = chars.find(|&(at, c)| !take(&mut room, cost(c)) && at > 0);
+    match left_out {
+        None => (rest, None),
+        Some((end, _)) => (&rest[..end], Some(text_from + end)),
+    }
+}
+
 /// The last part of a text that fits into `max` bytes of JSON, with a note about the rest.
 pub fn tail(text: &str, max: usize) -> String {
     let mut room = max;
@@ -132,6 +146,24 @@ fn cost(c: char) -> usize {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn pages_are_the_whole_text() {
+        let text = "aé\u{1f980}\n\"b".repeat(30);
+        for max in [1, 2, 3, 4, 7, 50, 1_000] {
+            let (mut whole, mut next) = (String::new(), Some(0));
+            while let Some(offset) = next {
+                let (shown, rest) = page(&text, offset, max);
+                assert!(!shown.is_empty() && rest != next);
+                whole.push_str(shown);
+                next = rest;
+            }
+            assert_eq!(whole, text, "{max}");
+        }
+        // An offset within a character shows that character.
+        assert_eq!(page("é", 1, 9), ("é", None));
+        assert_eq!(page("é", 7, 9), ("", None));
+    }
 
     #[test]
     fn truncation_is_marked() {
