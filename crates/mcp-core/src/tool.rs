@@ -59,6 +59,7 @@ mod output;
 mod principal;
 mod relayed;
 pub mod schema;
+mod short_text;
 mod task;
 mod toolset;
 
@@ -83,6 +84,8 @@ pub use log_level::LogLevel;
 pub use output::{Output, ToolResult};
 pub use principal::Principal;
 pub use schema::Bounded;
+pub use short_text::ShortText;
+pub(crate) use short_text::{is_longer, too_long};
 pub use task::{EarlierTask, TaskSupport};
 pub use toolset::{
     ALL_TOOLSETS, BoundTool, DEFAULT_TOOLSET, FoundCall, ToolFuture, ToolKind, Toolset,

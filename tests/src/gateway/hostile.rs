@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::{Value, json};
 
-use super::env::{Folder, Gateway, misbehaving, text, tools_json};
+use super::env::{Folder, Gateway, misbehaving, stdio_fixture, text, tools_json};
 use crate::harness::{Dialect, FakeService, Response, assert_contains, assert_lacks, wait_until};
 
 /// S23.
@@ -229,4 +229,82 @@ async fn deep_json_is_not_passed_on() {
         assert_contains(&refused, "nested deeper than 64 levels");
         assert_contains(&refused, "-32602");
     }
+}
+
+/// Texts of callers have lengths of their own, far below that of a body, and no error repeats them.
+#[tokio::test]
+async fn long_texts_of_callers_are_refused_by_their_field() {
+    let config = format!("search_above = 1\n[backends.b]\n{}\n", stdio_fixture());
+    let gateway = Gateway::running(Folder::new(), &config).await;
+    let long = |length: usize| "a ".repeat(length / 2 + 1)[..length].to_owned();
+    let uri = |length: usize| format!("test://template/{}", "1".repeat(length - 16));
+    let (name, argument) = (long(129), json!({"name": "a", "value": "b"}));
+    let huge = long(3_900_000);
+    let of_prompt = |name: &str| json!({"type": "ref/prompt", "name": name});
+    let of_resource = json!({"type": "ref/resource", "uri": uri(8_193)});
+    for (method, params, field) in [
+        ("tools/call", json!({"name": name}), "name"),
+        ("tools/call", json!({"name": huge}), "name"),
+        ("mcp.callTool", json!({"name": huge}), "name"),
+        ("prompts/get", json!({"name": name}), "name"),
+        ("resources/read", json!({"uri": uri(8_193)}), "uri"),
+        ("resources/read", json!({"uri": uri(3_900_000)}), "uri"),
+        ("resources/subscribe", json!({"uri": uri(8_193)}), "uri"),
+        ("resources/unsubscribe", json!({"uri": uri(8_193)}), "uri"),
+        (
+            "completion/complete",
+            json!({"ref": of_prompt(&name), "argument": argument}),
+            "ref.name",
+        ),
+        (
+            "completion/complete",
+            json!({"ref": of_resource, "argument": argument}),
+            "ref.uri",
+        ),
+        (
+            "completion/complete",
+            json!({"ref": of_prompt("a"), "argument": {"name": name, "value": ""}}),
+            "argument.name",
+        ),
+        (
+            "completion/complete",
+            json!({"ref": of_prompt("a"), "argument": {"name": "a", "value": huge}}),
+            "argument.value",
+        ),
+    ] {
+        let error = gateway.server.error(method, params).await.to_string();
+        assert!(
+            error.contains(&format!("{field}: must have at most")),
+            "{method}: {error:.300}"
+        );
+        assert!(error.len() < 1_000, "{method}: {}", error.len());
+    }
+    for (tool, arguments, field) in [
+        ("search_tools", json!({"query": long(257)}), "query"),
+        ("search_tools", json!({"query": huge}), "query"),
+        ("call_tool", json!({"name": name}), "name"),
+        ("gateway_restart", json!({"backend": huge}), "backend"),
+        ("get_events", json!({"since": huge}), "since"),
+    ] {
+        let answer = gateway.answer(tool, arguments).await.to_string();
+        assert!(
+            answer.contains("must have at most"),
+            "{tool}: {answer:.300}"
+        );
+        assert!(answer.contains(field), "{tool}: {answer:.300}");
+        assert!(answer.len() < 2_000, "{tool}: {}", answer.len());
+    }
+    // At the limits.
+    let found = gateway
+        .tool(
+            "search_tools",
+            json!({"query": format!("{}greet", long(251))}),
+        )
+        .await;
+    assert!(found.get("isError").is_none(), "{found}");
+    let error = gateway
+        .server
+        .error("resources/read", json!({"uri": uri(8_192)}))
+        .await;
+    assert!(!error.to_string().contains("must have at most"), "{error}");
 }

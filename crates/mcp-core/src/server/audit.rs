@@ -10,10 +10,12 @@ use serde_json::value::RawValue;
 
 use super::denial::Denial;
 use super::mcp_method::McpMethod;
+use super::params::MAX_URI;
 use super::received::ReceivedRequest;
 use super::reply::{MessageReply, RequestEnd};
 use super::{Sender, Server};
 use crate::jsonrpc::string;
+use crate::tool::is_longer;
 use crate::trace::TraceContext;
 
 /// Records who used what.
@@ -171,7 +173,9 @@ impl Drop for AuditRecord<'_> {
             return;
         }
         let caller = &**self.received.source.caller;
-        let mut item = self.item();
+        // A request with a longer one is refused before any rule is asked.
+        let is_short = |name: &Cow<'_, str>| !is_longer(name, MAX_URI);
+        let mut item = self.item().filter(is_short);
         if let Some(name) = &mut item {
             let catalog = self.server.catalog_of(caller);
             if let RequestEnd::Failed(Some(_)) = self.end

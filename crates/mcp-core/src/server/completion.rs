@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 use super::Server;
 use super::context::Context;
 use super::outcome::Outcome;
-use super::params::{object, or_empty};
+use super::params::{MAX_NAME, MAX_URI, check_length, object, or_empty};
 use crate::completion::Completes;
 use crate::error::Error;
 use crate::jsonrpc::Json;
@@ -49,6 +49,13 @@ fn with_values(result: &Json, is_kept: impl Fn(&str) -> bool) -> Json {
 impl Server {
     pub(super) async fn complete(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let params: Params = context.parse("params")?;
+        match &params.reference {
+            Reference::Prompt { name } => check_length("ref.name", name, MAX_NAME)?,
+            Reference::Resource { uri } => check_length("ref.uri", uri, MAX_URI)?,
+        }
+        check_length("argument.name", &params.argument.name, MAX_NAME)?;
+        // A variable of a template is a part of a URI.
+        check_length("argument.value", &params.argument.value, MAX_URI)?;
         let catalog = self.catalog_of(context.caller);
         let template = match &params.reference {
             Reference::Resource { uri } if !catalog.is_open() => Some(uri.clone()),

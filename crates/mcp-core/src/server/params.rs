@@ -10,7 +10,14 @@ use serde_json::value::RawValue;
 use crate::error::Error;
 use crate::jsonrpc::{member, string};
 use crate::meta::Meta;
-use crate::tool::ArgumentError;
+use crate::tool::{ArgumentError, is_longer, too_long};
+
+/// Characters of the name of a tool, a prompt or an argument; the specification has 128 for tools.
+pub(super) const MAX_NAME: usize = 128;
+/// Characters of a URI. The work for a URI grows with its length: it is compared with templates and rules.
+pub(super) const MAX_URI: usize = 8 * 1024;
+/// Characters of the id of a task.
+pub(super) const MAX_TASK_ID: usize = 1024;
 
 /// The known members, each not parsed yet. All are absent if the parameters cannot be parsed.
 #[derive(Default)]
@@ -96,7 +103,7 @@ impl<'a> Params<'a> {
     /// The name of a tool or a prompt, and its arguments, by default an empty object.
     pub(super) fn named_call(&self) -> Result<(Cow<'a, str>, &'a RawValue), Error> {
         self.check()?;
-        let name = text("name", self.name)?;
+        let name = text("name", self.name, MAX_NAME)?;
         let arguments = self.arguments()?;
         if !arguments.get().starts_with('{') {
             return Err(wrong("arguments", "must be a JSON object"));
@@ -112,12 +119,12 @@ impl<'a> Params<'a> {
 
     /// The URI of a resource.
     pub(super) fn uri(&self) -> Result<Cow<'a, str>, Error> {
-        text("uri", self.uri)
+        text("uri", self.uri, MAX_URI)
     }
 
     /// The id of a task.
     pub(super) fn task_id(&self) -> Result<Cow<'a, str>, Error> {
-        text("taskId", self.task_id)
+        text("taskId", self.task_id, MAX_TASK_ID)
     }
 
     /// Returns an error if there is a cursor: every list is one page, so clients never get one.
@@ -257,10 +264,20 @@ where
     serde_json::from_str(raw.get()).map_err(D::Error::custom)
 }
 
-/// A required string parameter.
-fn text<'a>(field: &str, value: Option<&'a RawValue>) -> Result<Cow<'a, str>, Error> {
+/// A required string parameter of at most `max` characters.
+fn text<'a>(field: &str, value: Option<&'a RawValue>, max: usize) -> Result<Cow<'a, str>, Error> {
     let value = value.ok_or_else(|| wrong(field, "Required field missing"))?;
-    string(value.get()).ok_or_else(|| wrong(field, "must be a string"))
+    let value = string(value.get()).ok_or_else(|| wrong(field, "must be a string"))?;
+    check_length(field, &value, max)?;
+    Ok(value)
+}
+
+/// Checks that a text of the caller has at most `max` characters.
+pub(super) fn check_length(field: &str, text: &str, max: usize) -> Result<(), Error> {
+    match is_longer(text, max) {
+        true => Err(wrong(field, &too_long(max))),
+        false => Ok(()),
+    }
 }
 
 /// The error for the parameter `field`, which is invalid because of `reason`.

@@ -5,7 +5,7 @@ use std::sync::{Arc, OnceLock};
 
 use gateway_access::Viewer;
 use gateway_store::events::StoreError;
-use gateway_store::search::ToolIndex;
+use gateway_store::search::{SearchStop, ToolIndex};
 use mcp_core::server::{AccessItem, Denial, DeniedBy, Inclusion};
 use mcp_core::tool::{BoundTool, ToolDefinition};
 
@@ -130,23 +130,39 @@ impl<'a> Scope<'a> {
         }
     }
 
-    /// Returns the listed tools that match `query` and `is_allowed`, the best match first.
-    pub(crate) fn search(
+    /// Returns the listed tools that match `query`, the best match first. `catalog` is the one of this scope. The search
+    /// is not the work of a worker of the runtime, and ends when the future is dropped.
+    pub(crate) async fn find(
         self,
-        query: &str,
-        limit: u32,
-        is_allowed: impl Fn(&ToolDefinition) -> bool,
+        catalog: &Arc<Catalog>,
+        query: String,
     ) -> Result<Vec<&'a ToolDefinition>, StoreError> {
-        let index = match self.view {
+        let stop = SearchStop::default();
+        let (catalog, view) = (Arc::clone(catalog), self.name());
+        let stopped = stop.clone();
+        let search = tokio::task::spawn_blocking(move || {
+            let Some(scope) = catalog.scope(view.as_deref()) else {
+                return Ok(Vec::new());
+            };
+            index_of(scope.index(), scope)?.search(&query, &stopped)
+        });
+        let _stop = stop.stop_when_dropped();
+        // It is not cancelled, and a panic of the search is none of the call.
+        let found = search.await.unwrap_or_else(|_| Ok(Vec::new()))?;
+        let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
+        let found = found.into_iter();
+        Ok(found.filter_map(|at| tools.get(at).copied()).collect())
+    }
+
+    fn name(self) -> Option<Arc<str>> {
+        self.view.map(|view| Arc::clone(&view.items.name))
+    }
+
+    fn index(self) -> &'a OnceLock<ToolIndex> {
+        match self.view {
             None => &self.catalog.index,
             Some(view) => &view.index,
-        };
-        let index = index_of(index, self)?;
-        let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
-        let found = index.search(query)?.into_iter();
-        let found = found.filter_map(|at| tools.get(at).copied());
-        let allowed = found.filter(|tool| is_allowed(tool));
-        Ok(allowed.take(limit as usize).collect())
+        }
     }
 }
 

@@ -2,7 +2,7 @@
 
 use gateway_access::CALL_TOOL;
 use mcp_core::server::OriginalRequest;
-use mcp_core::tool::{Call, Effect, Tool, ToolError, ToolResult};
+use mcp_core::tool::{Call, Effect, ShortText, Tool, ToolError, ToolResult};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::value::RawValue;
@@ -14,7 +14,7 @@ use crate::gateway::Gateway;
 #[serde(deny_unknown_fields)]
 pub(crate) struct CallTool {
     /// Its name.
-    name: String,
+    name: ShortText<128>,
     /// Its arguments, by its inputSchema.
     #[serde(default = "no_arguments")]
     #[schemars(with = "serde_json::Map<String, serde_json::Value>")]
@@ -49,7 +49,7 @@ impl Tool for CallTool {
             return Err(missing.flatten().unwrap_or_else(|| {
                 ToolError::not_found(format!(
                     "There is no tool {:?}; find tools with search_tools.",
-                    self.name
+                    &*self.name
                 ))
             }));
         };

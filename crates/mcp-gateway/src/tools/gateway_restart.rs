@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use gateway_approvals::approvals::GuardedCall;
 use mcp_core::server::OriginalRequest;
 use mcp_core::suggestion::suggestion;
-use mcp_core::tool::{Call, Effect, Tool, ToolError};
+use mcp_core::tool::{Call, Effect, ShortText, Tool, ToolError};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_json::json;
@@ -18,7 +18,7 @@ use crate::gateway::{Gateway, not_used};
 #[serde(deny_unknown_fields)]
 pub(crate) struct GatewayRestart {
     /// Its name in gateway_status.
-    backend: String,
+    backend: ShortText<128>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -49,19 +49,19 @@ impl Tool for GatewayRestart {
         let mut disabled = config
             .disabled()
             .filter(|(key, _)| viewer.has_backend(key.as_str()));
-        if let Some((key, reason)) = disabled.find(|(key, _)| key.as_str() == self.backend) {
+        if let Some((key, reason)) = disabled.find(|(key, _)| key.as_str() == &*self.backend) {
             return Err(not_used(key, reason));
         }
-        let found = all.find(|backend| backend.key.as_str() == self.backend);
+        let found = all.find(|backend| backend.key.as_str() == &*self.backend);
         let backend = found.ok_or_else(|| {
             let names = backends.keys().map(|key| key.as_str());
-            let (wanted, hint) = (&self.backend, suggestion(&self.backend, names));
+            let (wanted, hint) = (&*self.backend, suggestion(&self.backend, names));
             ToolError::not_found(format!("There is no backend {wanted:?}{hint}"))
         })?;
         if let Some(origin) = call.extension::<OriginalRequest>() {
             origin.notes.set_target(backend.key.shared());
         }
-        let arguments = json!({"backend": &self.backend}).to_string();
+        let arguments = json!({"backend": &*self.backend}).to_string();
         let guarded = GuardedCall {
             tool: Self::NAME,
             backend: &self.backend,
@@ -74,7 +74,7 @@ impl Tool for GatewayRestart {
         backend.restart();
         let replicas = gateway.restart_elsewhere(&self.backend).await;
         Ok(Restarted {
-            backend: self.backend,
+            backend: self.backend.into_inner(),
             before,
             replicas,
             note: "It is starting; gateway_status shows its status.",

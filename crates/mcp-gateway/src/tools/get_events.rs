@@ -4,7 +4,9 @@ use std::sync::Arc;
 
 use gateway_access::{Right, Viewer};
 use gateway_store::events::{EventStatus, Query, Record, TraceId};
-use mcp_core::tool::{Bounded, Call, Content, Effect, Tool, ToolError, ToolErrorKind, ToolResult};
+use mcp_core::tool::{
+    Bounded, Call, Content, Effect, ShortText, Tool, ToolError, ToolErrorKind, ToolResult,
+};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::time::{Since, Timestamp};
@@ -16,15 +18,15 @@ use crate::gateway::Gateway;
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetEvents {
     /// Only events of this request.
-    trace_id: Option<String>,
+    trace_id: Option<ShortText<128>>,
     /// Such as gateway.tool_call or gateway.backend_failed.
-    event_type: Option<String>,
+    event_type: Option<ShortText<128>>,
     /// Outcome.
     status: Option<EventStatus>,
     /// Its id in gateway_status.
-    replica: Option<String>,
+    replica: Option<ShortText<128>>,
     /// Age such as 1h, 24h, 7d, or an ISO 8601 time.
-    since: Option<String>,
+    since: Option<ShortText<128>>,
     /// Default 100.
     limit: Option<Bounded<1, 1000>>,
 }
@@ -71,9 +73,9 @@ impl GetEvents {
         let own = own.map(|principal| Arc::clone(&principal.name));
         Ok(Query {
             trace_id: trace_id.transpose()?,
-            event_type: self.event_type,
+            event_type: self.event_type.map(ShortText::into_inner),
             status: self.status,
-            replica: self.replica,
+            replica: self.replica.map(ShortText::into_inner),
             since: since.transpose()?.map(|since| since.from(Timestamp::now())),
             principal: own,
             view: viewer.view.clone(),

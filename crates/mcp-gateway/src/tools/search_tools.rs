@@ -2,7 +2,7 @@
 
 use mcp_core::jsonrpc::Members;
 use mcp_core::tool::{
-    Bounded, Call, Content, Detail, Effect, Tool, ToolDefinition, ToolError, ToolResult,
+    Bounded, Call, Content, Detail, Effect, ShortText, Tool, ToolDefinition, ToolError, ToolResult,
 };
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -14,7 +14,7 @@ use crate::gateway::Gateway;
 #[serde(deny_unknown_fields)]
 pub(crate) struct SearchTools {
     /// Words; a backend's name narrows it to that backend.
-    query: String,
+    query: ShortText<256>,
     /// Default 8.
     limit: Option<Bounded<1, 50>>,
 }
@@ -31,10 +31,12 @@ impl Tool for SearchTools {
         let is_allowed = |tool: &ToolDefinition| viewer.allows(tool);
         let gone = || ToolError::unavailable("This view was removed; there are no tools.");
         let scope = catalog.scope(viewer.view()).ok_or_else(gone)?;
-        let found = scope.search(&self.query, limit, is_allowed);
+        let found = scope.find(&catalog, self.query.into_inner()).await;
         let found = found.map_err(|error| {
             ToolError::upstream("The tools cannot be searched at the moment.").caused_by(error)
         })?;
+        let allowed = found.into_iter().filter(|tool| is_allowed(tool));
+        let found: Vec<&ToolDefinition> = allowed.take(limit as usize).collect();
         if found.is_empty() {
             let names = scope.backends_of(is_allowed).into_iter();
             let names: Vec<String> = names.map(ToString::to_string).collect();

@@ -11,7 +11,7 @@ use crate::jsonrpc::Json;
 use crate::server::connection::MAX_SUBSCRIPTIONS;
 use crate::server::context::Context;
 use crate::server::outcome::{MethodResult, Outcome, ResultKind};
-use crate::server::params::{object, wrong};
+use crate::server::params::{MAX_TASK_ID, MAX_URI, check_length, object, wrong};
 use crate::server::{ChangeNotifier, Server, ServerChange};
 
 /// The notifications of a subscription.
@@ -56,6 +56,12 @@ impl Server {
         if filter.resource_subscriptions.len() > MAX_SUBSCRIPTIONS {
             let reason = format!("has more than {MAX_SUBSCRIPTIONS} resources");
             return Err(wrong("notifications.resourceSubscriptions", &reason));
+        }
+        for uri in &filter.resource_subscriptions {
+            check_length("notifications.resourceSubscriptions", uri, MAX_URI)?;
+        }
+        for id in &filter.task_ids {
+            check_length("notifications.taskIds", id, MAX_TASK_ID)?;
         }
         let uris = filter.resource_subscriptions.iter().map(String::as_str);
         self.check_resources(uris, context).await?;
