@@ -25,6 +25,7 @@ mod watched;
 use std::collections::VecDeque;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI64, AtomicU64, Ordering};
+use std::time::Duration;
 
 use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
@@ -74,6 +75,8 @@ pub(crate) struct Signals {
     pub(crate) replicas: Option<Arc<ReplicaTable>>,
     /// The backend of each resource, by the catalog that was published last.
     pub(crate) owners: Arc<Mutex<Arc<ResourceOwners>>>,
+    /// Interval of the probes of backends over HTTP.
+    pub(crate) probe_interval: Duration,
 }
 
 /// One server behind the gateway: its configuration and its state.
@@ -90,6 +93,8 @@ pub(crate) struct Backend {
     pins_revision: AtomicI64,
     /// The circuit breaker of the shared process.
     breaker: Arc<CircuitBreaker>,
+    /// Why a server over HTTP cannot be used, since the last request to it has shown that.
+    fault: Mutex<Option<String>>,
     /// The permits of the shared process.
     permits: Arc<Semaphore>,
     /// The callers' own processes or sessions.
@@ -131,6 +136,7 @@ impl Backend {
             snapshot: Mutex::default(),
             pins_revision: AtomicI64::new(0),
             breaker: Arc::default(),
+            fault: Mutex::default(),
             instances: Instances::default(),
             tokens: SharedOAuth::default(),
             requests: AtomicU64::new(0),
@@ -146,11 +152,13 @@ impl Backend {
 
     pub(crate) fn status(&self) -> BackendStatus {
         let status = self.status.borrow().clone();
-        match self.breaker.open_for() {
-            Some(wait) if matches!(status.state, BackendState::Running) => {
-                status.with_open_circuit(wait)
-            }
-            _ => status,
+        if status.state != BackendState::Running {
+            return status;
+        }
+        match (self.fault.lock().clone(), self.breaker.open_for()) {
+            (Some(fault), _) => status.with_fault(fault, self.signals.probe_interval),
+            (None, Some(wait)) => status.with_open_circuit(wait),
+            (None, None) => status,
         }
     }
 

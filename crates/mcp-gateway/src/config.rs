@@ -51,6 +51,10 @@ pub(crate) use self::views::ViewConfig;
 /// The default of `start_timeout`.
 const START_TIMEOUT: Duration = Duration::from_secs(10);
 
+/// Interval of the probes of a backend over HTTP: with the interval at which the gateway looks at its own state, 5 s, a
+/// dead one is shown after 20 s.
+const PROBE_INTERVAL: Duration = Duration::from_secs(15);
+
 /// The default of `max_in_flight`.
 const MAX_IN_FLIGHT: u32 = 64;
 
@@ -75,6 +79,8 @@ pub(crate) struct Config {
     pub(crate) roles: Option<Arc<Roles>>,
     /// In the order of their names.
     pub(crate) views: Vec<Arc<ViewConfig>>,
+    /// Interval at which backends over HTTP are asked whether they are there.
+    pub(crate) probe_interval: Duration,
 }
 
 impl Config {
@@ -106,6 +112,7 @@ impl Default for Config {
             record: Vec::new(),
             roles: None,
             views: Vec::new(),
+            probe_interval: PROBE_INTERVAL,
         }
     }
 }

@@ -81,6 +81,7 @@ impl Gateway {
             pins: Arc::new(Pins::new(Arc::clone(&state))),
             replicas: replicas.clone(),
             owners: Arc::default(),
+            probe_interval: config.probe_interval,
         };
         let counts = Arc::default();
         let admission = admission(&config, &counts, &signals.owners);

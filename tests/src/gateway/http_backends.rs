@@ -4,9 +4,9 @@ use std::time::{Duration, Instant};
 
 use serde_json::json;
 
-use super::env::{Gateway, failure, text};
+use super::env::{Folder, Gateway, failure, text};
 use super::test_proxy::{ProxyMode, TestProxy};
-use crate::harness::Server;
+use crate::harness::{Server, wait_until};
 
 async fn behind_proxy(server: &Server, mode: ProxyMode) -> (TestProxy, Gateway) {
     let proxy = TestProxy::start(&server.url, mode).await;
@@ -113,5 +113,55 @@ async fn circuit_breaker_opens_after_five_failures() {
     let restart = json!({"backend": "b"});
     gateway.own("gateway_restart", restart).await;
     gateway.until("b", "running").await;
+    gateway.assert_answers("b").await;
+}
+
+/// A server that has gone, or that refuses the gateway, is shown without a call, and so is its return.
+#[tokio::test]
+async fn dead_or_refusing_backend_is_shown_without_a_call() {
+    let server = Server::start("mcp-conformance", &[]).await;
+    let proxy = TestProxy::start(&server.url, ProxyMode::Legacy).await;
+    let gone = Server::start("mcp-conformance", &[]).await;
+    let config = format!(
+        "[backends.b]\nurl = {:?}\n[backends.gone]\nurl = {:?}\n",
+        proxy.url, gone.url
+    );
+    let args = ["--probe-interval", "100"];
+    let gateway = Gateway::start(Folder::new(), &config, &args).await;
+    let until_shown = async |key: &str, is_up: bool, error: &str| {
+        gateway
+            .until(key, if is_up { "running" } else { "failed" })
+            .await;
+        let text = gateway.backend(key).await["last_error"].to_string();
+        assert!(is_up || text.contains(error), "{text}");
+        wait_until("its state in the metrics", async || {
+            let metrics = gateway.request("GET", "/metrics", &[]).await.body;
+            let mut lines = metrics
+                .lines()
+                .filter(|line| line.starts_with("mcp_gateway_backend_up{"));
+            let line = lines.find(|line| line.contains(&format!("\"{key}\"")));
+            line.is_some_and(|line| line.ends_with(if is_up { " 1" } else { " 0" }))
+        })
+        .await;
+    };
+    let until_ready = async |status: u16| {
+        wait_until("the readiness", async || {
+            gateway.request("GET", "/readyz", &[]).await.status == status
+        })
+        .await;
+    };
+    until_shown("b", true, "").await;
+    until_shown("gone", true, "").await;
+    until_ready(200).await;
+    proxy.set_mode(ProxyMode::Refuse);
+    until_shown("b", false, "401").await;
+    until_ready(503).await;
+    proxy.set_mode(ProxyMode::Legacy);
+    until_shown("b", true, "").await;
+    until_ready(200).await;
+    gone.kill().await;
+    until_shown("gone", false, "cannot be reached").await;
+    until_ready(503).await;
+    assert_eq!(proxy.count(r#""tools/call""#), 0);
     gateway.assert_answers("b").await;
 }

@@ -29,6 +29,8 @@ pub(super) enum ProxyMode {
     Status(u16),
     /// As `Legacy`, but closes the connection after it has read a tool call.
     Break,
+    /// Answers everything with 401.
+    Refuse,
 }
 
 /// A received request.
@@ -120,6 +122,7 @@ async fn answer(
     let mode = *state.mode.lock().unwrap();
     match mode {
         ProxyMode::Forward => {}
+        ProxyMode::Refuse => return Ok(plain(401)),
         _ if head.headers.contains_key("mcp-method") => return Ok(plain(400)),
         ProxyMode::Status(status) if is_call => return Ok(plain(status)),
         ProxyMode::Break if is_call => return Err("closed on purpose"),

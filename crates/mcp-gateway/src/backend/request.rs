@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
+use gateway_store::events::{EventStatus, kind};
 use mcp_client::{Client, Error, Options, RpcError};
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
@@ -220,12 +221,9 @@ impl Backend {
                     None => backend.status().client,
                 };
                 let Some(client) = client else { break };
-                let method = match client.era() {
-                    Era::Modern => "server/discover",
-                    Era::Legacy(_) | Era::Unversioned => "ping",
-                };
                 let (params, options) = (Members::default(), Options::default());
                 let options = options.timeout(PROBE_TIMEOUT);
+                let method = probe_method(&client);
                 let sent = backend.send(&client, &breaker, method, &params, &options);
                 match sent.await {
                     Err(error) if error.is_transport_failure() => {}
@@ -238,6 +236,54 @@ impl Backend {
         });
     }
 
+    /// Probes a server over HTTP without end, since nothing else shows that it has gone. The answer to a probe counts for
+    /// no circuit breaker: a server may not know its method.
+    pub(super) async fn probe(self: &Arc<Self>, client: &Client) {
+        loop {
+            tokio::time::sleep(self.signals.probe_interval).await;
+            let options = Options::default().timeout(PROBE_TIMEOUT);
+            let params = Members::default();
+            let method = probe_method(client);
+            let answer = Box::pin(client.request_members(method, &params, &options)).await;
+            self.note_fault(&answer);
+            if let Err(Error::Timeout { .. }) = answer {
+                self.probe_after_timeout(None);
+            }
+        }
+    }
+
+    /// Notes whether an answer shows that a server over HTTP cannot be used at all, or that it can again.
+    fn note_fault(&self, answer: &Result<Box<RawValue>, Error>) {
+        let fault = match answer {
+            Err(error @ (Error::Unreachable { .. } | Error::Unauthorized { .. })) => {
+                Some(redacted(&error.to_string()).into_owned())
+            }
+            Err(error @ Error::Http { status: 401, .. }) => {
+                Some(format!("{error}: it rejects the gateway's credentials"))
+            }
+            Err(error) if error.is_transport_failure() => return,
+            _ => None,
+        };
+        let mut known = self.fault.lock();
+        if *known == fault {
+            return;
+        }
+        let before = std::mem::replace(&mut *known, fault.clone());
+        drop(known);
+        match (before, fault) {
+            (None, Some(reason)) => {
+                tracing::warn!(backend = %self.key, "failed: {reason}");
+                self.record(kind::BACKEND_FAILED, EventStatus::Failure, Some(&reason));
+            }
+            (Some(_), None) => {
+                self.breaker.succeeded();
+                tracing::info!(backend = %self.key, "answers again");
+                self.record(kind::BACKEND_STARTED, EventStatus::Success, None);
+            }
+            _ => {}
+        }
+    }
+
     async fn send(
         &self,
         client: &Client,
@@ -247,6 +293,9 @@ impl Backend {
         options: &Options,
     ) -> Result<Box<RawValue>, Error> {
         let answer = client.request_members(method, params, options).await;
+        if !self.config.is_child() && std::ptr::eq(breaker, &*self.breaker) {
+            self.note_fault(&answer);
+        }
         match &answer {
             // Not counted for a child: its supervisor restarts it with a backoff.
             Err(Error::Closed { .. } | Error::Unreachable { .. }) if self.config.is_child() => {}
@@ -312,6 +361,14 @@ impl Backend {
 
     pub(super) fn unavailable(&self, text: &str) -> RequestError {
         RequestError::Unavailable(format!("The backend {} {text}.", self.key))
+    }
+}
+
+/// A request that every server answers.
+fn probe_method(client: &Client) -> &'static str {
+    match client.era() {
+        Era::Modern => "server/discover",
+        Era::Legacy(_) | Era::Unversioned => "ping",
     }
 }
 

@@ -69,6 +69,16 @@ impl BackendStatus {
         }
     }
 
+    /// Returns the status of a running backend that the last request could not use; the next probe comes within `wait`.
+    pub(super) fn with_fault(self, fault: String, wait: Duration) -> Self {
+        Self {
+            state: BackendState::Failed,
+            last_error: Some(fault),
+            next_try: Some(Instant::now() + wait),
+            ..self
+        }
+    }
+
     /// Returns the seconds until the next try, to tenths; `None` if none is planned.
     pub(crate) fn next_try_s(&self) -> Option<f64> {
         let wait = self.next_try?.saturating_duration_since(Instant::now());

@@ -124,6 +124,7 @@ impl Backend {
         }
         backoff.on_running();
         self.breaker.succeeded();
+        self.fault.lock().take();
         let opened = Notify::new();
         let mut listening = pin!(self.listen(&client, &opened));
         // Some servers ask only on this stream: a question before it is open would be lost.
@@ -142,6 +143,7 @@ impl Backend {
         tokio::select! {
             reason = client.closed() => ExitReason::Failed(reason),
             () = self.restart.notified() => ExitReason::Restart,
+            () = self.probe(&client), if !self.config.is_child() => ExitReason::Restart,
             never = self.refresh_lists(&client) => never,
             never = listening => never,
             idle = self.wait_until_idle() => idle,

@@ -1,6 +1,7 @@
 //! The gateway's own command-line options.
 
 use std::path::{Path, PathBuf};
+use std::time::Duration;
 
 use gateway_store::events::StoreLocation;
 
@@ -45,6 +46,9 @@ pub(crate) struct Options {
     /// http://10.0.0.7:3455, or `auto` for that of its port. They need the same --session-key, of 32 characters or more.
     #[arg(long, env = "MCP_GATEWAY_REPLICA_ADDRESS", value_name = "URL")]
     replica_address: Option<String>,
+    /// Milliseconds between two probes of a backend over HTTP, for tests.
+    #[arg(long, hide = true, value_name = "MILLISECONDS")]
+    probe_interval: Option<u64>,
 }
 
 /// The address by which other replicas reach a gateway.
@@ -130,6 +134,9 @@ impl Options {
             events: default_store(),
             ..Config::default()
         };
+        if let Some(interval) = self.probe_interval {
+            base.probe_interval = Duration::from_millis(interval);
+        }
         let events = self.events.filter(|text| !blank(text));
         if let Some(text) = &events {
             base.events =
