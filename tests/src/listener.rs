@@ -3,6 +3,7 @@
 mod concurrency;
 mod cors;
 mod limits;
+mod room;
 mod shutdown;
 mod smuggling;
 mod sse;

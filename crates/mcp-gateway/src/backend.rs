@@ -16,6 +16,7 @@ mod instances;
 mod metrics;
 mod notifications;
 mod placement;
+mod probe;
 mod request;
 mod snapshot;
 mod state;

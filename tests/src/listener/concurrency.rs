@@ -2,7 +2,6 @@
 
 use std::time::{Duration, Instant};
 
-use mcp_serve::Tokens;
 use serde_json::json;
 use tokio::io::AsyncBufReadExt as _;
 
@@ -65,81 +64,6 @@ async fn health_is_answered_while_clients_hold_all_connections() {
     assert_eq!(silent.rest().await, "");
     drop(accepted);
     wait_until_ping_gets(200, &listener).await;
-}
-
-/// Connections without a valid token make room for others; those with one stay, and are never made to.
-#[tokio::test]
-async fn connections_without_a_token_do_not_lock_out_clients_with_one() {
-    const MAX: usize = 4;
-    const HEALTH: &str = "GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n";
-    let authorized = |token: &str| {
-        let body = Dialect::Unversioned.request("1", "ping", "");
-        post(&[&format!("Authorization: Bearer {token}")], &body)
-    };
-    let [silent, partial] = ["", "POST /mcp HTTP/1.1\r\nHost: local"].map(str::to_owned);
-    for (name, reserved, sent, status) in [
-        ("health checks", 1, HEALTH.to_owned(), Some(200)),
-        ("health checks, no reserve", 0, HEALTH.to_owned(), Some(200)),
-        ("silent", 1, silent, None),
-        ("a part of a head", 0, partial, None),
-        ("a wrong token", 1, authorized("wrong"), Some(401)),
-    ] {
-        let tokens = Tokens::parse("alice alice-has-a-token-of-32-characters").unwrap();
-        let listener = TestListener::start_guarded(tokens, None, |limits| {
-            limits.max_connections = MAX;
-            limits.reserved_connections = reserved;
-        })
-        .await;
-        let flood = async |count: usize| {
-            let mut open = Vec::new();
-            for _ in 0..count {
-                let mut wire = RawConnection::connect(&listener.url).await;
-                wire.send(&sent).await;
-                if let Some(status) = status {
-                    assert_eq!(wire.reply().await.unwrap().status, status, "{name}");
-                }
-                open.push(wire);
-            }
-            open
-        };
-        let first = flood(2 * MAX).await;
-        let mut alice = RawConnection::connect(&listener.url).await;
-        for more in [0, 2 * MAX] {
-            let others = flood(more).await;
-            alice
-                .send(authorized("alice-has-a-token-of-32-characters"))
-                .await;
-            assert_eq!(alice.reply().await.unwrap().status, 200, "{name}");
-            drop(others);
-        }
-        drop(first);
-    }
-    // Those with a token do not end each other.
-    let tokens = Tokens::parse("alice alice-has-a-token-of-32-characters").unwrap();
-    let listener = TestListener::start_guarded(tokens, None, |limits| {
-        limits.max_connections = MAX;
-        limits.reserved_connections = 1;
-    })
-    .await;
-    let mut clients = Vec::new();
-    for _ in 0..MAX {
-        let mut wire = RawConnection::connect(&listener.url).await;
-        wire.send(authorized("alice-has-a-token-of-32-characters"))
-            .await;
-        assert_eq!(wire.reply().await.unwrap().status, 200);
-        clients.push(wire);
-    }
-    let reply = RawConnection::round_trip(
-        &listener.url,
-        authorized("alice-has-a-token-of-32-characters"),
-    )
-    .await;
-    assert_eq!(reply.status, 503);
-    for wire in &mut clients {
-        wire.send(authorized("alice-has-a-token-of-32-characters"))
-            .await;
-        assert_eq!(wire.reply().await.unwrap().status, 200);
-    }
 }
 
 async fn wait_until_ping_gets(status: u16, listener: &TestListener) {

@@ -7,19 +7,19 @@ use std::ops::Deref;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Deserializer, de};
 
-/// A text of at most `MAX` characters; a longer one is refused. Its schema is that of any text: no model writes a longer
+/// A text of at most `MAX_CHARS` characters; a longer one is refused. Its schema is that of any text: no model writes a longer
 /// one, and every token of a schema costs.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ShortText<const MAX: usize>(String);
+pub struct ShortText<const MAX_CHARS: usize>(String);
 
-impl<const MAX: usize> ShortText<MAX> {
+impl<const MAX_CHARS: usize> ShortText<MAX_CHARS> {
     /// The text.
     pub fn into_inner(self) -> String {
         self.0
     }
 }
 
-impl<const MAX: usize> Deref for ShortText<MAX> {
+impl<const MAX_CHARS: usize> Deref for ShortText<MAX_CHARS> {
     type Target = str;
 
     fn deref(&self) -> &str {
@@ -27,19 +27,19 @@ impl<const MAX: usize> Deref for ShortText<MAX> {
     }
 }
 
-impl<'de, const MAX: usize> Deserialize<'de> for ShortText<MAX> {
+impl<'de, const MAX_CHARS: usize> Deserialize<'de> for ShortText<MAX_CHARS> {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Short<const MAX: usize>;
-        impl<const MAX: usize> de::Visitor<'_> for Short<MAX> {
-            type Value = ShortText<MAX>;
+        struct Short<const MAX_CHARS: usize>;
+        impl<const MAX_CHARS: usize> de::Visitor<'_> for Short<MAX_CHARS> {
+            type Value = ShortText<MAX_CHARS>;
 
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str("a string")
             }
 
             fn visit_str<E: de::Error>(self, text: &str) -> Result<Self::Value, E> {
-                match is_longer(text, MAX) {
-                    true => Err(E::custom(too_long(MAX))),
+                match is_longer(text, MAX_CHARS) {
+                    true => Err(E::custom(too_long(MAX_CHARS))),
                     false => Ok(ShortText(text.to_owned())),
                 }
             }
@@ -48,13 +48,13 @@ impl<'de, const MAX: usize> Deserialize<'de> for ShortText<MAX> {
     }
 }
 
-impl<const MAX: usize> JsonSchema for ShortText<MAX> {
+impl<const MAX_CHARS: usize> JsonSchema for ShortText<MAX_CHARS> {
     fn inline_schema() -> bool {
         true
     }
 
     fn schema_name() -> Cow<'static, str> {
-        format!("TextOf{MAX}").into()
+        format!("TextOf{MAX_CHARS}").into()
     }
 
     fn json_schema(_: &mut SchemaGenerator) -> Schema {

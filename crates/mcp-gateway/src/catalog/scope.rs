@@ -147,7 +147,7 @@ impl<'a> Scope<'a> {
             index_of(scope.index(), scope)?.search(&query, &stopped)
         });
         let _stop = stop.stop_when_dropped();
-        // It is not cancelled, and a panic of the search is none of the call.
+        // A search that has panicked finds nothing.
         let found = search.await.unwrap_or_else(|_| Ok(Vec::new()))?;
         let tools: Vec<&ToolDefinition> = self.listed_tools().collect();
         let found = found.into_iter();
