@@ -174,18 +174,6 @@ async fn tool_names_are_unique() {
     }
 }
 
-/// With the same resource in two backends, the first one answers and the other is reported.
-#[tokio::test]
-async fn first_backend_with_a_resource_answers_for_it() {
-    let fixture = stdio_fixture();
-    let gateway = Gateway::with_backends(&[("a", &fixture), ("b", &fixture)]).await;
-    let listed = gateway.result("resources/list", json!({})).await;
-    let listed = listed.to_string();
-    assert_eq!(listed.matches("test://static-text").count(), 1);
-    let status = gateway.status().await;
-    assert_contains(&status["not_offered"], "another backend");
-}
-
 /// Every name, method and era, and the search: only tools that their backend declares read-only.
 #[tokio::test]
 async fn read_only_gateway_forwards_only_read_only_tools() {
