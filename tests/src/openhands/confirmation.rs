@@ -207,8 +207,9 @@ async fn one_of_several_answers_counts_and_the_others_are_refused() {
         .await;
         let id = &asked["task_id"];
         let answers = answers.into_iter().map(async |accept| {
-            let told = client.call_tool("respond_confirmation", &answer(&asked, accept));
-            (accept, told.await.unwrap())
+            let given = answer(&asked, accept);
+            let told = client.call_tool("respond_confirmation", &given).await;
+            (accept, told.unwrap())
         });
         let told = join_all(answers).await;
         let (refused, counted): (Vec<_>, Vec<_>) = told.iter().partition(|(_, told)| told.is_error);
