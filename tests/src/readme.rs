@@ -1,6 +1,7 @@
 //! Checks the README and the pages of `docs`: tables are generated, names exist, examples run.
 
 mod book;
+mod commands;
 mod curl;
 mod errors;
 mod hosts;
@@ -282,7 +283,8 @@ fn every_block_is_checked() {
                     "  ",
                     "cargo xtask ",
                     // `cargo xtask first-minutes` runs it.
-                    "sudo dpkg -i docker-mcp-server_",
+                    "sudo dpkg -i target/dist/docker-mcp-server_",
+                    "target/debug/docker-mcp-server connect ",
                     "claude mcp add ",
                     "mcp-gateway ",
                     "docker-mcp-server ",

@@ -33,7 +33,7 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
             "the programs are built for this system, and images need Linux ones: use the Dockerfile"
         );
     }
-    let programs = static_programs(layout, options.has("release"))?;
+    let programs = static_programs(layout, options.has("release"), &PROGRAMS)?;
     if options.has("check") {
         check::run(layout, &programs)?;
         print_line!("ok       the project starts, each server isolated as in docker-compose.yml");
@@ -43,10 +43,14 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     Ok(ExitCode::SUCCESS)
 }
 
-/// Builds programs that need no C library; returns their folder.
-pub(crate) fn static_programs(layout: &Layout, release: bool) -> anyhow::Result<PathBuf> {
+/// Builds these programs, if optimised, or else all, without the need of a C library; returns their folder.
+pub(crate) fn static_programs(
+    layout: &Layout,
+    release: bool,
+    programs: &[&str],
+) -> anyhow::Result<PathBuf> {
     if release {
-        static_link::build_release(layout)
+        static_link::build_release(layout, programs)
     } else {
         static_link::link_debug(layout)
     }

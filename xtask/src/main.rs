@@ -84,7 +84,14 @@ const COMMANDS: &[Command] = &[
     ("images", &["release", "check"], images::run),
     (
         "package",
-        &["only", "profile", "target", "programs", "check"],
+        &[
+            "only",
+            "profile",
+            "target",
+            "programs",
+            "check",
+            args::WORDS,
+        ],
         package::run,
     ),
     ("first-minutes", &[args::WORDS], first_minutes::run),

@@ -144,8 +144,9 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     {
         bail!("there is no format `{unknown}`: {}", names.join(", "));
     }
-    let build = Build::new(layout, options)?;
-    let products = PROGRAMS
+    let programs = chosen(&options.words)?;
+    let build = Build::new(layout, options, &programs)?;
+    let products = programs
         .iter()
         .map(|program| Product::read(&build, program))
         .collect::<anyhow::Result<Vec<_>>>()?;
@@ -189,6 +190,16 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         print_as!(WHO, "FAIL  {}", failed.join(", "));
     }
     Ok(ExitCode::from(u8::from(!failed.is_empty())))
+}
+
+/// Returns the named programs, by default all.
+fn chosen(names: &[String]) -> anyhow::Result<Vec<&'static str>> {
+    let unknown = names.iter().find(|name| !PROGRAMS.contains(&name.as_str()));
+    if let Some(unknown) = unknown {
+        bail!("there is no program `{unknown}`: {}", PROGRAMS.join(", "));
+    }
+    let is_chosen = |program: &&str| names.is_empty() || names.iter().any(|name| name == program);
+    Ok(PROGRAMS.into_iter().filter(is_chosen).collect())
 }
 
 /// Makes all packages a second time, in another folder, and compares them: the same commit gives the same bytes.

@@ -130,7 +130,7 @@ fn start_all(
         }
         let started = build(layout, release, &programs, &programs[..1])
             .and_then(|()| start(first, &mut running))
-            .map(|()| scope.spawn(move || announce_ready(layout, &first[0], begun)));
+            .map(|()| scope.spawn(move || announce_ready(layout, release, &first[0], begun)));
         let started = started.and_then(|_| {
             if others.is_empty() {
                 return Ok(());
@@ -138,7 +138,7 @@ fn start_all(
             build(layout, release, &programs, &programs[1..])?;
             start(others, &mut running)?;
             for pair in others {
-                scope.spawn(move || announce_ready(layout, pair, begun));
+                scope.spawn(move || announce_ready(layout, release, pair, begun));
             }
             // Else the gateway warns of each that does not answer yet, and calls it again a second later.
             layout.shutdown.wait_until(ANSWER_TIMEOUT, || {
@@ -215,7 +215,7 @@ fn start_server(layout: &Layout, release: bool, pair: &Pair) -> anyhow::Result<P
 }
 
 /// Waits until the server answers, then until its service is up, and prints a call to try.
-fn announce_ready(layout: &Layout, pair: &Pair, begun: Instant) {
+fn announce_ready(layout: &Layout, release: bool, pair: &Pair, begun: Instant) {
     let Server {
         name,
         program,
@@ -233,9 +233,11 @@ fn announce_ready(layout: &Layout, pair: &Pair, begun: Instant) {
         Some("online") => {
             let seconds = begun.elapsed().as_secs();
             let curl = servers::curl(*port, pair.server.first_call);
+            let connect = servers::connect(layout, release, program, *port);
             print_as!(
                 name,
-                "{program} is online after {seconds} s. Try it:\n\n{curl}\n"
+                "{program} is online after {seconds} s. Try it:\n\n{curl}\n\nConnect Claude Code to it (--dry-run shows \
+                 the change, --undo takes it back):\n\n{connect}\n"
             );
         }
         Some(status) => print_as!(name, "{program} is {status}; GET /readyz says why"),

@@ -222,12 +222,22 @@ pub(crate) fn curl(port: u16, tool: &str) -> String {
     format!("curl -s {url}{token} -H 'Content-Type: application/json' -d '{body}'")
 }
 
+/// Returns the command that connects a host to a running server.
+pub(crate) fn connect(layout: &Layout, release: bool, program: &str, port: u16) -> String {
+    let file = layout.binaries(release).join(program);
+    let token = Token::from_environment().map_or("", |token| token.connect);
+    let (file, url) = (layout.shown(&file), url(port));
+    format!("{file} connect claude-code --http {url}{token}")
+}
+
 /// The servers' token, in the environment.
 struct Token {
     value: Option<String>,
     /// The token in the gateway's file, and in a shell. Both name the variable.
     toml: &'static str,
     shell: &'static str,
+    /// The token as an option of `connect`.
+    connect: &'static str,
 }
 
 impl Token {
@@ -237,12 +247,14 @@ impl Token {
                 value: Some(token),
                 toml: "${MCP_TOKEN}",
                 shell: "$MCP_TOKEN",
+                connect: " --token-env MCP_TOKEN",
             });
         }
         Some(Self {
             value: secrets::read(Path::new(&var("MCP_TOKEN_FILE")?)),
             toml: "file:${MCP_TOKEN_FILE}",
             shell: "$(cat \"$MCP_TOKEN_FILE\")",
+            connect: " --token-file \"$MCP_TOKEN_FILE\"",
         })
     }
 }

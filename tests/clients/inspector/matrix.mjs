@@ -163,5 +163,5 @@ try {
   // In parallel: most of the time is the start of Node.js.
   await Promise.all([run("http", [url]), run("stdio", [server, "--stdio"])]);
 } finally {
-  rmSync(home, { recursive: true, force: true });
+  rmSync(home, { recursive: true, force: true, maxRetries: 10 });
 }

@@ -367,7 +367,11 @@ try {
 } catch (error) {
   console.log(`FAILED oauth ${error.stack}`);
 } finally {
+  // A gateway that is ending still writes into the folder.
+  const ended = (child) =>
+    child.exitCode !== null || child.signalCode !== null || new Promise((resolve) => child.once("exit", resolve));
   for (const child of children) child.kill();
+  await Promise.all(children.map(ended));
   if (!process.env.KEEP) rmSync(folder, { recursive: true, force: true });
 }
 process.exit(0);

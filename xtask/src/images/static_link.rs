@@ -19,14 +19,14 @@ const STATIC: &str = "target-feature=+crt-static";
 const STRIP: &str = "strip=symbols";
 
 /// Builds optimised programs in a target folder of their own; returns the folder of the programs.
-pub(super) fn build_release(layout: &Layout) -> anyhow::Result<PathBuf> {
+pub(super) fn build_release(layout: &Layout, programs: &[&str]) -> anyhow::Result<PathBuf> {
     let target = format!("{}-unknown-linux-gnu", std::env::consts::ARCH);
     let folder = layout.target.join("static");
     let flags = format!(r#"target.{target}.rustflags=["-C","{STATIC}"]"#);
     let cargo = Program::new("cargo")?
         .args(["build", "--release", "--target", &target, "--config"])
         .args([flags])
-        .args(PROGRAMS.iter().flat_map(|program| ["--package", program]))
+        .args(programs.iter().flat_map(|program| ["--package", program]))
         .args(["--target-dir".as_ref(), folder.as_os_str()])
         .dir(&layout.root);
     if !cargo.succeeds(&layout.shutdown, None)? {

@@ -7,7 +7,6 @@ use std::process::Command;
 use anyhow::{Context as _, bail, ensure};
 use serde_json::Value;
 
-use super::PROGRAMS;
 use crate::args::Options;
 use crate::console::Heartbeat;
 use crate::layout::{Layout, create_dir};
@@ -42,9 +41,13 @@ pub(crate) struct Build {
 }
 
 impl Build {
-    /// Builds the programs for this machine; or takes those that `--programs` names, of the target that
+    /// Builds these programs for this machine; or takes the programs in the folder of `--programs`, of the target that
     /// `--target` names.
-    pub(crate) fn new(layout: &Layout, options: &Options) -> anyhow::Result<Self> {
+    pub(crate) fn new(
+        layout: &Layout,
+        options: &Options,
+        programs: &[&str],
+    ) -> anyhow::Result<Self> {
         let host = host()?;
         let triple = options.target.clone().unwrap_or_else(|| host.clone());
         let profile = options.profile.as_deref().unwrap_or("release");
@@ -58,7 +61,7 @@ impl Build {
         // Those for another system cannot be asked for their options; quickly built ones of this machine are.
         let compiled = (given.is_none() || !is_native).then_some(is_release && is_native);
         if let Some(is_release) = compiled {
-            compile(layout, is_release)?;
+            compile(layout, is_release, programs)?;
         }
         let built = compiled.map(|is_release| layout.binaries(is_release));
         let native = built.or_else(|| given.clone());
@@ -82,7 +85,7 @@ impl Build {
             None if build.is_native => build.native.clone(),
             None => bail!("--target {} needs --programs DIR", build.triple),
         };
-        for name in PROGRAMS {
+        for name in programs {
             let (from, to) = (from.join(build.file(name)), build.program(name));
             fs::copy(&from, &to).with_context(|| from.display().to_string())?;
             if build.is_native {
@@ -115,13 +118,13 @@ impl Build {
     }
 }
 
-fn compile(layout: &Layout, release: bool) -> anyhow::Result<()> {
+fn compile(layout: &Layout, release: bool, programs: &[&str]) -> anyhow::Result<()> {
     let cargo = Program::new("cargo")?
         .words("build --locked")
-        .args(PROGRAMS.iter().flat_map(|program| ["--package", program]))
+        .args(programs.iter().flat_map(|program| ["--package", program]))
         .args(release.then_some("--release"))
         .dir(&layout.root);
-    let heartbeat = Heartbeat::start(WHO, "building the programs");
+    let heartbeat = Heartbeat::start(WHO, format!("building {}", programs.join(", ")));
     cargo
         .run(&layout.shutdown, heartbeat)
         .context("cargo build")
@@ -162,7 +165,7 @@ fn version(layout: &Layout) -> anyhow::Result<String> {
         .output()?;
     let metadata: Value = serde_json::from_slice(&output.stdout).context("cargo metadata")?;
     let mut packages = metadata["packages"].as_array().into_iter().flatten();
-    let package = packages.find(|package| package["name"] == PROGRAMS[0]);
+    let package = packages.find(|package| package["name"] == "xtask");
     let version = package.and_then(|package| package["version"].as_str());
     version.map(str::to_owned).context("no version")
 }

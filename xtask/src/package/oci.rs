@@ -72,7 +72,8 @@ fn programs(products: &[Product], build: &Build) -> anyhow::Result<PathBuf> {
         build.is_native(),
         "images need programs without a C library: build them with -C target-feature=+crt-static"
     );
-    images::static_programs(&build.layout, build.is_release)
+    let names: Vec<_> = products.iter().map(|product| product.name).collect();
+    images::static_programs(&build.layout, build.is_release, &names)
 }
 
 pub(crate) fn architecture(arch: &str) -> &'static str {

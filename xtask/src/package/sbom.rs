@@ -31,7 +31,8 @@ pub(super) fn build(
 /// Returns the list of a program: the crates that its build for this target links.
 pub(super) fn text(product: &Product, build: &Build) -> anyhow::Result<String> {
     let mut cargo = Command::new("cargo");
-    cargo.args(["metadata", "--locked", "--offline", "--format-version", "1"]);
+    // Not offline: the crates of tests, which the build of the program did not need, may have to be fetched.
+    cargo.args(["metadata", "--locked", "--format-version", "1"]);
     cargo
         .args(["--filter-platform", &build.triple])
         .current_dir(&build.layout.root);
