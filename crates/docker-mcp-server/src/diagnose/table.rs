@@ -54,8 +54,9 @@ fn contains(text: &str, phrase: &str) -> bool {
     let mut found = text.match_indices(bare);
     found.any(|(at, _)| {
         let (before, after) = (&text[..at], &text[at + bare.len()..]);
-        !(begins_word && is_word(before.chars().next_back()))
-            && !(ends_word && is_word(after.chars().next()))
+        let goes_on_before = begins_word && is_word(before.chars().next_back());
+        let goes_on_after = ends_word && is_word(after.chars().next());
+        !goes_on_before && !goes_on_after
     })
 }
 

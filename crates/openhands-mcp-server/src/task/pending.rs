@@ -87,7 +87,7 @@ impl PendingActions {
     }
 
     /// The actions from `offset` on, as far as they fit into a report.
-    pub(crate) fn from_offset(&self, offset: u64) -> Confirmation {
+    pub(crate) fn at_offset(&self, offset: u64) -> Confirmation {
         self.part(
             usize::try_from(offset).unwrap_or(usize::MAX),
             MAX_SHOWN_BYTES,
@@ -104,12 +104,14 @@ impl PendingActions {
                 arguments: Map::new(),
             };
             let mut is_shown = at >= offset;
-            if is_shown && room == 0 {
+            if is_shown && room == 0 && at > offset {
                 next = Some(at);
                 break;
             }
             at += 1;
-            room = room.saturating_sub(action.tool.len() + MEMBER_BYTES);
+            if is_shown {
+                room = room.saturating_sub(action.tool.len() + MEMBER_BYTES);
+            }
             for (name, value) in &action.arguments {
                 let text = match value {
                     Value::String(text) => text.clone(),
@@ -117,14 +119,17 @@ impl PendingActions {
                 };
                 let end = at + text.len();
                 if end > offset || (end == offset && text.is_empty()) {
-                    if room == 0 {
+                    // A page shows something, however small it is.
+                    if room == 0 && at > offset {
                         next = Some(at.max(offset));
                         actions.extend(is_shown.then_some(shown));
                         break 'actions;
                     }
                     is_shown = true;
                     let from = offset.saturating_sub(at);
-                    room = room.saturating_sub(name.len() + MEMBER_BYTES).max(1);
+                    room = room
+                        .saturating_sub(name.len() + MEMBER_BYTES)
+                        .max(char::MAX_LEN_UTF8);
                     let (part, rest) = page(&text, from, room);
                     let is_whole = from == 0 && rest.is_none();
                     shown.arguments.insert(
@@ -274,7 +279,12 @@ mod tests {
     #[test]
     fn id_names_the_actions() {
         let one = ("terminal", json!({"command": "a"}));
-        let ids = [&[][..], &[one.clone()], &[one.clone(), one]].map(|of| pending(of).id);
+        let ids = [
+            &[][..],
+            std::slice::from_ref(&one),
+            &[one.clone(), one.clone()],
+        ]
+        .map(|of| pending(of).id);
         assert!(ids.iter().all(|id| id.len() == ID_CHARS));
         assert!(ids[0] != ids[1] && ids[1] != ids[2] && ids[0] != ids[2]);
     }
@@ -284,7 +294,7 @@ mod tests {
         let command =
             "rm -rf x\recho hi \u{202e}\u{1b}[2K ghp_aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa";
         let pending = pending(&[("terminal", json!({"command": command, "password": "x9"}))]);
-        let shown = pending.from_offset(0);
+        let shown = pending.at_offset(0);
         assert_eq!(shown.hidden, Some(2));
         let arguments = &shown.actions[0].arguments;
         let command = arguments["command"].as_str().unwrap();

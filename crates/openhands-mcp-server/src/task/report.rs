@@ -148,7 +148,7 @@ impl Report {
         report.steps = Some(task.steps);
         report.last_action = task.last_action();
         let pending = task.pending.as_ref();
-        report.confirmation = pending.map(|pending| pending.from_offset(0));
+        report.confirmation = pending.map(|pending| pending.at_offset(0));
         // OpenHands reports 0 for a model without a known price.
         let stats = &task.conversation.stats;
         report.cost = Some(stats.cost()).filter(|cost| *cost > 0.0);

@@ -150,11 +150,11 @@ async fn read(stream: &mut TcpStream) -> RecordedRequest {
     }
 }
 
-/// The output of our script for changes without a file: a snapshot, notes, a count, a list, and the size
-/// and text of the diff.
+/// The output of our script for changes without a file: a snapshot, notes, a count, a list, the large files, and the
+/// size and text of the diff.
 pub(super) fn changes(diff: &str) -> String {
     let (snapshot, size) = ("5".repeat(40), diff.len());
-    format!("{snapshot}\n\n0\n\n{size}\n{}\n", STANDARD.encode(diff))
+    format!("{snapshot}\n\n0\n\n\n{size}\n{}\n", STANDARD.encode(diff))
 }
 
 /// The body of the real agent server's response while tasks succeed.

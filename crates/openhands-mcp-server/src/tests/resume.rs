@@ -25,6 +25,15 @@ async fn finished(
     tags: Value,
     reply: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
 ) -> (FakeAgentServer, Tags) {
+    stopped(tags, || "finished", reply).await
+}
+
+/// The same of a task with this state.
+async fn stopped(
+    tags: Value,
+    state: impl Fn() -> &'static str + Send + Sync + 'static,
+    reply: impl Fn(&RecordedRequest) -> Reply + Send + Sync + 'static,
+) -> (FakeAgentServer, Tags) {
     let tags = Arc::new(Mutex::new(tags));
     let shared = Arc::clone(&tags);
     let ended = Timestamp::now().to_string();
@@ -35,7 +44,7 @@ async fn finished(
         } else if request.target.starts_with("GET") && request.path().ends_with(ID) {
             return Reply::Json(
                 200,
-                json!({"id": ID, "execution_status": "finished", "tags": *tags,
+                json!({"id": ID, "execution_status": state(), "tags": *tags,
                     "updated_at": ended}),
             );
         }
@@ -82,8 +91,18 @@ async fn failed_start_keeps_the_callback_and_says_that_the_message_was_taken() {
 #[tokio::test]
 async fn end_of_the_last_run_is_not_that_of_a_run_that_has_not_begun() {
     let begun = Arc::new(Mutex::new(false));
-    let shared = Arc::clone(&begun);
-    let (fake, tags) = finished(json!({"mcpcallback": OLD_URL}), move |request| {
+    let (shared, seen) = (Arc::clone(&begun), Arc::clone(&begun));
+    let was_asked = Arc::new(Mutex::new(false));
+    let asked = Arc::clone(&was_asked);
+    // A message makes a finished task idle.
+    let state = move || match *asked.lock().unwrap() && !*seen.lock().unwrap() {
+        true => "idle",
+        false => "finished",
+    };
+    let (fake, tags) = stopped(json!({"mcpcallback": OLD_URL}), state, move |request| {
+        if request.target.starts_with(EVENTS) {
+            *was_asked.lock().unwrap() = true;
+        }
         if !request.target.contains("ConversationStateUpdateEvent") {
             return Reply::Default;
         }

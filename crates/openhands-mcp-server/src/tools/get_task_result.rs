@@ -67,7 +67,7 @@ impl GetTaskResult {
                 .pending
                 .as_ref()
                 .ok_or_else(|| ToolError::conflict("The task is not waiting for a permission."))?;
-            report.confirmation = Some(pending.from_offset(offset));
+            report.confirmation = Some(pending.at_offset(offset));
             return Ok(());
         }
         let output = task.read_output(server).await?;
