@@ -21,7 +21,7 @@ pub(crate) const SERVERS: [&str; 4] = [
 /// turn of a conversation.
 const MAX_TOKENS: usize = 2_500;
 /// The limit with output schemas.
-const MAX_TOKENS_WITH_OUTPUT: usize = 5_300;
+const MAX_TOKENS_WITH_OUTPUT: usize = 5_000;
 
 /// The output of a server with these arguments, in an empty environment and without its service.
 pub(crate) fn printed(server: &str, args: &str) -> String {

@@ -4,10 +4,6 @@ use std::path::{Path, PathBuf};
 
 use crate::committed::root;
 
-const MAX_LINES: usize = 400;
-/// The limit of a file with a reason: `//! Long because …`.
-const MAX_LINES_WITH_REASON: usize = 600;
-
 /// The only files of the product that name the methods of seed 001.
 const LEGACY: [&str; 2] = [
     "crates/mcp-core/src/server/seed_001.rs",
@@ -105,16 +101,6 @@ fn modules_are_named_by_their_file() {
     check(is_rust, |file| {
         let is_mod = file.path.ends_with("/mod.rs");
         is_mod.then(|| "is `foo.rs` beside `foo/` here".to_owned())
-    });
-}
-
-#[test]
-fn files_are_small() {
-    check(is_rust, |file| {
-        let lines = file.text.lines().count();
-        let reason = line(&file.text, |line| line.starts_with("//! Long because "));
-        let most = reason.map_or(MAX_LINES, |_| MAX_LINES_WITH_REASON);
-        (lines > most).then(|| format!("{lines} lines, at most {most}"))
     });
 }
 

@@ -50,7 +50,7 @@ pub struct Draft {
     pub connections: Map<String, Value>,
     /// Settings of the workflow, by name.
     pub settings: Map<String, Value>,
-    /// Those that stand in n8n's own definition: they hide nothing.
+    /// The placeholders that stand in n8n's own definition: they hide nothing.
     #[serde(skip)]
     placeholders: Placeholders,
 }

@@ -44,7 +44,7 @@ pub struct WorkflowRow {
     version_id: Option<String>,
     #[serde(default, skip_serializing)]
     active_version_id: Option<String>,
-    /// What is live is not its draft: get_workflow names both versions.
+    /// Its draft is not the live version: get_workflow names both.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
     pub unpublished: bool,
 }

@@ -1,5 +1,5 @@
-//! The actions of a conversation that have no result yet. The next run takes all of them, whoever starts it: that is how
-//! OpenHands takes an approval.
+//! The actions of a conversation that have no result yet. The next run takes all of them, also a run that another client
+//! starts: that is how OpenHands takes an approval.
 
 use std::collections::HashSet;
 

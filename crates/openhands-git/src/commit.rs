@@ -70,7 +70,7 @@ impl Commit {
     ///
     /// # Errors
     /// The directory is no repository, shares no commit with that of the git host, or the changes of the task cannot
-    /// be told from those of somebody else.
+    /// be told from the changes of other people.
     ///
     /// [`Changes`]: super::Changes
     pub async fn try_new(

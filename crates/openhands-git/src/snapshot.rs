@@ -21,7 +21,7 @@ pub(crate) const SNAPSHOT_SECONDS: u64 = 8;
 
 /// The exit code of a script that cannot use the directory.
 pub const EXIT_NO_DIRECTORY: i32 = 74;
-/// Those for a machine without git, and of `timeout`.
+/// The exit codes for a machine without git, and of `timeout`.
 pub(crate) const EXIT_NO_GIT: i32 = 75;
 pub(crate) const EXIT_TIMEOUT: i32 = 124;
 

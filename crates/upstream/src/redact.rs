@@ -3,8 +3,6 @@
 //! Configurations, logs and results often hold passwords, and everyone who can read a conversation
 //! reads the results of its tools. A value is shown as `***` if its name or its shape is that of a
 //! secret. Rather one value too many than one too few: operators can turn it off (`--show-secrets`).
-//!
-//! Long because the cases of all kinds of JSON are tested beside the one function that hides them.
 
 mod key_body;
 mod name;

@@ -132,14 +132,14 @@ fn flags_override_variables_and_variables_override_the_file_for_every_option() {
 #[tokio::test]
 async fn server_is_configured_by_its_file() {
     let folder = Folder::new();
-    folder.write("tokens", "ada hunter2-of-ada\n");
+    folder.write("tokens", "ada hunter2-of-ada-lovelace\n");
     let file = folder.write("server.toml", "token = \"file:tokens\"\nread_only = true\n");
     for (args, env) in [
         (vec!["--config", &file], vec![]),
         (vec![], vec![("MCP_CONFIG", &*file)]),
     ] {
         let server = Server::with_args("docker-mcp-server", &args, &env).await;
-        for (token, status) in [("hunter2-of-ada", 200), ("x", 401)] {
+        for (token, status) in [("hunter2-of-ada-lovelace", 200), ("x", 401)] {
             let headers = [("authorization", &*format!("Bearer {token}"))];
             let ping = r#"{"jsonrpc":"2.0","id":1,"method":"ping"}"#;
             assert_eq!(server.post_with(&headers, ping).await.status, status);
@@ -156,7 +156,9 @@ fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
         } else {
             "\n"
         };
-        let text = format!("{head}token = \"hunter2\"\nport = \"hunter2\"\nprot = \"hunter2\"\n");
+        let text = format!(
+            "{head}token = \"hunter2-of-16-chars\"\nport = \"hunter2\"\nprot = \"hunter2\"\n"
+        );
         let file = folder.write("wrong.toml", &text);
         let ended = run(server, &["--config", &file], &[]);
         assert_eq!(ended.code, 78, "{server}");
@@ -170,7 +172,7 @@ fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
             format!("{server}: {file}:4: {table}prot: unknown key; did you mean \"port\"?\n"),
         ];
         assert_eq!(ended.stderr, expected.concat());
-        let text = format!("{head}token = \"hunter2\"\nlog = \"info\"\n");
+        let text = format!("{head}token = \"hunter2-of-16-chars\"\nlog = \"info\"\n");
         let file = folder.write("right.toml", &text);
         for command in [
             &["--help"][..],

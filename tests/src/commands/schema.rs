@@ -141,7 +141,7 @@ fn schemas_describe_every_key() {
 fn examples_are_valid_and_wrong_files_are_not() {
     let folder = Folder::new();
     for name in ["tokens", "n8n-key", "openhands-key", "n8n-token"] {
-        folder.write(name, "hunter2-hunter2\n");
+        folder.write(name, "hunter2-hunter2-hunter2\n");
     }
     for server in SERVERS.into_iter().skip(1) {
         let schema = schema(server);

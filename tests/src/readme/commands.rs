@@ -8,7 +8,8 @@ use crate::harness::binary;
 use crate::surface::{SERVERS, printed};
 
 /// Words that stand for a value, with a value that is one.
-const PLACEHOLDERS: [(&str, &str); 6] = [
+const PLACEHOLDERS: [(&str, &str); 7] = [
+    ("SHELL", "bash"),
     ("HOST", "claude-code"),
     ("TIME", "2027-01-31T12:00:00Z"),
     ("AGE", "1h"),
@@ -55,10 +56,14 @@ fn command(code: &str, commands: &BTreeSet<String>) -> Option<(String, Vec<Strin
             (*program).to_owned()
         }
         // A command of each program, in a page that is about all of them.
-        None if commands.contains(&first) => "mcp-gateway".to_owned(),
+        None if commands.contains(words.peek()?) => "mcp-gateway".to_owned(),
         None => return None,
     };
     let ends = ["|", "…", "...", "--", "&&", ">", "&", ";"];
+    // A setting of a file, and a picture.
+    if matches!(words.peek().map(String::as_str), Some("=")) || code.contains('►') {
+        return None;
+    }
     let words = words.take_while(|word| !ends.contains(&&**word) && !word.starts_with('#'));
     let value = |word: String| {
         let known = PLACEHOLDERS.iter().find(|(name, _)| *name == word);

@@ -112,15 +112,32 @@ fn size(value: &Value) -> i64 {
     value.as_i64().unwrap_or_default().max(0)
 }
 
+fn count(value: &Value) -> usize {
+    size(value).try_into().unwrap_or_default()
+}
+
 impl Share {
     /// The share of build cache.
     pub(super) fn build_cache(usage: &Value) -> Self {
+        if let Some(share) = Self::summed(&usage["BuildCacheUsage"]) {
+            return share;
+        }
         let is_used = |piece: &Value| piece["InUse"] == true;
         Self::new(&usage["BuildCache"], is_used, |piece| size(&piece["Size"]))
     }
 
+    /// The share that the engine itself has added up, since API 1.52; `None` in an older report, which has lists.
+    fn summed(usage: &Value) -> Option<Self> {
+        usage.is_object().then(|| Self {
+            count: count(&usage["TotalCount"]),
+            in_use: count(&usage["ActiveCount"]),
+            size_bytes: size(&usage["TotalSize"]),
+            reclaimable_bytes: size(&usage["Reclaimable"]),
+        })
+    }
+
     pub(super) fn unused(&self) -> usize {
-        self.count - self.in_use
+        self.count.saturating_sub(self.in_use)
     }
 
     fn new(list: &Value, is_used: fn(&Value) -> bool, size: fn(&Value) -> i64) -> Self {
@@ -147,15 +164,54 @@ impl DiskUsage {
         };
         let is_mounted = |volume: &Value| size(&volume["UsageData"]["RefCount"]) > 0;
         let volume_size = |volume: &Value| size(&volume["UsageData"]["Size"]);
+        let images = || Share {
+            // Counts shared layers once.
+            size_bytes: size(&usage["LayersSize"]),
+            ..Share::new(&usage["Images"], is_used, own_size)
+        };
+        let containers = || Share::new(&usage["Containers"], is_alive, |at| size(&at["SizeRw"]));
+        let volumes = || Share::new(&usage["Volumes"], is_mounted, volume_size);
+        // API 1.52 and 1.53 have both shapes, 1.54 only the sums.
         Self {
-            images: Share {
-                // Counts shared layers once.
-                size_bytes: size(&usage["LayersSize"]),
-                ..Share::new(&usage["Images"], is_used, own_size)
-            },
-            containers: Share::new(&usage["Containers"], is_alive, |at| size(&at["SizeRw"])),
-            volumes: Share::new(&usage["Volumes"], is_mounted, volume_size),
+            images: Share::summed(&usage["ImageUsage"]).unwrap_or_else(images),
+            containers: Share::summed(&usage["ContainerUsage"]).unwrap_or_else(containers),
+            volumes: Share::summed(&usage["VolumeUsage"]).unwrap_or_else(volumes),
             build_cache: Share::build_cache(usage),
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn disk_usage_is_read_in_both_shapes() {
+        let lists = json!({
+            "LayersSize": 70,
+            "Images": [{"Size": 50, "SharedSize": 10, "Containers": 1}, {"Size": 30, "SharedSize": 10, "Containers": 0}],
+            "Containers": [{"State": "running", "SizeRw": 5}, {"State": "exited", "SizeRw": 6}],
+            "Volumes": [{"UsageData": {"RefCount": 1, "Size": 7}}, {"UsageData": {"RefCount": 0, "Size": 8}}],
+            "BuildCache": [{"InUse": true, "Size": 9}, {"InUse": false, "Size": 10}],
+        });
+        let sum = |size: i64, reclaimable: i64| {
+            json!({"TotalCount": 2, "ActiveCount": 1, "TotalSize": size,
+            "Reclaimable": reclaimable})
+        };
+        let sums = json!({
+            "ImageUsage": sum(70, 20), "ContainerUsage": sum(11, 6), "VolumeUsage": sum(15, 8),
+            "BuildCacheUsage": sum(19, 10),
+        });
+        let read = |usage: &Value| json!(DiskUsage::new(usage));
+        assert_eq!(read(&lists), read(&sums));
+        let share = |size: i64, reclaimable: i64| {
+            json!({"count": 2, "in_use": 1, "size_bytes": size,
+            "reclaimable_bytes": reclaimable})
+        };
+        let expected = json!({"images": share(70, 20), "containers": share(11, 6), "volumes": share(15, 8),
+            "build_cache": share(19, 10)});
+        assert_eq!(read(&sums), expected);
     }
 }

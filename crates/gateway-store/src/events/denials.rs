@@ -15,7 +15,7 @@ const MAX_KINDS_OF_PRINCIPAL: usize = 100;
 /// Limit for the kinds of all principals. Beyond that each denial is an event.
 const MAX_KINDS: usize = 20_000;
 
-/// What equal denials have in common: the caller, the item, and the arguments as the log has them. `None` for all other
+/// The parts that equal denials have in common: the caller, the item, and the arguments as the log has them. `None` for all other
 /// kinds of a principal that has too many.
 type Kind = Option<(Arc<str>, String)>;
 

@@ -29,7 +29,7 @@ pub struct EventLog {
     views: Mutex<BTreeMap<Arc<str>, u64>>,
     /// The numbers of requests that were denied, in the order of [`DeniedBy::ALL`].
     denied: [AtomicU64; DeniedBy::ALL.len()],
-    /// The arguments whose values are recorded; `None` if there are none.
+    /// The arguments whose values are recorded; `None` by default.
     recorded: Mutex<Option<Arc<RecordedArguments>>>,
 }
 

@@ -1,9 +1,9 @@
-//! Which events go first when there are too many: the oldest of the principals with the most, so that no principal can
+//! The events that go first when there are too many: the oldest of the principals with the most, so that no principal can
 //! push out what others have done.
 
 use std::collections::HashMap;
 
-/// The number of events of each principal. Those of nobody, such as the gateway's own, are together.
+/// The number of events of each principal. Events without a principal, such as the gateway's own, are together.
 pub(super) type Shares = HashMap<Option<Box<str>>, u64>;
 
 /// Returns how many of the oldest events of which principals to remove, so that `excess` go: all of them keep at most

@@ -69,7 +69,7 @@ pub(super) struct Sqlite {
     database: SqliteDatabase,
     /// Number of rows: counted, and then updated with each write; other processes may write too.
     rows: u64,
-    /// Those of each principal; counted when there are too many for the first time, and then updated.
+    /// The events of each principal; counted when there are too many for the first time, and then updated.
     shares: Option<Shares>,
     counted_at: Instant,
 }

@@ -92,7 +92,24 @@ pub(crate) fn documented<T: JsonSchema>(noun: &str, name: &str) -> (String, Valu
 pub(super) fn output<T: JsonSchema>() -> Value {
     let mut schema = generate::<T>(SchemaSettings::draft2020_12().for_serialize());
     schema.remove("description");
-    Value::Object(schema)
+    let mut schema = Value::Object(schema);
+    without_zero_minimum(&mut schema);
+    schema
+}
+
+/// Removes `"minimum": 0`, which schemars writes for each unsigned number: no reader of a result needs it, and it costs
+/// tokens.
+fn without_zero_minimum(schema: &mut Value) {
+    match schema {
+        Value::Object(members) => {
+            if members.get("minimum").is_some_and(|minimum| minimum == 0) {
+                members.remove("minimum");
+            }
+            members.values_mut().for_each(without_zero_minimum);
+        }
+        Value::Array(items) => items.iter_mut().for_each(without_zero_minimum),
+        _ => {}
+    }
 }
 
 fn generate<T: JsonSchema>(mut settings: SchemaSettings) -> Map<String, Value> {

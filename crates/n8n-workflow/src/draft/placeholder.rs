@@ -43,7 +43,7 @@ fn name_before(text: &str) -> &str {
     &text[word..]
 }
 
-/// What ends a value: a quotation mark, the host after `@`, the rest of a word; empty for a blank, a comma and
+/// The end of a value: a quotation mark, the host after `@`, the rest of a word; empty for a blank, a comma and
 /// other ends, which are the same for a value.
 fn mark_after(text: &str) -> &str {
     let until =

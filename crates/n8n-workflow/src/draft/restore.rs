@@ -355,7 +355,7 @@ impl<'a> HiddenTexts<'a> {
         Some(out)
     }
 
-    /// What the placeholder at this place of `given` hides; `None` if that is not certain.
+    /// The text that the placeholder at this place of `given` hides; `None` if that is not certain.
     fn hidden_at(&self, given: &str, place: &Range<usize>) -> Option<&str> {
         let around = Surroundings::new(given, place);
         let is_alike = |text: &str, at: &Range<usize>| Surroundings::new(text, at) == around;

@@ -41,7 +41,7 @@ pub(crate) struct Report {
     /// Agent's last message.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) result: Option<String>,
-    /// Start of its rest.
+    // Where the rest of the result starts; undescribed, since it is in the schema of each tool.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next_offset: Option<u64>,
     /// Output of its last command.
@@ -64,7 +64,7 @@ pub(crate) struct Report {
     /// The last of them.
     #[serde(skip_serializing_if = "Option::is_none")]
     last_action: Option<String>,
-    /// All actions that wait, whole; get_task_result has the rest from next_offset on.
+    /// The actions that wait.
     #[serde(skip_serializing_if = "Option::is_none")]
     // Its schema would be in that of each tool.
     #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]

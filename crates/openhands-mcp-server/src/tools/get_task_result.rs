@@ -22,7 +22,7 @@ const CHECK_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct GetTaskResult {
     /// From run_task.
     pub(crate) task_id: TaskId,
-    /// Only this, from offset on; default result.
+    /// Only this; default result.
     part: Option<ResultPart>,
     /// Previous next_offset.
     offset: Option<u32>,
@@ -36,7 +36,6 @@ pub(crate) struct GetTaskResult {
 #[serde(rename_all = "snake_case")]
 enum ResultPart {
     Result,
-    /// Of the last command.
     Output,
     Confirmation,
 }

@@ -1,5 +1,4 @@
 //! Recognises secrets by their shape and the text around them.
-//! Long because the shapes, and what each hides and leaves, are read together.
 
 use std::borrow::Cow;
 use std::sync::LazyLock;

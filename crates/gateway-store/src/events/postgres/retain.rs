@@ -84,7 +84,7 @@ pub(super) async fn clock(client: &Client) -> Result<Option<Timestamp>, StoreErr
     Ok(Timestamp::from_microsecond(row.try_get(0)?).ok())
 }
 
-/// Removes the oldest events of a principal, or of nobody.
+/// Removes the oldest events of a principal, or the oldest without one.
 async fn remove_oldest(
     work: &Transaction<'_>,
     principal: Option<&str>,

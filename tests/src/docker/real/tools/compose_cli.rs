@@ -141,7 +141,7 @@ async fn errors_of_compose_are_returned() {
             "services:\n  web:\n    image: mcp-test-nowhere.invalid/x:1\n",
             ["did not come up", "mcp-test-nowhere.invalid"],
         ),
-        ("services: [", ["is not valid", "yaml"]),
+        ("services: [", ["is not valid", "line 2"]),
     ];
     for lab in labs(&shop).await {
         for (file, [what, word]) in wrong {
