@@ -38,7 +38,7 @@ async fn hello_serves_http_and_stdio() {
     check_hello(&server.client().await).await;
     check_hello(&stdio_client(HELLO, &[]).await).await;
 
-    let call = json!({"name": "add", "arguments": {"a": "1", "b": 2}});
+    let call = json!({"name": "add", "arguments": {"a": "one", "b": 2}});
     let error = server.error("tools/call", call).await;
     assert_has!(&error["data"], {"kind": "invalid_params", "field": "a"});
 }

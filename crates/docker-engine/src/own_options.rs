@@ -147,7 +147,7 @@ fn endpoints(old: &Value) -> (String, Vec<(String, Value)>) {
     (main, networks.into_iter().map(own).collect())
 }
 
-/// What the user has set of the endpoint of a container.
+/// The settings of the endpoint of a container that come from the user.
 pub fn own_endpoint(endpoint: &Value, container: &Value) -> Map<String, Value> {
     let id = container["Id"].as_str().unwrap_or_default();
     let mut own = members(endpoint.clone());

@@ -103,7 +103,7 @@ impl GuardedCall<'_> {
         ]
     }
 
-    /// Completes when nobody may have the result any more: the call is cancelled, or its client has left in any era,
+    /// Completes when no client may have the result any more: the call is cancelled, or its client has left in any era,
     /// or has lost its token.
     async fn abandoned(&self) {
         let ended = async |token: Option<&CancellationToken>| match token {

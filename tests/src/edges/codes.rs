@@ -105,7 +105,7 @@ async fn invalid_arguments_are_named_with_the_valid_ones() {
             "limit query max_results language",
         ),
         ("", "query missing"),
-        (r#""query":7"#, "query string"),
+        (r#""query":7.5"#, "query string"),
         (r#""query":"x","language":"fr""#, "language zh en auto"),
         (r#""query":"x","max_results":0"#, "max_results 1 100"),
         (r#""query":"x","query":"y""#, "query duplicate"),

@@ -182,7 +182,7 @@ async fn approval_of_a_gateway_that_was_killed_is_gone() {
     server.kill().await;
     call.await.unwrap();
     let gateway = Operated::start(folder, "10m").await;
-    // Nobody knows yet that it is gone: the approval is withdrawn, since no gateway takes it.
+    // It is not known yet that it is gone: the approval is withdrawn, since no gateway takes it.
     let (code, _) = gateway.command(&["approve", &id]).await;
     assert_eq!(code, 1);
     gateway.until(&id, "gone").await;

@@ -134,7 +134,7 @@ async fn each_action_waits_for_its_permission() {
         let second = accept(&client, &asked).await;
         assert_has!(second, {"status": "waiting_for_confirmation", "last_output": "one"});
         assert_eq!(commands(&client, &second).await, ["echo two"]);
-        // The answer to the first action is none to the second, however often it comes.
+        // The answer to the first action does not answer the second, however often it comes.
         for accept in [true, false] {
             let text = tool_error(&client, "respond_confirmation", answer(&asked, accept)).await;
             let now = second["confirmation"]["confirmation_id"].as_str().unwrap();

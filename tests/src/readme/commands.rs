@@ -61,7 +61,7 @@ fn command(code: &str, commands: &BTreeSet<String>) -> Option<(String, Vec<Strin
     };
     let ends = ["|", "…", "...", "--", "&&", ">", "&", ";"];
     // A setting of a file, and a picture.
-    if matches!(words.peek().map(String::as_str), Some("=")) || code.contains('►') {
+    if words.clone().any(|word| word == "=") || code.contains('►') {
         return None;
     }
     let words = words.take_while(|word| !ends.contains(&&**word) && !word.starts_with('#'));

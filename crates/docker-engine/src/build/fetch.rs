@@ -1,4 +1,4 @@
-//! What a Dockerfile lets the builder itself fetch, or run with the builder's rights: an `ADD` of an address
+//! The parts of a Dockerfile that let the builder itself fetch, or run with the builder's rights: an `ADD` of an address
 //! reads from the host's own network, which a container cannot reach.
 
 use serde_json::Value;
@@ -20,7 +20,7 @@ pub fn reaches_host(dockerfile: &str) -> Option<&'static str> {
     lines(text).chain(joined).find_map(of_line)
 }
 
-/// What each `FROM` says after its options: an image, and the name of its stage if it has one.
+/// The words of each `FROM` after its options: an image, and the name of its stage if it has one.
 pub(super) fn bases(dockerfile: &str) -> Vec<(String, Option<String>)> {
     let mut all = join(lines(dockerfile), '\\');
     // Builders differ in what continues a line, so every line may be an instruction.

@@ -104,14 +104,14 @@ fn resolve(base: &Path, text: &str) -> Result<PathBuf, ToolError> {
     Ok(path)
 }
 
-/// What a compose file says about its size and about other files.
+/// The size of a compose file, and the other files that it names.
 #[derive(Clone, Default)]
 struct FileFacts {
     /// The files that it names, with the keys that name them.
     references: Vec<(&'static str, String)>,
     /// Its keys and values.
     nodes: usize,
-    /// Those that its aliases repeat.
+    /// The nodes that its aliases repeat.
     repeated: usize,
 }
 

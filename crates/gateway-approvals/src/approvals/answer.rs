@@ -150,7 +150,7 @@ impl Approvals {
     }
 
     /// Waits until the gateway of a call uses its approval up, right before it makes the call. If it does not, the call
-    /// is as it was `before`: its gateway is gone, which nobody knows yet.
+    /// is as it was `before`: its gateway is gone, which is not known yet.
     async fn taken(&self, decided: Approval, before: Approval) -> Result<Approval, Refusal> {
         let mut entries = self.state.subscribe();
         let until = Instant::now() + MAX_DECISION_DELAY;

@@ -1,6 +1,6 @@
 //! The arguments of a call as people see them, and what identifies them.
 //!
-//! What is shown describes what the backend gets: a character that no screen shows is written as its number, and a
+//! The shown text describes what the backend gets: a character that no screen shows is written as its number, and a
 //! value is hidden only where it is a plain token, with its length. A call that cannot be shown like this is refused.
 
 use gateway_access::Arguments;

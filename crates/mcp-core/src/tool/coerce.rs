@@ -50,6 +50,10 @@ pub(super) fn to_schema(json: &str, schema: &Value) -> Option<String> {
 /// that `path` names, or all if the place is an object. What is left out of one item of a list is left out of all.
 /// `None` if nothing changes.
 pub(super) fn without_blanks(json: &str, schema: &Value, path: &[&Segment]) -> Option<String> {
+    // Arguments may be nested without end; schemas are not.
+    if !schema.is_object() {
+        return None;
+    }
     let refused = match path.first() {
         Some(Segment::Map { key }) => Some(key),
         Some(Segment::Seq { .. }) => {

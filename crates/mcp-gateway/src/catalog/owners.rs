@@ -37,7 +37,7 @@ impl ResourceOwners {
         listed.insert(backend.clone());
     }
 
-    /// The backends that list this URI or template. More than one offers it to nobody.
+    /// The backends that list this URI or template. If there are several, it is not offered.
     pub(crate) fn listing(&self, id: &str) -> impl Iterator<Item = &BackendKey> {
         self.listed.get(id).into_iter().flatten()
     }

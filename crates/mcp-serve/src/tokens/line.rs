@@ -14,7 +14,7 @@ const DEFAULT_OWNER: &str = "client";
 /// Begins the hash of a token in the place of the token.
 const HASH: &str = "sha256:";
 
-/// Characters of a token, so that it cannot be guessed, and so that what is left of a damaged file is none.
+/// Characters of a token, so that it cannot be guessed, and so that the rest of a damaged line is refused.
 const MIN_TOKEN_CHARS: usize = 16;
 
 /// The SHA-256 of a token.

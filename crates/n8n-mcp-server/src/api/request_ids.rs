@@ -40,7 +40,7 @@ impl RequestIds {
     }
 }
 
-/// What follows each name of the header, as far as it has the form of an id.
+/// The values of the header, as far as they have the form of an id.
 fn request_ids(json: &str) -> impl Iterator<Item = &str> {
     json.split(REQUEST_ID).skip(1).filter_map(|rest| {
         let start = rest.find(|one: char| one.is_ascii_hexdigit())?;

@@ -342,7 +342,7 @@ pub(super) fn unwritable(error: DraftError) -> ToolError {
     ToolError::invalid_argument(error.to_string())
 }
 
-/// The error for a workflow that somebody else has changed since it was read.
+/// The error for a workflow that has changed since it was read.
 pub(crate) fn changed_meanwhile(id: &Id) -> ToolError {
     ToolError::conflict(format!(
         "Workflow {id} was changed since it was read; nothing was written. Read it again with get_workflow \

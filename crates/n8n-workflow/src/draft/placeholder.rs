@@ -117,7 +117,7 @@ pub(super) fn secrets(text: &str) -> Vec<Range<usize>> {
 pub(super) struct Placeholders(BTreeSet<(String, Surroundings)>);
 
 impl Placeholders {
-    /// Those of these nodes and settings.
+    /// The placeholders of these nodes and settings.
     pub(super) fn new(nodes: &[Map<String, Value>], settings: &Map<String, Value>) -> Self {
         let mut found = Self::default();
         visit(nodes, settings, &mut |place, text| {

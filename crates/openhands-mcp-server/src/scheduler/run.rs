@@ -8,7 +8,7 @@ use tokio::time::sleep;
 use super::{Scheduler, refuse_leftovers};
 use crate::tags::{ConversationTags, WaitsFor};
 
-/// The reason for the agent whose action nobody has allowed.
+/// The reason for the agent whose action no user has allowed.
 const NOT_ALLOWED: &str = "This was not allowed and not done. Do it again if it is still needed.";
 /// Polls after a task was told to run, and their interval.
 const MAX_START_POLLS: u32 = 20;

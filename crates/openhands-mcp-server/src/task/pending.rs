@@ -27,7 +27,7 @@ pub(crate) struct PendingActions {
     hidden: Option<u32>,
 }
 
-/// What waits for respond_confirmation.
+/// The actions that wait for respond_confirmation.
 #[derive(Clone, Debug, Serialize)]
 pub(crate) struct Confirmation {
     /// For respond_confirmation.

@@ -81,7 +81,7 @@ struct Plan {
     title: String,
     body: String,
     has_pull_request: bool,
-    /// What the user should know about the check of the task.
+    /// A note for the user about the check of the task.
     unverified: Option<String>,
 }
 
@@ -365,7 +365,7 @@ impl Plan {
     }
 }
 
-/// What the user should know about the check of the task; `None` if it succeeded, or there is none.
+/// A note for the user about the check of the task; `None` if it succeeded, or there is none.
 async fn unverified(server: &AgentServer, task: &TaskSnapshot) -> ApiResult<Option<String>> {
     let tags = ConversationTags::new(task.conversation.tags.clone());
     if tags.verify().is_none() {

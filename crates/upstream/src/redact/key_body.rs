@@ -9,7 +9,7 @@ const LINE_LENGTHS: [usize; 4] = [64, 70, 72, 76];
 const MIN_LINE: usize = 40;
 /// The fewest characters of the last line, which is shorter, if no end of a key follows.
 const MIN_LAST_LINE: usize = 8;
-/// What PuTTY writes after a key.
+/// The line that PuTTY writes after a key.
 const PUTTY_END: &str = "Private-MAC: ";
 
 /// `text` without the lines of keys, and how many there were; `None` for a text without keys.
@@ -114,7 +114,7 @@ fn runs(text: &str) -> Vec<(usize, usize)> {
 struct Line<'a> {
     /// Its last word, if that is of Base64 characters and nothing but marks follow.
     run: &'a str,
-    /// Where that begins in the text.
+    /// The beginning of it in the text.
     start: usize,
     /// The run is the whole line, but for what a log writes before it: a time, the name of a container.
     is_bare: bool,

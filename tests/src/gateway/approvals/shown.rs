@@ -1,4 +1,4 @@
-//! What a person sees of a call is what runs, wherever the person decides.
+//! A person sees the call as it runs, wherever the person decides.
 
 use std::sync::{Arc, Mutex};
 

@@ -141,7 +141,7 @@ async fn log_that_cannot_be_read_is_named() {
     }
 }
 
-/// Who did what to which container, also who was not allowed to.
+/// Events name the caller, the container and the action, also of denied calls.
 #[tokio::test]
 async fn named_arguments_of_allowed_and_denied_calls_are_recorded() {
     let roles = Roles::start("[events]\nrecord = [\"b__gr*.name\"]").await;

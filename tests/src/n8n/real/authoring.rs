@@ -192,7 +192,7 @@ async fn write(env: &Env, workflow: &TestWorkflow, write: &str, version: &str) -
     done(env, tool, arguments).await
 }
 
-/// What the person has saved and not published is not published by anything but an activation.
+/// A draft that a person has saved and not published is published by an activation only.
 #[tokio::test]
 async fn draft_of_a_person_is_published_by_no_other_change() {
     let Some(env) = Env::full().await else { return };
@@ -351,7 +351,7 @@ async fn one_of_two_changes_of_the_same_version_is_refused() {
     env.delete(&workflow).await;
 }
 
-/// Somebody else writes between the server's first look and its own write, which takes a second look.
+/// Another client writes between the server's first look and its own write, which takes a second look.
 #[tokio::test]
 async fn change_from_outside_during_a_change_is_not_overwritten() {
     let Some(n8n) = Instance::new() else { return };

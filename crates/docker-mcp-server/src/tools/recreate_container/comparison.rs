@@ -11,7 +11,7 @@ use crate::policy::{CREATED, REPLACES};
 /// Members of the `Config` that are compared entry by entry: an image has some of them.
 const BY_ENTRY: [&str; 4] = ["Env", "Labels", "ExposedPorts", "Volumes"];
 
-/// What a call asked to change.
+/// The changes that a call asked for.
 #[derive(Default)]
 pub(super) struct Asked {
     env: BTreeSet<String>,
@@ -84,7 +84,7 @@ pub(super) struct Described {
 }
 
 /// The members in which `new` differs from `old`, apart from what was asked for, what a new image brings, and what the
-/// engine makes anew for each container.
+/// engine makes new for each container.
 pub(super) fn differences(old: &Described, new: &Described, asked: &Asked) -> Vec<String> {
     let comparison = Comparison { old, new, asked };
     let mut found = comparison.config();

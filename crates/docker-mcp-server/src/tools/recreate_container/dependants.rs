@@ -60,7 +60,7 @@ async fn dependant(
     Some(format!("`{name}` ({shared})"))
 }
 
-/// What a container with this `HostConfig` shares of `owner`.
+/// The namespace of `owner` that a container with this `HostConfig` shares.
 fn shared(host: &Value, owner: &ContainerDetails) -> Option<&'static str> {
     let name = owner.display_name();
     let is_owner =

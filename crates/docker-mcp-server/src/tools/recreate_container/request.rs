@@ -20,7 +20,7 @@ pub(super) struct Request {
     pub(super) networks: Vec<(ObjectName, Value)>,
     /// For engines before version 25, which take it beside the networks.
     pub(super) mac_address: Option<Value>,
-    /// What may differ between the old and the new container.
+    /// The members that may differ between the old and the new container.
     pub(super) asked: Asked,
 }
 

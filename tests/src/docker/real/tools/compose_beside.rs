@@ -40,7 +40,7 @@ volumes:
   outside: { external: true, name: OUTSIDE }
 "#;
 
-/// What is left of the project: names of containers, networks, volumes and images, and the volumes without a name
+/// The rest of the project: names of containers, networks, volumes and images, and the volumes without a name
 /// that it had.
 async fn left(lab: &Lab, docker: &str, project: &str, unnamed: &[String]) -> Vec<String> {
     let mut all = Vec::new();

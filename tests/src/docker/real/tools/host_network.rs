@@ -62,7 +62,7 @@ async fn builder_fetches_nothing() {
             "build_args": {"BUILDKIT_SYNTAX": "127.0.0.1:7/x"}});
         let text = fail(&bounded, "build_image", arguments).await;
         assert!(text.starts_with(REFUSED), "{text}");
-        // The same, where the operator allows it: it reaches a port on which nobody listens.
+        // The same, where the operator allows it: it reaches a port on which no program listens.
         let arguments = json!({"tag": tag, "dockerfile": FETCHES[0].replace(';', "\n")});
         let text = fail(&free, "build_image", arguments).await;
         assert!(text.contains("connection refused"), "{text}");

@@ -1,4 +1,4 @@
-//! What a replacement keeps: everything that was not asked for, or the old container.
+//! A replacement keeps everything that was not asked for, or the old container.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::net::TcpListener;
@@ -13,7 +13,7 @@ const ROWS: &str = include_str!("kept.txt");
 /// Replacements at the same time.
 const MAX_CONCURRENT_ROWS: usize = 6;
 
-/// What `docker inspect` shows of a container that a user can set, by the path of the member.
+/// The members of `docker inspect` that a user can set, by the path of the member.
 fn settings(container: &Value) -> BTreeMap<String, String> {
     let mut all = BTreeMap::new();
     for part in ["Config", "HostConfig"] {
