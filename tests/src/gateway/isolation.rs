@@ -42,7 +42,7 @@ impl Isolated {
     }
 
     async fn connect(&self, name: &'static str, era: EraChoice) -> Person {
-        let token = format!("{name}-token");
+        let token = format!("{name}-token-of-16-chars");
         let token = self.tokens.then_some(token.as_str());
         Person::connect(&self.gateway.url, era, name, token).await
     }

@@ -83,7 +83,7 @@ impl Views {
         let folder = Folder::new();
         let tokens = folder.write("tokens", TOKENS);
         let config = format!(
-            "{first}\n[backends.b]\n{fixture}\n[backends.c]\n{fixture}\n{tables}",
+            "{first}\n[backends.b]\n{fixture}\n[backends.c]\n{fixture}\ndeny = [\"test://*\"]\n{tables}",
             fixture = stdio_fixture()
         );
         let gateway = Gateway::start(folder, &config, &["--token-file", &tokens]).await;

@@ -52,7 +52,7 @@ async fn all_hosts_without_a_token_means_no_cors() {
         let body = Dialect::Unversioned.request("1", "ping", "");
         let headers = [
             ("origin", "http://any.example"),
-            ("authorization", "Bearer x"),
+            ("authorization", "Bearer t0ken-of-16-chars"),
         ];
         let reply = server.post_with(&headers, body).await;
         assert_eq!(reply.status, 200);

@@ -22,7 +22,7 @@ const CHECK_WAIT: Duration = Duration::from_secs(10);
 pub(crate) struct GetTaskResult {
     /// From run_task.
     pub(crate) task_id: TaskId,
-    /// Only this; default result.
+    /// Default result.
     part: Option<ResultPart>,
     /// Previous next_offset.
     offset: Option<u32>,

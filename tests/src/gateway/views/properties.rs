@@ -135,7 +135,7 @@ async fn resources_and_prompts_are_those_of_the_view() {
         assert!(all.contains(&"test://static-binary".to_owned()), "{all:?}");
         assert!(own.contains(&"test://static-text".to_owned()), "{own:?}");
         assert!(!own.contains(&"test://static-binary".to_owned()), "{own:?}");
-        // Both backends have the same URIs, which the first one answers for.
+        // Both backends have the same URIs; the configuration gives them to the first one.
         assert!(other.is_empty(), "{other:?}");
         let read = async |view: &str, uri: &str| {
             let members = format!(r#""uri":{uri:?}"#);
