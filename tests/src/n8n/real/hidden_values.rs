@@ -144,6 +144,9 @@ fn call_with(tool: &str, id: &str, shown: &Value, node: &str, change: Change, to
     change(&mut node_now["parameters"]);
     if tool == "update_workflow" {
         node_now["name"] = json!(to);
+        let connections = definition["connections"].to_string();
+        let connections = connections.replace(&format!("{node:?}"), &format!("{to:?}"));
+        definition["connections"] = serde_json::from_str(&connections).unwrap();
         return json!({"workflow_id": id, "workflow": definition});
     }
     let configure =
