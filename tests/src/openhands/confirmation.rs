@@ -70,9 +70,10 @@ async fn made(client: &Client, id: &Value) -> Vec<String> {
 #[tokio::test]
 async fn all_that_an_answer_allows_is_shown_whole() {
     let Some(client) = client().await else { return };
-    let padding = "echo padding || ".repeat(40);
+    // One command of many lines: the terminal takes no more than one.
+    let padding = "echo padding && || ".repeat(40);
     let many_lines = format!("LINES: {padding}touch END");
-    let lines = format!("{}touch END", "echo padding\n".repeat(40));
+    let lines = format!("{}touch END", "echo padding &&\n".repeat(40));
     let long = format!("echo {} > END", "x".repeat(12_000));
     for (script, expected) in [
         (
@@ -106,7 +107,11 @@ async fn all_that_an_answer_allows_is_shown_whole() {
         );
         let ended = accept(&client, &asked).await;
         assert_eq!(ended["status"], "finished", "{ended}");
-        assert!(made(&client, id).await.contains(&"A END".to_owned()));
+        let made = made(&client, id).await;
+        assert!(
+            made.contains(&"A END".to_owned()),
+            "{script:.80}: {made:?} {ended}"
+        );
     }
 }
 
