@@ -26,7 +26,7 @@ impl Bench<'_> {
                 let program = self.program(Cpu::Own, self.peers_python()?.join("python"))?;
                 let program = program
                     .args([script])
-                    .args([backend.url(), "bench".to_owned()]);
+                    .args([backend.url(), "bench-with-a-token".to_owned()]);
                 (Cpu::Own, program.args([port.to_string()]), Some(backend))
             }
             "mcp-proxy" => {

@@ -294,6 +294,10 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
 #[tokio::test]
 async fn odd_workflow_can_be_read_written_started_and_deleted() {
     let Some(env) = Env::full().await else { return };
+    // n8n 1 refuses such parts itself.
+    if env.is_old().await {
+        return;
+    }
     for odd in [
         json!({"credentials": {"httpHeaderAuth": "Name"}}),
         json!({"credentials": {"httpHeaderAuth": {"id": 7, "name": "N"}}}),
