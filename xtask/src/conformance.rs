@@ -4,20 +4,22 @@
 
 mod report;
 
+use std::collections::BTreeMap;
 use std::fmt::Write;
 use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::{Mutex, PoisonError};
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{Context as _, bail};
 
 use crate::cargo;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
 use crate::install::{REGISTRY_SETTINGS, unavailable, was_offline};
 use crate::instance::clear_dir;
-use crate::layout::{Layout, create_dir, on_path};
+use crate::layout::{Layout, create_dir, on_path, path_with};
 use crate::process::Program;
 use crate::servers::{Gateway, SERVERS, Server};
 use crate::test_server::{self, FIXTURE, NO_SERVICES, RunningServer};
@@ -334,15 +336,47 @@ impl<'a> SuiteRun<'a> {
         if on_path("npx").is_none() {
             bail!(unavailable("npx is not installed"));
         }
-        let package = format!("@modelcontextprotocol/conformance@{version}");
+        let Some(programs) = self.install(version)? else {
+            return Ok(false);
+        };
         let heartbeat = Heartbeat::start("suite", self.name);
-        Program::new("npx")?
-            .args(["-y", "-p", NODE, "-p", &package, "-c", command])
+        Program::new("sh")?
+            .args(["-c", command])
+            .envs([("PATH", path_with([programs])?)])
+            .dir(&self.layout.root)
+            .log_to(&self.log)?
+            .succeeds(&self.layout.shutdown, Some(heartbeat))
+    }
+
+    /// Installs this version, once in a process: npx may write its folder anew each time, while others read it. Returns
+    /// the folder of its programs, `None` if npx failed.
+    fn install(&self, version: &str) -> anyhow::Result<Option<PathBuf>> {
+        static INSTALLED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());
+        let mut installed = INSTALLED.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(programs) = installed.get(version) {
+            return Ok(Some(programs.clone()));
+        }
+        let package = format!("@modelcontextprotocol/conformance@{version}");
+        let place = self
+            .layout
+            .backends()
+            .join(format!("conformance-{version}"));
+        let command = format!("command -v conformance > '{}'", place.display());
+        let heartbeat = Heartbeat::start("suite", self.name);
+        let is_installed = Program::new("npx")?
+            .args(["-y", "-p", NODE, "-p", &package, "-c", &command])
             .envs([("npm_config_cache", self.layout.backends().join("npm"))])
             .envs(REGISTRY_SETTINGS)
             .dir(&self.layout.root)
             .log_to(&self.log)?
-            .succeeds(&self.layout.shutdown, Some(heartbeat))
+            .succeeds(&self.layout.shutdown, Some(heartbeat))?;
+        if !is_installed {
+            return Ok(None);
+        }
+        let program = PathBuf::from(fs::read_to_string(&place)?.trim());
+        let programs = program.parent().context("conformance is in no folder")?;
+        installed.insert(version.to_owned(), programs.to_owned());
+        Ok(Some(programs.to_owned()))
     }
 
     fn print(&self, counts: TestCounts, failures: Vec<String>) {

@@ -250,7 +250,10 @@ impl<'a> Bench<'a> {
         count: usize,
         backend: BenchServer,
     ) -> anyhow::Result<BenchServer> {
-        let lines = format!("url = \"{}\"\ntoken = \"bench-with-a-token\"\n", backend.url());
+        let lines = format!(
+            "url = \"{}\"\ntoken = \"bench-with-a-token\"\n",
+            backend.url()
+        );
         let others = (1..count).map(|number| format!("[backends.n{number}]\n{lines}"));
         let config = format!("{lines}bare = true\n{}", others.collect::<String>());
         let cpu = match backend.cpu {

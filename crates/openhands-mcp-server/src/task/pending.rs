@@ -129,7 +129,7 @@ impl PendingActions {
                     let from = offset.saturating_sub(at);
                     room = room
                         .saturating_sub(name.len() + MEMBER_BYTES)
-                        .max(char::MAX_LEN_UTF8);
+                        .max(char::MAX.len_utf8());
                     let (part, rest) = page(&text, from, room);
                     let is_whole = from == 0 && rest.is_none();
                     shown.arguments.insert(
