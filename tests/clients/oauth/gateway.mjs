@@ -244,6 +244,8 @@ async function withRoles() {
 command = ["sh", "${script}"]
 [backends.o]
 url = "${resource}"
+# All three backends have the same resources: they are those of b.
+deny = ["test://*"]
 [backends.o.oauth]
 grant = "client_credentials"
 client_id = "machine"
@@ -251,6 +253,7 @@ client_secret = "machine-secret"
 issuer = "${issuer}"
 [backends.p]
 url = "http://127.0.0.1:${beside.port}/mcp"
+deny = ["test://*"]
 `;
   const port = await freePort();
   const own = `http://127.0.0.1:${port}/mcp`;
