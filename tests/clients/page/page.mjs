@@ -567,7 +567,7 @@ await check("an expired or removed cookie leads to the sign-in", async () => {
 await check("a token sees what its role allows, and nothing after it was revoked", async () => {
   const roles = `[roles.reader]\nallow = ["fixture__list_projects"]\n[roles.boss]\nallow = ["*"]\nown = ["gateway_status", "gateway_restart", "events:all", "approve"]\n[principals]\nada = "boss"\nbob = "reader"\n`;
   const tokens = join(folder, "tokens");
-  writeFileSync(tokens, "ada token-of-ada\nbob token-of-bob\n");
+  writeFileSync(tokens, "ada token-of-ada-16-chars\nbob token-of-bob-16-chars\n");
   const secured = await start(GATEWAY, ["--config", configuration("two", roles), "--events", "memory", "--token-file", tokens]);
   ok(!secured.link(), "no link where a token is needed");
   const signIn = async (token) => {
@@ -579,10 +579,10 @@ await check("a token sees what its role allows, and nothing after it was revoked
   };
   const wrong = await signIn("wrong");
   await wrong.getByText("this token is not valid here").waitFor();
-  const ada = await signIn("token-of-ada");
+  const ada = await signIn("token-of-ada-16-chars");
   await ada.locator(".card", { has: ada.locator("h2", { hasText: "fixture" }) }).getByText("running").waitFor();
-  await call(secured.url, "fixture__list_projects", {}, "token-of-ada");
-  const bob = await signIn("token-of-bob");
+  await call(secured.url, "fixture__list_projects", {}, "token-of-ada-16-chars");
+  const bob = await signIn("token-of-bob-16-chars");
   await bob.getByText("Your role does not have `gateway_status`").waitFor();
   await tab(bob, "tools");
   await bob.getByText("1 of 1 tools", { exact: false }).or(bob.getByText(/^\d of \d tools/)).waitFor();
@@ -594,12 +594,12 @@ await check("a token sees what its role allows, and nothing after it was revoked
   const links = await ada.locator("a.button").evaluateAll((all) => all.map((link) => decodeURIComponent(link.href)));
   ok(links.some((link) => link.startsWith("vscode:mcp/install?") && link.includes("Bearer ${input:token}") && link.includes('"password":true')), String(links));
   ok(links.some((link) => atob(/config=([^&]+)/.exec(link)?.[1] ?? "").includes("Bearer YOUR_TOKEN")), String(links));
-  ok(!(await ada.content()).includes("token-of-ada"));
+  ok(!(await ada.content()).includes("token-of-ada-16-chars"));
   await tab(bob, "configuration");
   await bob.getByText("Your role does not have `events:all`").waitFor();
   await tab(ada, "tools/fixture/fixture__list_projects");
   await ada.getByText("boss, reader", { exact: false }).or(ada.getByText("reader, boss", { exact: false })).waitFor();
-  writeFileSync(tokens, "bob token-of-bob\n");
+  writeFileSync(tokens, "bob token-of-bob-16-chars\n");
   await ada.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
   for (const signed of [wrong, ada, bob]) {
     same(signed.problems, []);
