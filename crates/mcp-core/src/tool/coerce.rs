@@ -5,7 +5,7 @@ use serde_json::value::RawValue;
 use serde_json::{Number, Value};
 use serde_path_to_error::Segment;
 
-use crate::jsonrpc::{Members, push_quoted, string};
+use crate::jsonrpc::{Members, quoted, string};
 
 /// Returns the JSON with each value in the type that its schema names; `None` if nothing changes.
 pub(super) fn to_schema(json: &str, schema: &Value) -> Option<String> {
@@ -37,11 +37,7 @@ pub(super) fn to_schema(json: &str, schema: &Value) -> Option<String> {
             let text = text()?.to_ascii_lowercase();
             matches!(&*text, "true" | "false").then_some(text)
         }
-        ("string", b'-' | b'0'..=b'9') if !json.contains(['.', 'e', 'E']) => {
-            let mut quoted = String::new();
-            push_quoted(&mut quoted, json);
-            Some(quoted)
-        }
+        ("string", b'-' | b'0'..=b'9') if !json.contains(['.', 'e', 'E']) => Some(quoted(json)),
         _ => None,
     }
 }
