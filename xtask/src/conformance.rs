@@ -348,7 +348,7 @@ impl<'a> SuiteRun<'a> {
             .succeeds(&self.layout.shutdown, Some(heartbeat))
     }
 
-    /// Installs this version, once in a process: npx may write its folder anew each time, while others read it. Returns
+    /// Installs this version, once in a process: npx may write its folder again each time, while others read it. Returns
     /// the folder of its programs, `None` if npx failed.
     fn install(&self, version: &str) -> anyhow::Result<Option<PathBuf>> {
         static INSTALLED: Mutex<BTreeMap<String, PathBuf>> = Mutex::new(BTreeMap::new());

@@ -5,10 +5,14 @@
 //!
 //! Each request opens a connection, so a restarted engine needs no reconnect. Since a connection serves
 //! one request, a limit on its bytes also limits the reply.
+//!
+//! Each request names the version of the API in its path, as the docker command does: the newest that both
+//! the engine and this program know. A request without a version would be answered in a form that a newer
+//! engine has changed. The engine writes its version into every reply.
 
 use std::io;
 use std::pin::Pin;
-use std::sync::{Arc, OnceLock};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
 
 use bollard::{API_DEFAULT_VERSION, BollardRequest, body_full};
@@ -16,9 +20,9 @@ use bytes::Bytes;
 use futures_util::stream::{self, BoxStream, StreamExt as _, TryStreamExt as _};
 use http::header::{CONTENT_TYPE, HOST};
 use http::{HeaderValue, Method, Response, StatusCode, Uri};
-use http_body_util::BodyExt as _;
-use hyper::body::Incoming;
-use hyper::client::conn::http1;
+use http_body_util::{BodyExt as _, Either, Full, StreamBody};
+use hyper::body::{Frame, Incoming};
+use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use mcp_core::trace::{self, ClientSpan};
 use rustls::pki_types::ServerName;
@@ -29,6 +33,7 @@ use tokio_rustls::TlsConnector;
 
 use crate::address::{Address, Endpoint};
 use crate::address_error::AddressError;
+use crate::api_version::ApiVersion;
 use crate::error::{ConnectProblem, EngineError};
 use crate::path::Path;
 use crate::ssh::{Opening, SshDialer, SshProcess};
@@ -36,8 +41,13 @@ use crate::ssh::{Opening, SshDialer, SshProcess};
 /// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
 /// body; bollard's only has to be longer.
 const BOLLARD_TIMEOUT: u64 = 24 * 60 * 60;
+/// The most bytes of a reply to `/_ping`, which is two letters long.
+const MAX_PING_BYTES: u64 = 64 << 10;
 /// The limit of a streamed reply.
 const UNLIMITED: u64 = u64::MAX;
+
+/// The body of a [`BollardRequest`].
+type RequestBody = Either<Full<Bytes>, StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>>;
 
 /// The bytes of a reply, in chunks.
 pub type ByteStream = BoxStream<'static, Result<Bytes, EngineError>>;
@@ -52,6 +62,8 @@ struct Shared {
     /// Read at the first connection: a missing file fails the call, not the start of the server.
     tls: OnceLock<TlsConnector>,
     ssh: SshDialer,
+    /// From the last reply that named one.
+    version: Mutex<Option<ApiVersion>>,
 }
 
 impl Connector {
@@ -69,14 +81,11 @@ impl Connector {
             host,
             tls: OnceLock::new(),
             ssh: SshDialer::new(),
+            version: Mutex::new(None),
         })))
     }
 
     /// bollard, for streams.
-    ///
-    /// Its requests have no version in the path, so the engine uses its newest one. This is
-    /// intended: no version is accepted by the engines of 2020 and by those of next year, and all
-    /// versions have what we use.
     pub(super) fn bollard(&self) -> Result<bollard::Docker, bollard::errors::Error> {
         let connector = self.clone();
         let transport = move |request| {
@@ -126,17 +135,26 @@ impl Connector {
         content: Bytes,
         limit: u64,
     ) -> Result<Response<Incoming>, EngineError> {
-        let mut request = BollardRequest::new(body_full(content));
         // Only archives are put.
-        let content_type = match method {
+        let content_type = HeaderValue::from_static(match method {
             Method::PUT => "application/x-tar",
             _ => "application/json",
+        });
+        let target = path.into_uri()?;
+        let send = || {
+            let mut request = BollardRequest::new(body_full(content.clone()));
+            *request.method_mut() = method.clone();
+            *request.uri_mut() = target.clone();
+            let headers = request.headers_mut();
+            headers.insert(CONTENT_TYPE, content_type.clone());
+            self.send(request, limit)
         };
-        *request.method_mut() = method;
-        *request.uri_mut() = path.into_uri()?;
-        let content_type = HeaderValue::from_static(content_type);
-        request.headers_mut().insert(CONTENT_TYPE, content_type);
-        let reply = self.send(request, limit).await?;
+        let version = self.version();
+        let mut reply = send().await?;
+        // Another engine listens here by now, and has refused the version before anything else.
+        if reply.status() == StatusCode::BAD_REQUEST && self.version() != version {
+            reply = send().await?;
+        }
         let status = reply.status();
         // A container that is to be started runs already.
         if status.is_success() || status == StatusCode::NOT_MODIFIED {
@@ -182,9 +200,6 @@ impl Connector {
         mut request: BollardRequest,
         limit: u64,
     ) -> Result<Response<Incoming>, EngineError> {
-        // Only the path: an absolute URI is the form of a request to a proxy.
-        let path = request.uri().path_and_query().cloned();
-        *request.uri_mut() = path.map(Uri::from).unwrap_or_default();
         request.headers_mut().insert(HOST, self.0.host.clone());
         for name in ["x-registry-auth", "x-registry-config"] {
             // bollard encodes a login with the standard alphabet; engines expect that of URLs.
@@ -195,26 +210,62 @@ impl Connector {
                 *login = HeaderValue::try_from(text).map_err(EngineError::unreadable)?;
             }
         }
-        let (connection, opening) = self.open(limit).await?;
-        let (mut sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
-        // It ends with the reply, whose reader gets its errors.
-        tokio::spawn(connection.with_upgrades());
+        let (mut sender, opening) = self.connect(limit).await?;
         if let Some(opening) = opening {
             // Its answer tells a failure of ssh from one of the request.
-            let mut ping = BollardRequest::new(body_full(Bytes::new()));
-            *ping.uri_mut() = Uri::from_static("/_ping");
-            ping.headers_mut().insert(HOST, self.0.host.clone());
-            let answered = async {
-                let reply = sender.send_request(ping).await?;
-                reply.into_body().collect().await?;
-                sender.ready().await
-            };
-            match answered.await {
+            match self.ping(&mut sender).await {
                 Ok(()) => opening.succeed(),
                 Err(error) => return Err(opening.fail(error).await),
             }
+        } else if self.version().is_none() && ApiVersion::is_named_in(request.uri()) {
+            let (mut sender, _) = self.connect(MAX_PING_BYTES).await?;
+            self.ping(&mut sender).await?;
         }
-        Ok(sender.send_request(request).await?)
+        *request.uri_mut() = ApiVersion::name_in(request.uri(), self.version())?;
+        let reply = sender.send_request(request).await?;
+        self.learn_version(&reply);
+        Ok(reply)
+    }
+
+    async fn connect(
+        &self,
+        limit: u64,
+    ) -> Result<(SendRequest<RequestBody>, Option<Opening>), EngineError> {
+        let (connection, opening) = self.open(limit).await?;
+        let (sender, connection) = http1::handshake(TokioIo::new(connection)).await?;
+        // It ends with the reply, whose reader gets its errors.
+        tokio::spawn(connection.with_upgrades());
+        Ok((sender, opening))
+    }
+
+    /// Asks the engine for its version.
+    async fn ping(&self, sender: &mut SendRequest<RequestBody>) -> hyper::Result<()> {
+        let mut ping = BollardRequest::new(body_full(Bytes::new()));
+        *ping.uri_mut() = Uri::from_static("/_ping");
+        ping.headers_mut().insert(HOST, self.0.host.clone());
+        let reply = sender.send_request(ping).await?;
+        self.learn_version(&reply);
+        reply.into_body().collect().await?;
+        sender.ready().await
+    }
+
+    fn version(&self) -> Option<ApiVersion> {
+        *self
+            .0
+            .version
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Remembers the version that the engine names: another engine may listen there by now.
+    fn learn_version(&self, reply: &Response<Incoming>) {
+        if let Some(version) = ApiVersion::of(reply) {
+            *self
+                .0
+                .version
+                .lock()
+                .unwrap_or_else(PoisonError::into_inner) = Some(version);
+        }
     }
 
     /// Opens a connection that reads at most `limit` bytes.

@@ -34,6 +34,7 @@
 
 mod address;
 mod address_error;
+mod api_version;
 pub mod build;
 pub mod command;
 mod connector;

@@ -39,6 +39,7 @@ use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
 use tokio_util::sync::CancellationToken;
+use upstream::redact::{HIDDEN, LineRedactor, Redactor};
 
 use crate::catalog::ResourceOwners;
 use crate::config;
@@ -106,6 +107,8 @@ pub(crate) struct Backend {
     requests: AtomicU64,
     /// The last lines that it wrote to stderr, without secrets.
     lines: Mutex<VecDeque<String>>,
+    /// Of all lines that it writes to stderr.
+    line_redactor: Mutex<LineRedactor>,
     /// Notified by a request that comes while it is stopped after `idle_timeout`.
     wake: Notify,
     /// Notified by `gateway_restart`.
@@ -142,6 +145,7 @@ impl Backend {
             tokens: SharedOAuth::default(),
             requests: AtomicU64::new(0),
             lines: Mutex::default(),
+            line_redactor: Mutex::new(LineRedactor::new(Redactor::new(true))),
             wake: Notify::new(),
             restart: Notify::new(),
             warned_of_refusal: AtomicBool::new(false),
@@ -253,12 +257,16 @@ impl Backend {
         self.lines.lock().iter().cloned().collect()
     }
 
-    fn keep_line(&self, line: &str) {
+    /// Keeps a line of its stderr; returns the line without secrets.
+    fn keep_line(&self, line: &str) -> String {
+        let line = self.line_redactor.lock().line(line);
+        let line = line.unwrap_or_else(|| HIDDEN.to_owned());
         let mut lines = self.lines.lock();
         if lines.len() == MAX_LINES {
             lines.pop_front();
         }
         lines.push_back(line.chars().take(MAX_LINE_LENGTH).collect());
+        line
     }
 
     /// Restarts it, also after a crash loop.

@@ -15,6 +15,7 @@ use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
 
 use crate::text::clean;
+use key_body::KeyLines;
 use shape::{Reach, hide};
 
 /// Replaces a secret.
@@ -173,6 +174,32 @@ impl Clone for Redactor {
             secrets: self.secrets.clone(),
             ..Self::new(self.is_enabled)
         }
+    }
+}
+
+/// Redacts a text that arrives line by line, such as a log that is followed or searched. A line of a private key
+/// can be known by the lines before it only.
+#[derive(Debug)]
+pub struct LineRedactor {
+    redactor: Redactor,
+    keys: KeyLines,
+}
+
+impl LineRedactor {
+    /// Redacts lines as `redactor` redacts texts.
+    pub fn new(redactor: Redactor) -> Self {
+        Self {
+            redactor,
+            keys: KeyLines::default(),
+        }
+    }
+
+    /// The next line as it is shown; `None` for a line of a private key.
+    pub fn line(&mut self, line: &str) -> Option<String> {
+        if self.redactor.is_enabled && self.keys.is_next(&clean(line)) {
+            return None;
+        }
+        Some(self.redactor.text(line))
     }
 }
 

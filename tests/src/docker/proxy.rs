@@ -17,12 +17,24 @@ pub(super) struct Proxy {
 /// Whether a server sends this request without a call: probes, and requests of the event follower.
 pub(super) fn is_background_request(target: &str) -> bool {
     let own = [
+        "/_ping",
         "/version",
         "/events?filters=",
         "/containers/json?limit=",
         "/containers/json?filters=",
     ];
     own.iter().any(|own| target.contains(own))
+}
+
+/// `/info` for `/v1.41/info`.
+pub(super) fn unversioned(target: &str) -> &str {
+    match target
+        .strip_prefix("/v1.")
+        .and_then(|rest| rest.find('/').map(|at| &rest[at..]))
+    {
+        Some(path) => path,
+        None => target,
+    }
 }
 
 impl Proxy {
@@ -56,7 +68,7 @@ impl Proxy {
         }
     }
 
-    /// The requests, such as `GET /containers/json`, without background requests.
+    /// The requests, such as `GET /containers/json`, without background requests and versions of the API.
     pub(super) fn requests(&self) -> Vec<String> {
         let lines = self.lines.lock().unwrap();
         let lines = lines.iter().filter(|line| !is_background_request(line));
@@ -92,9 +104,9 @@ async fn forward(
     }
     let text = String::from_utf8_lossy(&head);
     let line = text.lines().next().unwrap_or_default();
-    seen.lock()
-        .unwrap()
-        .push(line.trim_end_matches(" HTTP/1.1").to_owned());
+    let (method, target) = line.trim_end_matches(" HTTP/1.1").split_once(' ').unwrap();
+    let shown = format!("{method} {}", unversioned(target));
+    seen.lock().unwrap().push(shown);
     if line.contains(&silent) {
         return std::future::pending().await;
     }

@@ -1,10 +1,12 @@
 //! Tests on real engines; skipped without an engine.
 
+mod api_version;
 mod budgets;
 mod canaries;
 mod canary_shapes;
 mod diagnose;
 mod diagnose_score;
+mod key_logs;
 mod notifications;
 mod podman;
 mod prompts;

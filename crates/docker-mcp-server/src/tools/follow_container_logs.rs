@@ -2,6 +2,7 @@
 
 use docker_engine::log::{FrameDecoder, LogQuery, Pattern, TailBuffer};
 use tokio::time::Instant;
+use upstream::redact::LineRedactor;
 
 use super::get_container_logs::explain;
 use super::prelude::*;
@@ -63,7 +64,7 @@ impl Tool for FollowContainerLogs {
         call.extend_timeout(limit);
         let mut decoder = FrameDecoder::new(details.config.tty);
         let mut tail = TailBuffer::new(MAX_LINES, MAX_BYTES, false);
-        let redactor = docker.redactor_of(&details);
+        let mut lines = LineRedactor::new(docker.redactor_of(&details));
         let mut matched = None;
         let stopped_by = loop {
             let chunk = tokio::select! {
@@ -78,7 +79,9 @@ impl Tool for FollowContainerLogs {
                 return Err(explain(docker, failure, &self.container).await);
             }
             for line in tail.take_new() {
-                let line = redactor.text(&line);
+                let Some(line) = lines.line(&line) else {
+                    continue;
+                };
                 call.progress(begin.elapsed().as_secs_f64(), Some(seconds.into()), &line);
                 let matches = |pattern: &Pattern| pattern.is_match(&line);
                 if matched.is_none() && self.until_match.as_ref().is_some_and(matches) {

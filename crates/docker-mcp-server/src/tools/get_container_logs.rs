@@ -2,6 +2,7 @@
 
 use docker_engine::EngineError;
 use docker_engine::log::{self, LineFilter, Log, LogQuery, Pattern};
+use upstream::redact::LineRedactor;
 use upstream::time::Since;
 
 use super::prelude::*;
@@ -9,8 +10,6 @@ use crate::unix_time;
 
 /// Lines without `tail`.
 const DEFAULT_TAIL: u32 = 100;
-/// Most lines of a private key.
-const MAX_KEY_LINES: usize = 120;
 /// Most bytes of log in an answer, which contains it as structure and as text.
 const MAX_BYTES: usize = 14_500;
 
@@ -166,18 +165,10 @@ pub(super) fn line_filter<'a>(
     pattern: Option<&'a Pattern>,
 ) -> Option<LineFilter<'a>> {
     let pattern = pattern?;
-    let mut key_lines = 0_usize;
+    let mut lines = LineRedactor::new(redactor);
     Some(Box::new(move |_, line| {
-        // Some lines of a private key can be known only by the lines before them.
-        let is_end = line.contains("-----END ");
-        let begins = line.contains("-----BEGIN ") && line.contains("PRIVATE KEY") && !is_end;
-        key_lines = match begins && redactor.is_enabled() {
-            true => MAX_KEY_LINES,
-            false => key_lines.saturating_sub(1),
-        };
-        let is_key = key_lines > 0;
-        key_lines *= usize::from(!is_end);
-        !is_key && pattern.is_match(&redactor.text(line))
+        let shown = lines.line(line);
+        shown.is_some_and(|shown| pattern.is_match(&shown))
     }))
 }
 

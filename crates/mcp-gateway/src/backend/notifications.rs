@@ -75,8 +75,7 @@ impl Handler for Notifications {
 
     fn stderr(&self, _: &str, line: &str) {
         if let Some(backend) = self.0.upgrade() {
-            let line = redacted(line);
-            backend.keep_line(&line);
+            let line = backend.keep_line(line);
             tracing::info!(target: "mcp_gateway::stderr", backend = %backend.key, ?line);
         }
     }

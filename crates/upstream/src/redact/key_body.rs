@@ -9,8 +9,53 @@ const LINE_LENGTHS: [usize; 4] = [64, 70, 72, 76];
 const MIN_LINE: usize = 40;
 /// The fewest characters of the last line, which is shorter, if no end of a key follows.
 const MIN_LAST_LINE: usize = 8;
+/// The fewest characters of a last line that is the first line which is seen, if it is not padded.
+const MIN_LONE_LINE: usize = 16;
 /// The line that PuTTY writes after a key.
 const PUTTY_END: &str = "Private-MAC: ";
+/// The most lines of a private key, with its first and its last one.
+const MAX_KEY_LINES: usize = 120;
+
+/// Recognises the lines of keys in a text that arrives line by line, so that only the lines before are known. It
+/// hides more than [`hide_bodies`]: each line that is nothing but a long text in Base64.
+#[derive(Debug, Default)]
+pub(super) struct KeyLines {
+    /// The lines that may follow in a key whose first line was seen.
+    left: usize,
+    /// The length of the line before, if it was a full line of a key.
+    width: usize,
+    /// A line was seen.
+    started: bool,
+}
+
+impl KeyLines {
+    /// Whether the next line is a part of a key.
+    pub(super) fn is_next(&mut self, text: &str) -> bool {
+        let line = line(text, 0, text.len());
+        let is_first = !std::mem::replace(&mut self.started, true);
+        let (inside, width) = (self.left > 0, std::mem::take(&mut self.width));
+        if line.ends_key || text.contains("--END ") {
+            self.left = 0;
+            return inside || line.ends_key;
+        }
+        if text.contains("--BEGIN ") && text.contains("PRIVATE KEY") {
+            self.left = MAX_KEY_LINES;
+            return true;
+        }
+        self.left = self.left.saturating_sub(1);
+        let is_word = line.run.len() >= MIN_LAST_LINE && (is_mixed(line.run) || line.is_padded);
+        let is_long = line.is_bare && line.run.len() >= MIN_LINE;
+        if has_key_width(line.run) || is_long && is_word {
+            self.width = line.run.len();
+            return true;
+        }
+        let is_last = line.is_bare && is_word && line.run.len() <= width;
+        // All that is seen of a key is its last line.
+        let is_rest = is_first && line.is_bare && is_word;
+        let is_last = is_last || is_rest && (line.is_padded || line.run.len() >= MIN_LONE_LINE);
+        inside || is_last
+    }
+}
 
 /// `text` without the lines of keys, and how many there were; `None` for a text without keys.
 pub(super) fn hide_bodies(text: &str) -> Option<(String, u32)> {
@@ -83,6 +128,10 @@ fn by_neighbours(lines: &[Line<'_>]) -> Vec<(usize, usize)> {
             let body = above.take_while(|at| lines[*at].run.len() >= MIN_LINE);
             body.for_each(|at| is_key[at] = true);
         }
+    }
+    // The rest of a line whose beginning was cut off, above the last line of a key.
+    if is_key.get(1) == Some(&true) && lines[0].is_bare && lines[0].run.len() >= MIN_LAST_LINE {
+        is_key[0] = true;
     }
     let found = lines.iter().zip(is_key).filter(|(_, is_key)| *is_key);
     found
@@ -249,6 +298,39 @@ mod tests {
             "47DEQpj8HBSa+/TImW+5JCeuQeRkm5NMpJWZG3hSuFU",
         ] {
             assert_eq!(hide_bodies(text), None, "{text}");
+        }
+    }
+
+    /// Read line by line, from any line on: no line of a key is shown, and the others are.
+    #[test]
+    fn lines_of_a_key_are_known_by_those_before() {
+        for (label, width, last) in [
+            ("PRIVATE KEY", 64, 24),
+            ("RSA PRIVATE KEY", 64, 0),
+            ("OPENSSH PRIVATE KEY", 70, 20),
+            ("PRIVATE KEY", 48, 13),
+            ("PRIVATE KEY", 100, 16),
+        ] {
+            let body = body(width, 14, last, 5);
+            let begin = format!("-----BEGIN {label}-----");
+            let end = format!("-----END {label}-----");
+            let key = [&[begin], &*body, &[end]].concat();
+            let others = ["started", "GET /a 200", "id f0badb8fffde1d78", "Ready2Go"];
+            for start in 0..key.len() {
+                let mut keys = KeyLines::default();
+                for line in &key[start..] {
+                    for line in [line.clone(), format!("2026-01-31T12:00:00Z {line}")] {
+                        assert!(keys.is_next(&line), "{start} {line}");
+                    }
+                }
+                for line in others {
+                    assert!(!keys.is_next(line), "{line}");
+                }
+            }
+            // The first line that is seen.
+            for line in others {
+                assert!(!KeyLines::default().is_next(line), "{line}");
+            }
         }
     }
 

@@ -83,9 +83,9 @@ async fn builder_fetches_nothing() {
             let text = fail(&bounded, "build_image", arguments).await;
             assert!(text.starts_with(REFUSED), "{dockerfile}: {text}");
         }
-        // What has nothing to do with the network.
-        let usual = "# syntax=docker/dockerfile:1\nARG I=busybox:test\nFROM ${I} AS a\nADD one /x/\nADD \
-            ./t$HOME* /y/\nRUN echo ADD http://127.0.0.1/\nFROM a\nCOPY --from=a /x/one /z";
+        // What has nothing to do with the network. The name of the stage cannot be the beginning of an id.
+        let usual = "# syntax=docker/dockerfile:1\nARG I=busybox:test\nFROM ${I} AS one\nADD one /x/\nADD \
+            ./t$HOME* /y/\nRUN echo ADD http://127.0.0.1/\nFROM one\nCOPY --from=one /x/one /z";
         let arguments = json!({"tag": tag, "dockerfile": usual, "files": {"one": "1", "t": "2"}});
         let built = call(&bounded, "build_image", arguments).await;
         assert!(!built.to_string().contains(REFUSED), "{built}");
