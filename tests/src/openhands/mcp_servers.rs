@@ -1,12 +1,19 @@
 //! Agents that call tools of the MCP servers of their tasks.
 
+use std::time::Duration;
+
 use serde_json::{Map, Value, json};
+use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _, copy_bidirectional};
+use tokio::net::{TcpListener, TcpStream};
 use uuid::Uuid;
 
-use super::{NAME, add_agent, call, client_with, conversation, env_with, remove_agent, run_task};
+use super::{
+    NAME, add_agent, call, client_with, conversation, env_with, remove_agent, run_task,
+    wait_for_status,
+};
 use crate::harness::real::{self, OpenHands, openhands};
 use crate::harness::{
-    FakeService, Request, Response, Server, assert_contains, assert_lacks, http_client,
+    FakeService, Request, Response, Server, assert_contains, assert_lacks, eventually, http_client,
 };
 
 /// A model that calls one tool and reports its result, and an agent profile with that model.
@@ -193,6 +200,84 @@ async fn task_restarts_a_container_through_the_gateway() {
     let remove = json!({"container": name, "force": true, "confirm": name});
     call(&admin, "remove_container", remove).await;
     remove_agent(&real, &caller.name).await;
+}
+
+/// A way to the server at `address` (`127.0.0.1:PORT`) on which each `initialize` takes this long.
+async fn slow(address: String, delay: Duration) -> String {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("http://{}/mcp", listener.local_addr().unwrap());
+    tokio::spawn(async move {
+        while let Ok((mut client, _)) = listener.accept().await {
+            let address = address.clone();
+            tokio::spawn(async move {
+                let mut begin = Vec::new();
+                while !String::from_utf8_lossy(&begin).contains("\"method\"") {
+                    if client.read_buf(&mut begin).await.unwrap_or(0) == 0 {
+                        return;
+                    }
+                }
+                if String::from_utf8_lossy(&begin).contains("\"initialize\"") {
+                    tokio::time::sleep(delay).await;
+                }
+                let mut server = TcpStream::connect(address).await.unwrap();
+                server.write_all(&begin).await.unwrap();
+                let _ = copy_bidirectional(&mut client, &mut server).await;
+            });
+        }
+    });
+    url
+}
+
+/// The start takes longer than our request for it, and the run ends right after it.
+#[tokio::test]
+async fn task_whose_start_was_slow_is_finished() {
+    let Some(real) = openhands() else { return };
+    let other = Server::start(NAME, &env_with(&real, &[])).await;
+    let address = other.url.replace("http://", "").replace("/mcp", "");
+    let servers = format!("slow={}", slow(address, Duration::from_secs(18)).await);
+    let receiver = FakeService::start(|_| Response::json(200, &json!({}))).await;
+    let more = [
+        ("OPENHANDS_MCP_SERVERS", &*servers),
+        (
+            "OPENHANDS_CALLBACK_HOSTS",
+            receiver.url.trim_start_matches("http://"),
+        ),
+    ];
+    let client = client_with(&real, &more).await;
+    let task = json!({"task": "FINISH: ok", "verify": "echo checked", "wait_seconds": 0,
+        "callback_url": format!("{}/hook", receiver.url)});
+    let run = call(&client, "run_task", task).await;
+    let id = &run["task_id"];
+    let mut waited = Value::Null;
+    for _ in 0..4 {
+        waited = call!(client, "wait_task", {"task_id": id, "wait_seconds": 25});
+        if waited["status"] == "finished" {
+            break;
+        }
+    }
+    assert_has!(waited, {"status": "finished", "result": "ok"});
+    let verified = async || {
+        let result = call!(client, "get_task_result", {"task_id": id});
+        (result["verified"] == true).then_some(result)
+    };
+    eventually("verify", verified).await;
+    let called = async || Some(receiver.requests()).filter(|got| !got.is_empty());
+    let got = eventually("the callback", called).await;
+    assert_has!(body(&got[0]), {"task_id": id, "status": "finished", "result": "ok"});
+    // The delivery is the last that is written, also as an event.
+    let delivered = async || {
+        let seen = conversation(&real, id).await;
+        (seen["tags"]["mcpdelivery"] == "done").then_some(())
+    };
+    eventually("the delivery", delivered).await;
+    tokio::time::sleep(Duration::from_secs(2)).await;
+    let before = conversation(&real, id).await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    wait_for_status(&client, id, "finished").await;
+    let after = conversation(&real, id).await;
+    assert_eq!(after["updated_at"], before["updated_at"], "{after}");
+    assert_eq!(after["tags"], before["tags"]);
+    assert_eq!(receiver.requests().len(), 1);
 }
 
 #[tokio::test]
