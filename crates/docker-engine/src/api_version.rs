@@ -28,7 +28,7 @@ impl ApiVersion {
     };
 
     /// The version that the engine names in a reply.
-    pub(super) fn of<T>(reply: &Response<T>) -> Option<Self> {
+    pub(super) fn named_by<T>(reply: &Response<T>) -> Option<Self> {
         let value = reply.headers().get(HEADER)?.to_str().ok()?;
         value.parse().ok()
     }
@@ -98,7 +98,7 @@ mod tests {
             ("1.x", "/info", "/info"),
         ] {
             let reply = Response::builder().header("Api-Version", engine).body(());
-            let engine = ApiVersion::of(&reply.unwrap());
+            let engine = ApiVersion::named_by(&reply.unwrap());
             let named = ApiVersion::name_in(&target.parse().unwrap(), engine);
             assert_eq!(named.unwrap().to_string(), expected);
         }

@@ -41,8 +41,6 @@ use crate::ssh::{Opening, SshDialer, SshProcess};
 /// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
 /// body; bollard's only has to be longer.
 const BOLLARD_TIMEOUT: u64 = 24 * 60 * 60;
-/// The most bytes of a reply to `/_ping`, which is two letters long.
-const MAX_PING_BYTES: u64 = 64 << 10;
 /// The limit of a streamed reply.
 const UNLIMITED: u64 = u64::MAX;
 
@@ -213,12 +211,17 @@ impl Connector {
         let (mut sender, opening) = self.connect(limit).await?;
         if let Some(opening) = opening {
             // Its answer tells a failure of ssh from one of the request.
-            match self.ping(&mut sender).await {
+            let answered = async {
+                let reply = self.ping(&mut sender).await?;
+                reply.into_body().collect().await?;
+                sender.ready().await
+            };
+            match answered.await {
                 Ok(()) => opening.succeed(),
                 Err(error) => return Err(opening.fail(error).await),
             }
         } else if self.version().is_none() && ApiVersion::is_named_in(request.uri()) {
-            let (mut sender, _) = self.connect(MAX_PING_BYTES).await?;
+            let (mut sender, _) = self.connect(limit).await?;
             self.ping(&mut sender).await?;
         }
         *request.uri_mut() = ApiVersion::name_in(request.uri(), self.version())?;
@@ -239,14 +242,16 @@ impl Connector {
     }
 
     /// Asks the engine for its version.
-    async fn ping(&self, sender: &mut SendRequest<RequestBody>) -> hyper::Result<()> {
+    async fn ping(
+        &self,
+        sender: &mut SendRequest<RequestBody>,
+    ) -> hyper::Result<Response<Incoming>> {
         let mut ping = BollardRequest::new(body_full(Bytes::new()));
         *ping.uri_mut() = Uri::from_static("/_ping");
         ping.headers_mut().insert(HOST, self.0.host.clone());
         let reply = sender.send_request(ping).await?;
         self.learn_version(&reply);
-        reply.into_body().collect().await?;
-        sender.ready().await
+        Ok(reply)
     }
 
     fn version(&self) -> Option<ApiVersion> {
@@ -259,7 +264,7 @@ impl Connector {
 
     /// Remembers the version that the engine names: another engine may listen there by now.
     fn learn_version(&self, reply: &Response<Incoming>) {
-        if let Some(version) = ApiVersion::of(reply) {
+        if let Some(version) = ApiVersion::named_by(reply) {
             *self
                 .0
                 .version

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use crate::docker::lab::{Lab, lab, published};
 use crate::docker::{fail, succeed};
-use crate::harness::eventually;
+use crate::harness::{eventually, wait_until};
 
 impl Lab {
     async fn diagnose(&self, container: &str) -> Value {
@@ -45,6 +45,12 @@ async fn out_of_memory() {
         let eat = "x=$(head -c 64000000 /dev/zero | tr '\\0' x); echo $x | wc -c";
         let more = json!({"HostConfig": {"Memory": 16 << 20}});
         let name = lab.finish("oom", &["sh", "-c", eat], more).await;
+        // The engine may note the reason after the end.
+        wait_until("the reason", async || {
+            let details = lab.docker.inspect_container(&name, None).await.unwrap();
+            details.state.unwrap().oom_killed == Some(true)
+        })
+        .await;
         let diagnosis = lab.diagnose(&name).await;
         is(&diagnosis, "oom_killed", "high");
         mentions(&diagnosis, "16 MiB");
