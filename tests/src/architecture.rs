@@ -265,7 +265,10 @@ fn workspace_has_its_layout() {
     for file in [
         ".cargo/config.toml",
         ".ci/run",
+        ".config/nextest.toml",
+        ".github/workflows/nightly.yml",
         ".github/workflows/release.yml",
+        ".github/workflows/test.yml",
         "Cargo.lock",
         "Cargo.toml",
         "LICENSE-APACHE",

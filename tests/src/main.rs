@@ -1,7 +1,7 @@
 //! The tests of the workspace, in one binary.
 //!
-//! `cargo xtask test` runs them against real services; alone, `cargo test -p tests` runs those that
-//! need none.
+//! `cargo xtask test` runs them against real services; alone, `cargo nextest run --workspace` runs those that need
+//! none.
 
 #![expect(
     clippy::expect_used,

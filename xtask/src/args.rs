@@ -16,6 +16,8 @@ pub(crate) const WORDS: &str = "…";
 pub(crate) struct Options {
     /// `--only`: the servers to start; empty for all.
     pub(crate) only: Vec<&'static Server>,
+    /// `--only` of `test`: the area.
+    pub(crate) area: Option<String>,
     /// `--only` of `package`: the formats; empty for all.
     pub(crate) formats: Vec<String>,
     /// `--profile`: the profile of cargo.
@@ -38,6 +40,14 @@ pub(crate) struct Options {
 }
 
 impl Options {
+    /// No option but this flag.
+    pub(crate) fn with_flag(flag: &str) -> Self {
+        Self {
+            flags: vec![flag.to_owned()],
+            ..Self::default()
+        }
+    }
+
     /// Returns true if this flag is set, written without `--`.
     pub(crate) fn has(&self, flag: &str) -> bool {
         self.flags.iter().any(|set| set == flag)
@@ -74,6 +84,9 @@ pub(crate) fn parse<'a>(
             Arg::Long("only") if command == "package" => {
                 let names = parser.value()?.string()?;
                 options.formats.extend(names.split(',').map(str::to_owned));
+            }
+            Arg::Long("only") if command == "test" => {
+                options.area = Some(parser.value()?.string()?);
             }
             Arg::Long("profile") => options.profile = Some(parser.value()?.string()?),
             Arg::Long("target") => options.target = Some(parser.value()?.string()?),

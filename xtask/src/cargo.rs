@@ -11,14 +11,15 @@ pub(crate) const CLIPPY: &str = "clippy --workspace --all-targets -- -D warnings
 
 pub(crate) const BUILD: &str = "build --workspace --bins --examples";
 
-const DOC: &str = "doc --workspace --no-deps --document-private-items";
+pub(crate) const DOC: &str = "doc --workspace --no-deps --document-private-items";
 
 /// Private items are documented, too, so that links to them work. The comments of options are the text of `--help`, where
 /// a URL has no angle brackets.
-const DOC_FLAGS: &str = "-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::bare_urls";
+pub(crate) const DOC_FLAGS: &str =
+    "-D warnings -A rustdoc::private_intra_doc_links -A rustdoc::bare_urls";
 
 /// Runs the tests that compare generated files, which are named `…_are_fresh`.
-const UPDATE: &str = "test --package tests -- are_fresh";
+const UPDATE: &str = "test --workspace --test it -- are_fresh";
 
 pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
     for words in [FMT, CLIPPY, DOC] {

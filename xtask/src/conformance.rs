@@ -122,7 +122,20 @@ pub(crate) fn command(layout: &Layout) -> anyhow::Result<ExitCode> {
     Ok(cargo::exit_code(counts.failed == 0))
 }
 
-/// Runs everything against the built servers, with one line for each run.
+/// The newest suite, in both of its revisions, against the fixture server.
+///
+/// # Errors
+/// [`crate::install::Unavailable`] if the suite is not available here, among others.
+pub(crate) fn run_newest(layout: &Layout) -> anyhow::Result<TestCounts> {
+    let server = test_server::start(layout, FIXTURE, "conformance-server", &[])?;
+    let mut sum = TestCounts::default();
+    for (name, version, selection) in RUNS.into_iter().filter(|run| run.1 == NEWEST) {
+        sum += run_fixture(layout, name, version, selection, server.port, &[])?;
+    }
+    Ok(sum)
+}
+
+/// Runs all suites against all of the built servers, with one line for each run.
 ///
 /// # Errors
 /// [`crate::install::Unavailable`] if the suite is not available here, among others.

@@ -19,7 +19,9 @@ mod instance;
 mod layout;
 mod msrv;
 mod mutants;
+mod nextest;
 mod nginx;
+mod nightly;
 mod openhands_versions;
 mod package;
 mod parallel;
@@ -55,7 +57,8 @@ type Command = (
 
 const COMMANDS: &[Command] = &[
     ("run-all", &["only", "no-local", "release"], run_all::run),
-    ("test", &["quick", "keep"], test::run),
+    ("test", &["quick", "only", "keep"], test::run),
+    ("nightly", &[args::WORDS], nightly::run),
     ("check", &[], |layout, _| cargo::check(layout)),
     ("codegen", &[], |layout, _| cargo::codegen(layout)),
     ("docs", &[], |layout, _| book::run(layout)),

@@ -1,7 +1,6 @@
 //! `cargo xtask openhands-versions`: the tests of the OpenHands server on agent servers of several
 //! versions. `cargo xtask openhands-app`: those on the V1 app server.
 
-use std::collections::BTreeSet;
 use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
@@ -15,20 +14,22 @@ use crate::console::{Heartbeat, table};
 use crate::counts::TestCounts;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
+use crate::nextest::Nextest;
 use crate::process::Program;
 use crate::services::Service;
 use crate::services::openhands::{OLDEST, OpenHands};
 use crate::services::openhands_app::OpenHandsApp;
 
-const BUILD: &str = "build --package openhands-mcp-server --bins";
+/// All but those that need another service, too.
+const TESTS: &str = "test(/^openhands::/) & not test(/^openhands::app_server::/) \
+     & not test(/task_runs_an_n8n_workflow|task_restarts_a_container_through_the_gateway/)";
 
-/// The names of skipped tests are in the output of tests that passed.
-const TESTS: &str = "test --package tests --no-fail-fast -- --show-output";
+const APP_TESTS: &str = "test(/^openhands::app_server::/)";
 
 /// Runs the tests on the versions in the command line: by default the oldest that is supported, the one
 /// that the newest `openhands-ai` of PyPI brings, and the newest of PyPI.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, BUILD, &[])? {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let mut versions = options.words.clone();
@@ -43,46 +44,33 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         versions = vec![OLDEST.to_owned(), newest.of_app, newest.agent_server];
         versions.dedup();
     }
-    let mut rows = vec![["agent server", "passed", "failed", "skipped", "time"].map(str::to_owned)];
-    let mut names = Vec::new();
+    let mut rows = vec![["agent server", "passed", "failed", "time"].map(str::to_owned)];
     let mut is_good = true;
     for version in &versions {
         let started = Instant::now();
-        let service = OpenHands::new(version);
-        let outcome = test(layout, &service, version, "openhands::");
-        let outcome = outcome.with_context(|| format!("OpenHands {version}"))?;
-        let TestCounts { passed, failed, .. } = outcome.counts;
-        is_good &= failed == 0 && passed > 0;
+        let counts = test(layout, &OpenHands::new(version), version, TESTS);
+        let TestCounts { passed, failed, .. } =
+            counts.with_context(|| format!("OpenHands {version}"))?;
+        is_good &= failed == 0;
         let time = format!("{} s", started.elapsed().as_secs());
-        let [passed, failed, skipped] = outcome.numbers().map(|count| count.to_string());
-        rows.push([version.clone(), passed, failed, skipped, time]);
-        let named = |what: &str, tests: BTreeSet<String>| {
-            let line = |test| format!("{version}: {what} {test}");
-            tests.into_iter().map(line).collect::<Vec<_>>()
-        };
-        names.extend(named("failed", outcome.failed));
-        names.extend(named("skipped", outcome.skipped));
+        rows.push([
+            version.clone(),
+            passed.to_string(),
+            failed.to_string(),
+            time,
+        ]);
     }
     print_line!("\n{}", table(&rows).trim_end());
-    for line in names {
-        print_line!("{line}");
-    }
     Ok(cargo::exit_code(is_good))
 }
 
 /// Runs the tests of tasks in sandboxes on the V1 app server.
 pub(crate) fn run_app(layout: &Layout) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, BUILD, &[])? {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
-    let outcome = test(layout, &OpenHandsApp, "app", "openhands::app_server")?;
-    let [passed, failed, skipped] = outcome.numbers();
-    print_line!("\n{passed} passed, {failed} failed, {skipped} skipped");
-    for test in &outcome.failed {
-        print_line!("failed {test}");
-    }
-    let is_good = outcome.counts.failed == 0 && outcome.counts.passed > 0;
-    Ok(cargo::exit_code(is_good && outcome.skipped.is_empty()))
+    let counts = test(layout, &OpenHandsApp, "app", APP_TESTS)?;
+    Ok(cargo::exit_code(counts.failed == 0))
 }
 
 /// The newest versions on PyPI.
@@ -140,70 +128,27 @@ impl Newest {
     }
 }
 
-/// The results of the tests on one version.
-struct Outcome {
-    counts: TestCounts,
-    failed: BTreeSet<String>,
-    /// Tests that found something missing and ended early.
-    skipped: BTreeSet<String>,
-}
-
-/// Runs the tests of one module on a service that is started for them.
+/// Runs these tests on a service that is started for them.
 fn test(
     layout: &Layout,
     service: &dyn Service,
     version: &str,
-    module: &str,
-) -> anyhow::Result<Outcome> {
+    tests: &str,
+) -> anyhow::Result<TestCounts> {
     if let Some(obstacle) = service.obstacle(layout) {
         bail!(obstacle);
     }
+    let nextest = Nextest::install(layout)?;
     service.install(layout)?;
     let instance = Instance::lock(layout, service.name(), Purpose::Test, 0)?;
     instance.clear()?;
     let running = service.start(layout, &instance)?;
-    let log = layout.fresh_log(&format!("openhands-{version}"))?;
-    let heartbeat = Heartbeat::start("openhands", format!("testing with {version}"));
-    Program::new("cargo")?
-        .words(TESTS)
-        .args([module])
-        .envs([("CARGO_TERM_COLOR", "never")])
-        .envs([("MCP_TEST_BIN_DIR", layout.binaries(false))])
-        .envs(service.test_environment(layout, &instance))
-        .dir(&layout.root)
-        .log_to(&log)?
-        .succeeds(&layout.shutdown, Some(heartbeat))?;
+    let env = service.test_environment(layout, &instance);
+    let name = format!("openhands-{version}");
+    let counts = nextest.run(layout, &name, ("--profile nightly", tests), &env)?;
     drop(running);
     instance.clear()?;
-    Ok(Outcome::parse(&fs::read_to_string(&log)?))
-}
-
-impl Outcome {
-    /// Tests that passed, failed and were skipped. Those of other modules do not count.
-    fn numbers(&self) -> [u64; 3] {
-        let skipped = self.skipped.len() as u64;
-        [self.counts.passed - skipped, self.counts.failed, skipped]
-    }
-
-    fn parse(output: &str) -> Self {
-        let mut outcome = Self {
-            counts: TestCounts::from_cargo(output),
-            failed: BTreeSet::new(),
-            skipped: BTreeSet::new(),
-        };
-        let mut shown = None;
-        for line in output.lines() {
-            let test = line.strip_prefix("test ");
-            if let Some(test) = test.and_then(|line| line.strip_suffix(" ... FAILED")) {
-                outcome.failed.insert(test.to_owned());
-            } else if let Some(rest) = line.strip_prefix("---- ") {
-                shown = rest.strip_suffix(" stdout ----");
-            } else if let (Some(test), Some(why)) = (shown, line.strip_prefix("skipped: ")) {
-                outcome.skipped.insert(format!("{test} ({why})"));
-            }
-        }
-        outcome
-    }
+    Ok(counts)
 }
 
 #[cfg(test)]
@@ -224,17 +169,5 @@ mod tests {
         } = newest;
         assert_eq!([app, of_app, agent_server], ["1.11.0", "1.34.0", "1.58.2"]);
         assert!(Newest::parse("{}").is_none());
-    }
-
-    #[test]
-    fn skipped_and_failed_tests_are_named() {
-        let output = "test a::b ... ok\ntest a::c ... FAILED\n\nsuccesses:\n\n---- a::b stdout ----\n\
-                      skipped: MCP_TEST_N8N_URL is not set\n\n---- a::c stdout ----\nskipped\n\n\
-                      test result: FAILED. 1 passed; 1 failed; 0 ignored; 0 measured; 0 filtered out";
-        let outcome = Outcome::parse(output);
-        assert_eq!(outcome.counts, TestCounts::new(1, 1, 0));
-        assert_eq!(outcome.failed, BTreeSet::from(["a::c".to_owned()]));
-        let skipped = "a::b (MCP_TEST_N8N_URL is not set)";
-        assert_eq!(outcome.skipped, BTreeSet::from([skipped.to_owned()]));
     }
 }

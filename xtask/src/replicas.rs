@@ -23,8 +23,6 @@ use crate::clients;
 use crate::layout::Layout;
 use cluster::Cluster;
 
-const BUILD: &str = "build --package tests --package mcp-gateway --bins";
-
 /// A row of the table.
 struct Row {
     name: &'static str,
@@ -127,7 +125,7 @@ fn programs(layout: &Layout, options: &Options) -> anyhow::Result<Option<PathBuf
     }
     let is_release = options.profile.as_deref() != Some("dev");
     let profile = if is_release { " --release" } else { "" };
-    let is_built = cargo::run(layout, &format!("{BUILD}{profile}"), &[])?;
+    let is_built = cargo::run(layout, &format!("{}{profile}", cargo::BUILD), &[])?;
     Ok(is_built.then(|| layout.binaries(is_release)))
 }
 

@@ -17,8 +17,6 @@ use crate::process::Program;
 use crate::servers::Gateway;
 use crate::test_server;
 
-const BUILD: &str = "build --package tests --package mcp-gateway --bins";
-
 const BACKENDS: [&str; 3] = ["a", "b", "c"];
 
 const DEFAULT_MINUTES: u16 = 5;
@@ -31,7 +29,7 @@ const MAX_GROWTH: f64 = 1.1;
 const MIN_JUDGED_CALLS: u64 = 100_000;
 
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, BUILD, &[])? {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
     let dir = layout.backends().join("soak");

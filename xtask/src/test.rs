@@ -1,10 +1,9 @@
-//! `cargo xtask test`: all checks and tests, also against the real services.
+//! `cargo xtask test`: all that a change can break on Linux, with the newest services. `cargo xtask nightly` tests
+//! everything else.
 
 mod promtool;
-mod real_services;
-mod repeat;
+pub(crate) mod real_services;
 
-use std::ffi::OsString;
 use std::fs;
 use std::process::ExitCode;
 use std::thread;
@@ -13,44 +12,56 @@ use std::time::Instant;
 use anyhow::{anyhow, bail};
 
 use crate::args::Options;
-use crate::bench;
-use crate::cargo::{BUILD, CLIPPY, FMT, exit_code};
-use crate::clients::{self, OtherServers};
+use crate::cargo::{BUILD, CLIPPY, DOC, DOC_FLAGS, FMT, exit_code};
 use crate::conformance;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
 use crate::deny;
-use crate::images;
 use crate::layout::Layout;
+use crate::nextest::Nextest;
 use crate::process::Program;
-use crate::services::postgres::Postgres;
-use crate::services::{Environment, n8n, openhands};
+use crate::services::Environment;
 
-use real_services::RealServices;
-use repeat::Repetition;
+use real_services::{MAIN, RealServices};
 
-const UNIT: &str = "test --workspace --exclude tests --no-fail-fast";
-
-/// The servers as programs, with the services that are available, and servers of others.
-const SERVERS: &str = "test --package tests --no-fail-fast --";
-
-/// The same with an n8n of the oldest version that the server supports. The README's calls name the
-/// example by an id, and n8n 1 takes no ids.
-const OLDER_N8N: &str = "test --package tests --no-fail-fast -- n8n::real --skip readme";
-
-/// The same with the agent server that `openhands-ai` brings: modules that depend on its version. The chore
-/// `openhands-versions` runs all.
-const OLDER_OPENHANDS: &str = "test --package tests --no-fail-fast -- openhands::tasks \
-     openhands::errors openhands::confirmation openhands::parallel openhands::files \
-     openhands::mcp_servers openhands::read_tools";
-
-/// The event log of the gateway, and the tables of its replicas, in a real PostgreSQL.
-const SHARED_STORE: &str = "test --package gateway-store --lib --no-fail-fast -- \
-     events::tests::postgres events::postgres::hosts replicas::tests replicas::tasks::tests \
-     replicas::reports::tests replicas::placements::tests";
+const DOC_TESTS: &str = "test --workspace --doc --no-fail-fast";
 
 /// Lines of a failed stage's output on the terminal.
 const MAX_SHOWN_LINES: usize = 200;
+
+/// The tests without a service.
+const WITHOUT_SERVICES: &str = "not test(/^(n8n|openhands|docker)::real::/)";
+
+/// Tells the tests that no service is wanted. Without it, and with `CI=true`, a test without its service fails.
+const NO_SERVICES: &str = "MCP_TEST_WITHOUT_SERVICES";
+
+/// A part of the tests that `--only` chooses: its name, the services that it needs, and its tests in the language of
+/// nextest.
+type Area = (&'static str, &'static [&'static str], &'static str);
+
+const AREAS: [Area; 5] = [
+    (
+        "docker",
+        &["docker"],
+        "package(/^docker-/) | test(/^docker::/)",
+    ),
+    ("n8n", &["n8n"], "package(/^n8n-/) | test(/^n8n::/)"),
+    (
+        "openhands",
+        &["openhands"],
+        "package(/^openhands-/) | test(/^openhands::/)",
+    ),
+    (
+        "gateway",
+        &["n8n", "openhands", "docker", "postgres"],
+        "package(/gateway/) | test(/^gateway::/)",
+    ),
+    (
+        "protocol",
+        &[],
+        "not (package(/^(docker|n8n|openhands)-|gateway/) | test(/^(docker|n8n|openhands|gateway)::/))",
+    ),
+];
 
 /// Runs all stages; the exit code says whether all of them passed.
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
@@ -59,46 +70,40 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
         layout,
         sum: TestCounts::default(),
     };
-    let is_full = !options.has("quick");
-    let (stages, real, others) = thread::scope(|scope| {
+    let area = match &options.area {
+        Some(name) => Some(area(name)?),
+        None => None,
+    };
+    let is_wanted = |name: &str| match area {
+        Some((_, services, _)) => services.contains(&name),
+        None => !options.has("quick"),
+    };
+    let services: Vec<_> = MAIN
+        .into_iter()
+        .filter(|(service, _)| is_wanted(service.name()))
+        .collect();
+    let (built, real) = thread::scope(|scope| {
         // The first installation takes minutes: it runs beside the other stages.
-        let real = is_full.then(|| scope.spawn(|| RealServices::start(layout)));
-        let others = is_full.then(|| scope.spawn(|| clients::install_servers(layout)));
-        let stages = run.stages();
-        if stages.is_err() {
+        let real = scope.spawn(|| RealServices::start(layout, &services));
+        let built = run.build(area.is_none());
+        if built.is_err() {
             layout.shutdown.request();
         }
-        let real = real.map(|real| real.join()).transpose();
-        let others = others.map(|others| others.join()).transpose();
-        (stages, real, others)
+        (built, real.join())
     });
-    let panicked = |_| anyhow!("the start of the services failed");
-    let real = real.map_err(panicked)?.unwrap_or_default();
-    let others = others.map_err(panicked)?.unwrap_or_default();
-    if stages? {
-        run.servers(&real, &others)?;
-        if is_full {
-            run.extra_stage("n8n-1", OLDER_N8N, real.environment_of(&n8n::OLDER))?;
-            run.extra_stage(
-                "openhands-app",
-                OLDER_OPENHANDS,
-                real.environment_of(&openhands::OF_APP),
-            )?;
-            run.step("instructions", || bench::check_instructions(layout))?;
-            run.step("compose", || images::check::run_linked(layout))?;
-            run.extra_stage("postgres", SHARED_STORE, real.environment_of(&Postgres))?;
-            run.add("conformance", conformance::run(layout))?;
-            run.sum += clients::run(layout)?;
+    let real = real.map_err(|_| anyhow!("the start of the services failed"))?;
+    if built? {
+        run.tests(&real, services.is_empty(), area)?;
+        if area.is_none() {
+            run.stage("doc-tests", DOC_TESTS, Vec::new())?;
+        }
+        if area.is_none() && !options.has("quick") {
+            run.add("conformance", conformance::run_newest(layout))?;
         }
     }
-    for (service, why) in &real.missing {
-        run.sum += TestCounts::skip(service, why);
-    }
-    for (sdk, why) in &others.missing {
-        run.sum += TestCounts::skip(&format!("gateway with {sdk}"), why);
-    }
+    run.sum += real.missing_counts();
     if options.has("keep") {
-        real.keep(layout, &others.environment)?;
+        real.keep(layout)?;
     }
     drop(real);
     let logs = layout.backends().join("logs");
@@ -108,55 +113,53 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     Ok(exit_code(run.sum.failed == 0))
 }
 
+fn area(name: &str) -> anyhow::Result<Area> {
+    let found = AREAS.into_iter().find(|(known, ..)| *known == name);
+    let names = AREAS.map(|(name, ..)| name).join(", ");
+    found.ok_or_else(|| anyhow!("there is no area `{name}`: {names}"))
+}
+
 struct TestRun<'a> {
     layout: &'a Layout,
     sum: TestCounts,
 }
 
 impl TestRun<'_> {
-    /// Runs the stages that need no service; returns true if the programs are built.
-    fn stages(&mut self) -> anyhow::Result<bool> {
-        self.stage("format", FMT, Vec::new())?;
-        self.stage("lints", CLIPPY, Vec::new())?;
-        let layout = self.layout;
-        self.step("deny", || deny::check(layout))?;
-        let built = self.stage("build", BUILD, Vec::new())?;
-        self.stage("unit", UNIT, Vec::new())?;
-        Ok(built)
+    /// Runs the stages that need no service, with the `checks` of the sources; returns true if the programs are built.
+    fn build(&mut self, checks: bool) -> anyhow::Result<bool> {
+        if checks {
+            self.stage("format", FMT, Vec::new())?;
+            self.stage("lints", CLIPPY, Vec::new())?;
+            let flags = vec![("RUSTDOCFLAGS", DOC_FLAGS.into())];
+            self.stage("docs", DOC, flags)?;
+            let layout = self.layout;
+            self.step("deny", || deny::check(layout))?;
+        }
+        self.stage("build", BUILD, Vec::new())
     }
 
-    fn servers(&mut self, real: &RealServices, others: &OtherServers) -> anyhow::Result<()> {
-        let mut words = SERVERS.to_owned();
+    fn tests(
+        &mut self,
+        real: &RealServices,
+        without_services: bool,
+        area: Option<Area>,
+    ) -> anyhow::Result<()> {
+        let mut filter = match area {
+            Some((.., filter)) => format!("({filter})"),
+            None => "all()".to_owned(),
+        };
         for module in real.modules_without_service() {
-            words.push_str(" --skip ");
-            words.push_str(&module);
+            filter.push_str(&format!(" & not test(/^{module}::/)"));
         }
         let mut env = real.environment();
-        env.extend(others.environment.iter().cloned());
-        env.push(self.binaries());
-        self.stage("servers", &words, env)?;
-        Ok(())
-    }
-
-    fn binaries(&self) -> (&'static str, OsString) {
-        ("MCP_TEST_BIN_DIR", self.layout.binaries(false).into())
-    }
-
-    /// Runs some tests again, in another environment, if that is available.
-    fn extra_stage(
-        &mut self,
-        name: &'static str,
-        words: &str,
-        env: Option<Environment>,
-    ) -> anyhow::Result<()> {
-        if let Some(mut env) = env {
-            env.push(self.binaries());
-            let skipped = self.sum.skipped;
-            self.stage(name, words, env)?;
-            // The others ran before.
-            self.sum.skipped = skipped;
+        if without_services {
+            filter.push_str(&format!(" & ({WITHOUT_SERVICES})"));
+            env.push((NO_SERVICES, "1".into()));
         }
-        Ok(())
+        let layout = self.layout;
+        let nextest = Nextest::install(layout);
+        let counts = nextest.and_then(|it| it.run(layout, "tests", ("", &filter), &env));
+        self.add("tests", counts)
     }
 
     /// Does a part of the work that is no call of cargo, with one line about it.
@@ -188,22 +191,11 @@ impl TestRun<'_> {
     /// Calls cargo, with one line about it; prints its output if it fails.
     fn stage(&mut self, name: &'static str, words: &str, env: Environment) -> anyhow::Result<bool> {
         let started = Instant::now();
-        let (is_good, mut counts, output) = self.cargo(name, words, &env)?;
+        let (is_good, counts, output) = self.cargo(name, words, &env)?;
         if counts.failed > 0 {
             let lines: Vec<_> = output.lines().collect();
             let first = lines.len().saturating_sub(MAX_SHOWN_LINES);
             print_line!("{}", lines[first..].join("\n"));
-        }
-        let repetition = Repetition::from_output(words, &output, counts.failed);
-        if let Some(Repetition { words, tests }) = repetition {
-            let again = format!("{name}-again");
-            let (_, repeated, _) = self.cargo(&again, &words, &env)?;
-            if repeated.failed == 0 && repeated.passed == counts.failed {
-                counts = TestCounts::new(counts.passed + counts.failed, 0, counts.skipped);
-                for test in tests {
-                    print_line!("repeated {test}: failed beside the others, passed alone");
-                }
-            }
         }
         let shown = match words.starts_with("test ") {
             true => format!(": {counts}"),

@@ -11,6 +11,7 @@ use std::io::{BufRead as _, BufReader};
 use std::process::{ExitCode, Stdio};
 use std::time::{Duration, Instant};
 
+use libtest_mimic::{Arguments, Trial};
 use mcp_client::{Client, Command, Error, reaper};
 
 /// Starts a child in its group, one in its own session, and one that ignores SIGTERM; returns their
@@ -36,12 +37,14 @@ fn main() -> ExitCode {
         _ => {}
     }
     macro_rules! tests {
-        ($($test:ident,)*) => {$(
-            run($test());
-            println!("test {} ... ok", stringify!($test));
-        )*};
+        ($($test:ident,)*) => {
+            vec![$(Trial::test(stringify!($test), || {
+                run($test());
+                Ok(())
+            }),)*]
+        };
     }
-    tests![
+    let tests = tests![
         killed_parent_leaves_no_process_behind,
         drop_kills_all_descendants,
         close_lets_a_child_exit_by_itself,
@@ -49,7 +52,7 @@ fn main() -> ExitCode {
         exit_status_of_a_child_is_reported,
         missing_program_is_an_error,
     ];
-    ExitCode::SUCCESS
+    libtest_mimic::run(&Arguments::from_args(), tests).exit_code()
 }
 
 fn run(test: impl Future<Output = ()>) {

@@ -3,14 +3,13 @@
 use serde_json::json;
 
 use super::env::{Folder, Gateway, failure, misbehaving, tools_json};
+use crate::harness::real::postgres;
 use crate::harness::{assert_contains, assert_lacks, eventually, wait_until};
 
 /// The stores of a gateway: a file, and PostgreSQL if there is one for tests.
 fn stores(folder: &Folder) -> Vec<String> {
-    let postgres = std::env::var("MCP_TEST_POSTGRES_URL").ok();
-    let postgres = postgres.filter(|url| !url.is_empty());
     let mut stores = vec![folder.path("events.db")];
-    stores.extend(postgres);
+    stores.extend(postgres());
     stores
 }
 

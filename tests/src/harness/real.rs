@@ -66,9 +66,9 @@ pub(crate) fn third_party_server(name: &str) -> Option<Vec<String>> {
     Some(serde_json::from_str(&command).unwrap())
 }
 
-/// `DOCKER_HOST` of Podman, with the same image.
+/// `DOCKER_HOST` of Podman, with the same image: an additional engine, for `cargo xtask nightly`.
 pub(crate) fn podman() -> Option<String> {
-    variable("MCP_TEST_PODMAN_HOST")
+    optional("MCP_TEST_PODMAN_HOST")
 }
 
 /// The folder of the program `docker-compose`.
@@ -99,10 +99,23 @@ pub(crate) fn ssh() -> Option<(String, String)> {
     ))
 }
 
+/// The URL of a database in a real PostgreSQL.
+pub(crate) fn postgres() -> Option<String> {
+    variable("MCP_TEST_POSTGRES_URL")
+}
+
+/// A variable of `cargo xtask test`. With `CI=true` a test without its service fails, unless no service is wanted.
 fn variable(name: &str) -> Option<String> {
-    let value = std::env::var(name).ok().filter(|value| !value.is_empty());
+    let value = optional(name);
     if value.is_none() {
+        let is_ci = std::env::var("CI").is_ok_and(|value| value == "true" || value == "1");
+        let is_wanted = std::env::var_os("MCP_TEST_WITHOUT_SERVICES").is_none();
+        assert!(!is_ci || !is_wanted, "{name} is not set");
         eprintln!("skipped: {name} is not set");
     }
     value
+}
+
+fn optional(name: &str) -> Option<String> {
+    std::env::var(name).ok().filter(|value| !value.is_empty())
 }

@@ -4,7 +4,6 @@ use std::time::Duration;
 
 use mcp_client::Client;
 use serde_json::{Value, json};
-use tokio::sync::{Mutex, MutexGuard};
 use uuid::Uuid;
 
 use super::gate::Gate;
@@ -13,21 +12,13 @@ use super::{
     conversation, run_task, server_with, start_task, tool_error, wait_for_status,
 };
 use crate::harness::assert_starts_with;
-use crate::harness::real::{OpenHands, openhands};
+use crate::harness::real::openhands;
 
 /// The agent server runs ten tasks at once.
 const MORE_THAN_SLOTS: usize = 14;
 
-/// Held by tests that take all slots, or need free ones.
-static ALL_SLOTS: Mutex<()> = Mutex::const_new(());
-
 /// A limit of one slot, because tasks of other tests count, too.
 const ONE_SLOT: [(&str, &str); 1] = [("OPENHANDS_MAX_PARALLEL", "1")];
-
-/// The agent server with all its slots; `None` without one.
-async fn all_slots() -> Option<(OpenHands, MutexGuard<'static, ()>)> {
-    Some((openhands()?, ALL_SLOTS.lock().await))
-}
 
 /// The results of a call for several tasks.
 fn runs(result: &Value) -> &[Value] {
@@ -48,7 +39,7 @@ fn queued(result: &Value) -> &Value {
 
 #[tokio::test]
 async fn more_tasks_than_slots_are_all_done() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let (_server, client) = server_with(&real, &[]).await;
@@ -96,7 +87,7 @@ async fn call_waits_for_all_tasks() {
 
 #[tokio::test]
 async fn tasks_beyond_the_limit_are_queued() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let (_server, client) = server_with(&real, &ONE_SLOT).await;
@@ -114,7 +105,7 @@ async fn tasks_beyond_the_limit_are_queued() {
 
 #[tokio::test]
 async fn queued_task_survives_a_restart_of_our_server() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let (server, client) = server_with(&real, &ONE_SLOT).await;
@@ -132,7 +123,7 @@ async fn queued_task_survives_a_restart_of_our_server() {
 
 #[tokio::test]
 async fn cancelled_queued_task_never_runs() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let client = client_with(&real, &ONE_SLOT).await;
@@ -166,7 +157,7 @@ async fn tasks_start_in_their_order() {
 
 #[tokio::test]
 async fn run_that_a_kill_cut_off_before_it_began_is_begun_again() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let (server, client) = server_with(&real, &ONE_SLOT).await;
@@ -196,7 +187,7 @@ async fn run_that_a_kill_cut_off_before_it_began_is_begun_again() {
 
 #[tokio::test]
 async fn cancelled_queued_task_that_has_failed_before_never_runs() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let client = client_with(&real, &ONE_SLOT).await;
@@ -218,7 +209,7 @@ async fn cancelled_queued_task_that_has_failed_before_never_runs() {
 
 #[tokio::test]
 async fn queued_task_is_found_by_its_key() {
-    let Some((real, _slots)) = all_slots().await else {
+    let Some(real) = openhands() else {
         return;
     };
     let client = client_with(&real, &ONE_SLOT).await;

@@ -77,7 +77,7 @@ impl Service for Postgres {
         let url = format!("postgres://mcp@127.0.0.1:{port}/postgres?sslmode=disable");
         vec![
             ("MCP_TEST_POSTGRES_URL", url.into()),
-            ("SSL_CERT_FILE", tls(layout).join("ca.pem").into()),
+            ("MCP_TEST_POSTGRES_CA", tls(layout).join("ca.pem").into()),
         ]
     }
 }

@@ -5,6 +5,7 @@ use std::thread;
 
 use anyhow::bail;
 
+use crate::counts::TestCounts;
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::parallel;
@@ -16,33 +17,42 @@ use crate::services::{Environment, Service, n8n, openhands};
 
 use super::promtool;
 
-/// The tests that need a service, and the consequence of its absence.
+/// The use of a service by the tests.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Role {
-    /// The module `real` of its server's tests; that is skipped.
-    Main,
-    /// A few tests, which then have nothing to do.
-    Additional,
-    /// A stage of its own; that is skipped.
-    OwnStage,
+pub(crate) enum Role {
+    /// In one run with the others.
+    Shared,
+    /// In a run of its own, in place of another version.
+    Alone,
 }
 
-static SERVICES: [(&dyn Service, Role); 8] = [
-    (&n8n::CURRENT, Role::Main),
-    (&openhands::CURRENT, Role::Main),
-    (&DOCKER, Role::Main),
-    (&n8n::OLDER, Role::OwnStage),
-    (&openhands::OF_APP, Role::OwnStage),
-    (&DOCKER_26, Role::Additional),
-    (&PODMAN, Role::Additional),
-    (&Postgres, Role::OwnStage),
+pub(crate) type WantedService = (&'static dyn Service, Role);
+
+/// The newest versions.
+pub(crate) const MAIN: [WantedService; 4] = [
+    (&n8n::CURRENT, Role::Shared),
+    (&openhands::CURRENT, Role::Shared),
+    (&DOCKER, Role::Shared),
+    (&Postgres, Role::Shared),
+];
+
+/// The newest versions, and others.
+pub(crate) const ALL: [WantedService; 8] = [
+    MAIN[0],
+    MAIN[1],
+    MAIN[2],
+    MAIN[3],
+    (&DOCKER_26, Role::Shared),
+    (&PODMAN, Role::Shared),
+    (&n8n::OLDER, Role::Alone),
+    (&openhands::OF_APP, Role::Alone),
 ];
 
 #[derive(Debug, Default)]
 pub(crate) struct RealServices {
     running: Vec<RunningService>,
-    /// The missing services, with the reasons.
-    pub(crate) missing: Vec<(&'static str, String)>,
+    /// The missing services and programs, with the reasons.
+    missing: Vec<(&'static str, String)>,
     /// Programs that tests start themselves.
     programs: Environment,
 }
@@ -57,46 +67,64 @@ struct RunningService {
 }
 
 impl RealServices {
-    pub(crate) fn start(layout: &Layout) -> Self {
+    /// Starts these services, and installs the programs that their tests start.
+    pub(crate) fn start(layout: &Layout, wanted: &[WantedService]) -> Self {
         let mut services = Self::default();
+        if wanted.is_empty() {
+            return services;
+        }
         let (started, programs) = thread::scope(|scope| {
             let programs = scope.spawn(|| {
                 let mut programs = install_test_programs(layout);
                 programs.push(promtool::install(layout));
                 programs
             });
-            let started = parallel::map(&SERVICES, |(service, role)| {
+            let started = parallel::map(wanted, |(service, role)| {
                 RunningService::start(layout, *service, *role)
             });
             (started, programs.join())
         });
-        for (&(service, role), result) in SERVICES.iter().zip(started) {
+        for ((service, _), result) in wanted.iter().zip(started) {
             match result {
                 Ok(running) => services.running.push(running),
-                Err(why) if role == Role::Additional => print_untested(service.name(), &why),
                 Err(why) => services.missing.push((service.name(), format!("{why:#}"))),
             }
         }
-        for (variable, installed) in programs.unwrap_or_default() {
+        let Ok(programs) = programs else {
+            let why = "their installation panicked".to_owned();
+            services.missing.push(("programs of tests", why));
+            return services;
+        };
+        for (variable, installed) in programs {
             match installed {
                 Ok(path) => services.programs.push((variable, path.into())),
-                Err(why) => print_untested(variable, &why),
+                Err(why) => services.missing.push((variable, format!("{why:#}"))),
             }
         }
         services
     }
 
+    /// A line for each missing service and program. With `CI=true` each is a failure.
+    pub(crate) fn missing_counts(&self) -> TestCounts {
+        let mut sum = TestCounts::default();
+        for (name, why) in &self.missing {
+            sum += TestCounts::skip(name, why);
+        }
+        sum
+    }
+
     /// Returns the modules of tests that lack their service: `real` below the service's name.
     pub(crate) fn modules_without_service(&self) -> impl Iterator<Item = String> {
-        let main = SERVICES.iter().filter(|(_, role)| *role == Role::Main);
-        let missing = main.filter(|(service, _)| self.find(service.name()).is_none());
-        missing.map(|(service, _)| format!("{}::real", service.name()))
+        let servers = ["n8n", "openhands", "docker"];
+        let is_missing = |name: &&str| self.missing.iter().any(|(missing, _)| missing == name);
+        let missing = servers.into_iter().filter(is_missing);
+        missing.map(|name| format!("{name}::real"))
     }
 
     /// Returns the variables with which the tests find the services.
     pub(crate) fn environment(&self) -> Environment {
         let running = self.running.iter();
-        let shared = running.filter(|running| running.role != Role::OwnStage);
+        let shared = running.filter(|running| running.role == Role::Shared);
         let shared = shared.flat_map(|running| running.environment.clone());
         shared.chain(self.programs.clone()).collect()
     }
@@ -111,28 +139,18 @@ impl RealServices {
         self.running.iter().find(|running| running.name == name)
     }
 
-    /// Writes their variables and these to a file, and keeps them running until Ctrl-C.
-    pub(crate) fn keep(&self, layout: &Layout, more: &Environment) -> anyhow::Result<()> {
+    /// Writes their variables to a file, and keeps them running until Ctrl-C.
+    pub(crate) fn keep(&self, layout: &Layout) -> anyhow::Result<()> {
         let file = layout.backends().join("test/env");
         let binaries = ("MCP_TEST_BIN_DIR", layout.binaries(false).into());
-        let environment = self.environment();
         let mut script = String::new();
-        for (name, value) in [binaries].iter().chain(&environment).chain(more) {
+        for (name, value) in [binaries].iter().chain(&self.environment()) {
             writeln!(script, "export {name}='{}'", value.display())?;
         }
         secrets::write(&file, &script)?;
-        let others = self.running.iter();
-        for other in others.filter(|other| other.role == Role::OwnStage) {
-            let mut script = script.clone();
-            for (name, value) in &other.environment {
-                writeln!(script, "export {name}='{}'", value.display())?;
-            }
-            let file = format!("test/env-{}", other.name);
-            secrets::write(&layout.backends().join(file), &script)?;
-        }
         let file = layout.shown(&file);
         print_line!("\nthe services stay up until Ctrl-C; in another terminal:");
-        print_line!("  source {file} && cargo test --package tests");
+        print_line!("  source {file} && cargo nextest run --workspace NAME");
         layout.shutdown.wait();
         Ok(())
     }
@@ -169,8 +187,4 @@ impl RunningService {
             instance,
         })
     }
-}
-
-fn print_untested(who: &str, why: &anyhow::Error) {
-    print_line!("{who}: not tested, {why:#}");
 }

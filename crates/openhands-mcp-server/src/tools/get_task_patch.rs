@@ -88,11 +88,11 @@ impl Tool for GetTaskPatch {
         let part = changes.diff.get(..shown).unwrap_or_default();
         let (patch, encoding) = match std::str::from_utf8(part) {
             Ok(text) => {
-                let redacted = redacted_code(text);
+                let redacted = redacted_patch(text);
                 if redacted != text {
                     changes.warnings.push(REDACTED);
                 }
-                (redacted.into_owned(), None)
+                (redacted, None)
             }
             Err(_) => match redacted_lossy(part) {
                 Some(redacted) => {
@@ -117,6 +117,34 @@ impl Tool for GetTaskPatch {
 
 const REDACTED: &str = "Secrets in the patch were replaced with ***, so git may refuse it.";
 
+/// Redacts a patch, but for the bytes of binary files: they are compressed, so a secret is not visible in them, and by
+/// chance they may look like one.
+fn redacted_patch(patch: &str) -> String {
+    let (mut redacted, mut text) = (String::with_capacity(patch.len()), String::new());
+    for line in patch.split_inclusive('\n') {
+        if is_binary(line) {
+            redacted.push_str(&redacted_code(&std::mem::take(&mut text)));
+            redacted.push_str(line);
+        } else {
+            text.push_str(line);
+        }
+    }
+    redacted.push_str(&redacted_code(&text));
+    redacted
+}
+
+/// Whether it is a line of a binary file (`git format-patch`, "GIT binary patch"): a letter for the number of bytes, and
+/// five characters for each four bytes. All other lines of files begin with a mark.
+fn is_binary(line: &str) -> bool {
+    let bytes = match line.bytes().next() {
+        Some(letter @ b'A'..=b'Z') => letter - b'A' + 1,
+        Some(letter @ b'a'..=b'z') => letter - b'a' + 27,
+        _ => return false,
+    };
+    let line = line.trim_end_matches('\n');
+    line.len() == 1 + usize::from(bytes).div_ceil(4) * 5 && !line.contains(' ')
+}
+
 /// Parses the id of the content and the offset of the next part.
 fn parse_cursor(cursor: &str) -> Result<(&str, u64), ToolError> {
     let parts = cursor.split_once(':').filter(|(end, _)| is_object_id(end));
@@ -129,7 +157,21 @@ fn parse_cursor(cursor: &str) -> Result<(&str, u64), ToolError> {
 
 #[cfg(test)]
 mod tests {
-    use super::parse_cursor;
+    use super::{parse_cursor, redacted_patch};
+
+    #[test]
+    fn bytes_of_binary_files_are_left_alone() {
+        let token = format!("ghp_{}", "0123456789abcdefABCDEF".repeat(2));
+        let line = |rest: &str| format!("z{token}{rest}\n");
+        let binary = line(&"$".repeat(65 - token.len()));
+        let patch = format!("GIT binary patch\nliteral 52\n{binary}\n+a {token}\n{binary}");
+        let shown = patch.replace(&format!("+a {token}"), "+a ***");
+        assert_eq!(redacted_patch(&patch), shown);
+        // Neither its length nor its letters are those of bytes.
+        for other in [line("$"), format!("diff --git {token}\n")] {
+            assert!(!redacted_patch(&other).contains(&token), "{other}");
+        }
+    }
 
     #[test]
     fn offset_of_a_cursor_is_bounded() {

@@ -7,9 +7,10 @@ use tokio::io::copy_bidirectional;
 use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::watch;
 
-use super::env::{ReplicaGroup, store};
+use super::env::ReplicaGroup;
 use super::placement::{children, holder};
 use crate::gateway::env::Folder;
+use crate::harness::real::postgres;
 use crate::harness::{assert_contains, eventually, wait_until};
 
 /// A way to the database that can be cut.
@@ -51,7 +52,7 @@ impl Link {
 
 #[tokio::test]
 async fn child_of_a_replica_without_the_database_ends_before_another_one_starts() {
-    let Some(store) = store() else {
+    let Some(store) = postgres() else {
         return;
     };
     let links = [

@@ -6,7 +6,8 @@ use std::net::TcpStream;
 use reqwest::Url;
 use serde_json::json;
 
-use super::env::{ReplicaGroup, store};
+use super::env::ReplicaGroup;
+use crate::harness::real::postgres;
 use crate::harness::{http_client, wait_until};
 
 /// A database of its own, which is removed at the end.
@@ -17,7 +18,7 @@ struct EmptyDatabase {
 
 impl EmptyDatabase {
     fn create() -> Option<Self> {
-        let server: Url = store()?.parse().unwrap();
+        let server: Url = postgres()?.parse().unwrap();
         let name = format!("empty_{}", uuid::Uuid::new_v4().simple());
         execute(&server, &format!("create database {name}"));
         Some(Self { server, name })

@@ -5,6 +5,7 @@ use std::time::Duration;
 use serde_json::{Value, json};
 
 use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
+use crate::harness::real::postgres;
 use crate::harness::{Server, binary, http_client, wait_until};
 
 pub(super) const TOKEN: &str = "token-of-ada-16-chars";
@@ -36,16 +37,6 @@ impl Event {
     }
 }
 
-/// The database for tests; `None` without one.
-pub(super) fn store() -> Option<String> {
-    let store = std::env::var("MCP_TEST_POSTGRES_URL").ok();
-    let store = store.filter(|url| !url.is_empty());
-    if store.is_none() {
-        eprintln!("skipped: MCP_TEST_POSTGRES_URL names no database");
-    }
-    store
-}
-
 impl ReplicaGroup {
     /// Starts them; `None` without a database for tests.
     pub(super) async fn start() -> Option<Self> {
@@ -70,7 +61,7 @@ impl ReplicaGroup {
     /// The same with a child that only one of them runs (`one`). Each child writes its process id into the
     /// file `children`.
     pub(super) async fn start_placed(folder: &Folder) -> Option<Self> {
-        let store = store()?;
+        let store = postgres()?;
         Some(Self::start_placed_on([&store; 3], folder).await)
     }
 
@@ -104,12 +95,12 @@ impl ReplicaGroup {
         with_token: usize,
         more: &str,
     ) -> Option<Self> {
-        Some(Self::start_with_stores([&store()?; 3], options, with_token, more, &[]).await)
+        Some(Self::start_with_stores([&postgres()?; 3], options, with_token, more, &[]).await)
     }
 
     /// The same with more variables.
     pub(super) async fn start_with_env(env: &[(&str, &str)]) -> Option<Self> {
-        Some(Self::start_with_stores([&store()?; 3], |_, _| Vec::new(), 3, "", env).await)
+        Some(Self::start_with_stores([&postgres()?; 3], |_, _| Vec::new(), 3, "", env).await)
     }
 
     /// The same on another database.
@@ -125,8 +116,15 @@ impl ReplicaGroup {
         more_env: &[(&str, &str)],
     ) -> Self {
         let backend = Server::start("mcp-conformance", &[]).await;
+        // All have the same resources: they are those of the last one here, or of b.
+        let deny = "deny = [\"test://*\"]";
+        let deny_b = if more.contains("[backends.") {
+            deny
+        } else {
+            ""
+        };
         let config = format!(
-            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n[backends.child]\n{}\n{more}",
+            "[backends.b]\nurl = {:?}\n{deny_b}\n[backends.old]\n{}\n{deny}\n[backends.child]\n{}\n{deny}\n{more}",
             backend.url,
             legacy_fixture(),
             stdio_fixture()

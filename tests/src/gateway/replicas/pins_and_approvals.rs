@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::env::{ReplicaGroup, TOKEN};
 use crate::gateway::env::{Folder, misbehaving, stdio_fixture, tools_json};
+use crate::harness::real::postgres;
 use crate::harness::{assert_contains, assert_lacks, eventually, http_client, wait_until};
 
 const ROLES: &str = "[roles.operator]\nallow = [\"*\"]\nown = [\"approve\"]\n\
@@ -17,7 +18,7 @@ fn new_backend() -> String {
 impl ReplicaGroup {
     /// Runs a command of the operator on the machine of the replica `at`.
     async fn command(&self, at: usize, args: &[&str]) -> (i32, String) {
-        let store = std::env::var("MCP_TEST_POSTGRES_URL").unwrap();
+        let store = postgres().unwrap();
         let gateway = self.gateways[at].as_ref().unwrap();
         gateway.folder.command(&store, args).await
     }

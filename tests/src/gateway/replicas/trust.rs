@@ -5,6 +5,7 @@ use serde_json::json;
 use super::env::{ReplicaGroup, Stream, TOKEN, call, request};
 use super::recorder::Recorder;
 use crate::gateway::env::{Folder, Gateway};
+use crate::harness::real::postgres;
 use crate::harness::{assert_contains, http_client, wait_until};
 
 #[tokio::test]
@@ -279,7 +280,7 @@ async fn replica_with_other_tokens_refuses_and_stays_in_use() {
 
 #[tokio::test]
 async fn gateway_on_postgres_is_no_replica_unless_it_is_asked() {
-    let Ok(store) = std::env::var("MCP_TEST_POSTGRES_URL") else {
+    let Some(store) = postgres() else {
         return;
     };
     let gateway = Gateway::start(Folder::new(), "backends = {}", &["--events", &store]).await;

@@ -11,7 +11,6 @@ use super::*;
 
 /// Twenty concurrent runs; each must return its own execution, and none may have run twice.
 async fn twenty(env: &Env, workflow: &TestWorkflow, parameters: impl Fn(usize) -> Value) {
-    let _alone = env.alone().await;
     let one = async |n: usize| {
         let given = parameters(n);
         let arguments =
@@ -62,7 +61,6 @@ async fn twenty_concurrent_runs_return_twenty_executions() {
 #[tokio::test]
 async fn execution_is_found_among_many_newer_ones() {
     let Some(env) = Env::urls().await else { return };
-    let _alone = env.alone().await;
     let path = unique("hook");
     let hook = webhook_at(&path, "POST", "lastNode");
     let workflow = env.live(vec![hook, wait(5), echo()]).await;
@@ -96,7 +94,6 @@ async fn schedule_that_outlives_the_call_is_found() {
 async fn fifty_concurrent_runs_share_their_lookups() {
     const RUNS: usize = 50;
     let Some(n8n) = Instance::new() else { return };
-    let _alone = n8n.alone().await;
     let proxy = CountingProxy::start(&n8n.config.url).await;
     let vars = [
         ("N8N_URL", proxy.url.as_str()),

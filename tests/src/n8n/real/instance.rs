@@ -1,9 +1,5 @@
 //! The real n8n, used through its own API, and workflows on it that are made for one test.
 
-use std::sync::atomic::{AtomicU32, Ordering};
-
-use tokio::sync::{Mutex, MutexGuard};
-
 use super::*;
 use crate::harness::{http_client, real};
 
@@ -32,12 +28,6 @@ impl Instance {
     /// `None` if there is no n8n.
     pub(super) fn new() -> Option<Self> {
         real::n8n().map(|config| Self { config })
-    }
-
-    /// Waits until no other test keeps n8n as busy as this one will.
-    pub(super) async fn alone(&self) -> MutexGuard<'static, ()> {
-        static BUSY: Mutex<()> = Mutex::const_new(());
-        BUSY.lock().await
     }
 
     /// The environment of a server that may use everything.
@@ -250,7 +240,5 @@ impl Instance {
 
 /// A name, or a path of a webhook, that nothing else has.
 pub(super) fn unique(prefix: &str) -> String {
-    static NEXT: AtomicU32 = AtomicU32::new(0);
-    let next = NEXT.fetch_add(1, Ordering::Relaxed);
-    format!("{prefix}-{}-{next}", uuid::Uuid::new_v4().simple())
+    format!("{prefix}-{}", uuid::Uuid::new_v4().simple())
 }

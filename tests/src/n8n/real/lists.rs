@@ -21,7 +21,6 @@ async fn delete(env: &Env, workflows: &[TestWorkflow]) {
 #[tokio::test]
 async fn pages_hold_all_300_workflows_and_200_rows_are_cheap() {
     let Some(env) = Env::urls().await else { return };
-    let _alone = env.alone().await;
     let prefix = unique("")[1..9].to_owned();
     let workflows = many(&env, 300, &prefix).await;
 

@@ -183,7 +183,6 @@ async fn large_output_is_truncated() {
 #[tokio::test]
 async fn runs_with_large_outputs_end_each_with_its_own() {
     let Some(env) = Env::urls().await else { return };
-    let _alone = env.alone().await;
     let large =
         "return [{json: {input: $('Webhook').item.json.body.input, text: 'x'.repeat(5e6)}}];";
     let workflow = env.live(vec![webhook("lastNode"), code(large)]).await;

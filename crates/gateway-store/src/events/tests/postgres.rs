@@ -1,5 +1,7 @@
 //! Tests on a real PostgreSQL, at `MCP_TEST_POSTGRES_URL`.
 
+use std::process::Command;
+
 use super::*;
 use crate::events::postgres::Postgres;
 
@@ -69,10 +71,30 @@ async fn gateways_share_one_log_and_reconnect() {
     }
 }
 
-/// `SSL_CERT_FILE` names the CA of the server.
+/// Root certificates are a setting of a process: `MCP_TEST_POSTGRES_CA` names the authority of the server.
 #[test]
 fn tls_works_and_verifies_the_name_of_the_server() {
-    let Some(address) = address() else { return };
+    let Some(authority) = std::env::var_os("MCP_TEST_POSTGRES_CA") else {
+        eprintln!("skipped: MCP_TEST_POSTGRES_CA is not set");
+        return;
+    };
+    let child = Command::new(std::env::current_exe().unwrap())
+        .args(["events::tests::postgres::tls_child", "--exact"])
+        .env("SSL_CERT_FILE", authority)
+        .output()
+        .unwrap();
+    let output = String::from_utf8_lossy(&child.stdout);
+    assert!(child.status.success(), "{output}");
+    assert!(output.contains("1 passed"), "{output}");
+}
+
+/// The child process of the test above.
+#[test]
+fn tls_child() {
+    let is_child = std::env::var_os("SSL_CERT_FILE").is_some();
+    let Some(address) = address().filter(|_| is_child) else {
+        return;
+    };
     let secure = address.replace("sslmode=disable", "sslmode=require");
     run(
         &secure,

@@ -1,0 +1,122 @@
+//! `cargo nextest`, which runs each test in a process of its own: `.config/nextest.toml` says how many at once.
+
+use std::ffi::OsString;
+use std::fs;
+use std::time::Instant;
+
+use anyhow::{Context as _, ensure};
+
+use crate::console::Heartbeat;
+use crate::counts::TestCounts;
+use crate::layout::{Layout, on_path, path_with};
+use crate::process::Program;
+use crate::services::Environment;
+
+/// The version that is compiled where there is none: no package registry has its binaries.
+const VERSION: &str = "0.9.143";
+
+/// Lines of a failed run on the terminal.
+const MAX_SHOWN_LINES: usize = 300;
+
+/// The programs with which cargo finds nextest.
+#[derive(Debug)]
+pub(crate) struct Nextest(Option<OsString>);
+
+impl Nextest {
+    /// Compiles it unless cargo has it, which takes some minutes once.
+    pub(crate) fn install(layout: &Layout) -> anyhow::Result<Self> {
+        if on_path("cargo-nextest").is_some() {
+            return Ok(Self(None));
+        }
+        let root = layout.backends().join("nextest");
+        let programs = root.join("bin");
+        if !programs.join("cargo-nextest").is_file() {
+            let log = layout.fresh_log("nextest")?;
+            let install = Program::new("cargo")?
+                .words("install cargo-nextest --locked --version")
+                .args([VERSION, "--root"])
+                .args([&root])
+                .log_to(&log)?;
+            let heartbeat = Heartbeat::start("nextest", "compiling it (once, some minutes)");
+            let is_good = install.succeeds(&layout.shutdown, Some(heartbeat))?;
+            ensure!(is_good, "it cannot be compiled: {}", layout.shown(&log));
+        }
+        Ok(Self(Some(path_with([programs])?)))
+    }
+
+    /// Runs the tests of a stage, with one line about it, and the end of its output if a test failed. `words` are
+    /// options of `cargo nextest run --workspace`; `filter` chooses the tests in its language.
+    pub(crate) fn run(
+        &self,
+        layout: &Layout,
+        name: &str,
+        (words, filter): (&str, &str),
+        env: &Environment,
+    ) -> anyhow::Result<TestCounts> {
+        let started = Instant::now();
+        let log = layout.fresh_log(&format!("test-{name}"))?;
+        let heartbeat = Heartbeat::start("test", name.to_owned());
+        let path = self.0.iter().map(|path| ("PATH", path));
+        let run = Program::new("cargo")?
+            .words("nextest run --workspace --color never")
+            .words(words)
+            .args(["-E", filter])
+            .envs([("MCP_TEST_BIN_DIR", layout.binaries(false))])
+            .envs(env.iter().map(|(key, value)| (key, value)))
+            .envs(path)
+            .dir(&layout.root)
+            .log_to(&log)?;
+        let is_good = run.succeeds(&layout.shutdown, Some(heartbeat))?;
+        let output = fs::read(&log).context("the output of nextest")?;
+        let output = String::from_utf8_lossy(&output);
+        // A filter that matches no test any more must not pass.
+        let counts = counts(&output).or_failed(is_good);
+        if counts.failed > 0 {
+            let lines: Vec<_> = output.lines().collect();
+            let first = lines.len().saturating_sub(MAX_SHOWN_LINES);
+            print_line!("{}", lines[first..].join("\n"));
+        }
+        counts.print(layout, name, started, [], &log);
+        Ok(counts)
+    }
+}
+
+/// Reads the summary.
+fn counts(output: &str) -> TestCounts {
+    let mut counts = TestCounts::default();
+    let summary = output.lines().rfind(|line| line.contains("Summary ["));
+    // "     Summary [ 4.062s] 9/12 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 0 skipped"
+    let results = summary.and_then(|line| line.split_once("run: "));
+    for result in results.map_or("", |(_, results)| results).split(", ") {
+        let mut words = result.split_whitespace();
+        let number = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
+        match words.next() {
+            Some("passed") => counts.passed += number,
+            Some("failed" | "timed" | "exec") => counts.failed += number,
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn summary_is_read() {
+        for (output, expected) in [
+            (
+                "     Summary [   4.062s] 6 tests run: 6 passed, 0 skipped",
+                TestCounts::new(6, 0, 0),
+            ),
+            (
+                "a\n     Summary [  99s] 9/12 tests run: 5 passed (1 slow, 2 leaky), 2 failed, 1 timed out, 1 exec failed, 3 skipped\n  FAIL",
+                TestCounts::new(5, 4, 0),
+            ),
+            ("error: could not compile", TestCounts::default()),
+        ] {
+            assert_eq!(counts(output), expected);
+        }
+    }
+}

@@ -1,0 +1,132 @@
+//! `cargo xtask nightly`: what `cargo xtask test` leaves out, because it takes long or rarely breaks.
+
+use std::process::ExitCode;
+use std::time::Instant;
+
+use anyhow::bail;
+
+use crate::args::Options;
+use crate::cargo::{self, exit_code};
+use crate::console::table;
+use crate::counts::TestCounts;
+use crate::layout::Layout;
+use crate::nextest::Nextest;
+use crate::services::{Service, n8n, openhands};
+use crate::test::real_services::{ALL, RealServices};
+use crate::{
+    bench, book, clients, conformance, images, msrv, mutants, openhands_versions, package,
+    replicas, soak,
+};
+
+/// The name of a part, and its function.
+type Part = (&'static str, fn(&Layout) -> anyhow::Result<ExitCode>);
+
+const PARTS: [Part; 13] = [
+    ("services", services),
+    ("openhands-versions", |layout| {
+        openhands_versions::run(layout, &Options::default())
+    }),
+    ("openhands-app", openhands_versions::run_app),
+    ("conformance", conformance::command),
+    ("clients", clients::command),
+    ("images", |layout| built(layout, images::check::run_linked)),
+    ("instructions", |layout| {
+        built(layout, bench::check_instructions)
+    }),
+    ("replicas", |layout| {
+        replicas::run(layout, &Options::default())
+    }),
+    ("soak", |layout| soak::run(layout, &Options::default())),
+    ("package", |layout| {
+        package::run(layout, &Options::with_flag("check"))
+    }),
+    ("mutants", |layout| {
+        mutants::run(layout, &Options::default())
+    }),
+    ("msrv", msrv::run),
+    ("docs", book::run),
+];
+
+/// Of the tests in `tests`, those with other engines and servers of others.
+const ENGINES: &str = "test(/^docker::/) | test(/^gateway::(replicas|real|approvals::docker)::/) | test(/^hosts::connect::/)";
+
+/// All on an n8n of the oldest version that the server supports. The README's calls name the example by an id, and
+/// n8n 1 takes no ids.
+const OLDER_N8N: &str = "test(/^n8n::real::/) & not test(/readme/)";
+
+/// With the agent server that `openhands-ai` brings: the modules that depend on its version. The part
+/// `openhands-versions` runs all.
+const OLDER_OPENHANDS: &str =
+    "test(/^openhands::(tasks|errors|confirmation|parallel|files|mcp_servers|read_tools)::/)";
+
+/// Runs the parts that are named in the command line, or all, and prints a table of them.
+pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
+    let names = PARTS.map(|(name, _)| name);
+    if let Some(unknown) = options.words.iter().find(|word| !names.contains(&&***word)) {
+        bail!("there is no part `{unknown}`: {}", names.join(", "));
+    }
+    let is_wanted =
+        |name| options.words.is_empty() || options.words.iter().any(|word| word == name);
+    let mut rows = vec![["part", "result", "time"].map(str::to_owned)];
+    let mut is_good = true;
+    for (name, perform) in PARTS.into_iter().filter(|(name, _)| is_wanted(*name)) {
+        let started = Instant::now();
+        print_line!("\nnightly  | {name}");
+        let outcome = perform(layout);
+        if layout.shutdown.requested() {
+            bail!("stopped");
+        }
+        if let Err(error) = &outcome {
+            print_line!("FAILED   {name}: {error:#}");
+        }
+        let has_passed = outcome.is_ok_and(|code| code == ExitCode::SUCCESS);
+        is_good &= has_passed;
+        let verdict = if has_passed { "ok" } else { "FAILED" };
+        let time = format!("{} s", started.elapsed().as_secs());
+        rows.push([name.to_owned(), verdict.to_owned(), time]);
+    }
+    print_line!("\n{}", table(&rows).trim_end());
+    Ok(exit_code(is_good))
+}
+
+/// Other versions of the services, Podman, and servers of others behind the gateway.
+fn services(layout: &Layout) -> anyhow::Result<ExitCode> {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
+        return Ok(ExitCode::FAILURE);
+    }
+    let nextest = Nextest::install(layout)?;
+    let real = RealServices::start(layout, &ALL);
+    let others = clients::install_servers(layout);
+    let mut env = real.environment();
+    env.extend(others.environment.iter().cloned());
+    let mut sum = real.missing_counts();
+    for (sdk, why) in &others.missing {
+        sum += TestCounts::skip(&format!("gateway with {sdk}"), why);
+    }
+    let profile = "--profile nightly";
+    sum += nextest.run(layout, "engines", (profile, ENGINES), &env)?;
+    let alone: [(&'static str, &dyn Service, &str); 2] = [
+        ("n8n-1", &n8n::OLDER, OLDER_N8N),
+        ("openhands-of-app", &openhands::OF_APP, OLDER_OPENHANDS),
+    ];
+    for (name, service, filter) in alone {
+        if let Some(other) = real.environment_of(service) {
+            let env = [env.clone(), other].concat();
+            sum += nextest.run(layout, name, (profile, filter), &env)?;
+        }
+    }
+    print_line!("{sum}");
+    Ok(exit_code(sum.failed == 0))
+}
+
+/// Builds the programs and checks something with them.
+fn built(
+    layout: &Layout,
+    check: impl FnOnce(&Layout) -> anyhow::Result<()>,
+) -> anyhow::Result<ExitCode> {
+    if !cargo::run(layout, cargo::BUILD, &[])? {
+        return Ok(ExitCode::FAILURE);
+    }
+    check(layout)?;
+    Ok(ExitCode::SUCCESS)
+}
