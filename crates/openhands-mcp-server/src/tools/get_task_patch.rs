@@ -162,8 +162,8 @@ mod tests {
     #[test]
     fn bytes_of_binary_files_are_left_alone() {
         let token = format!("ghp_{}", "0123456789abcdefABCDEF".repeat(2));
-        let line = |rest: &str| format!("z{token}{rest}\n");
-        let binary = line(&"$".repeat(65 - token.len()));
+        let line = |rest: &str| format!("z+{token}{rest}\n");
+        let binary = line(&"$".repeat(64 - token.len()));
         let patch = format!("GIT binary patch\nliteral 52\n{binary}\n+a {token}\n{binary}");
         let shown = patch.replace(&format!("+a {token}"), "+a ***");
         assert_eq!(redacted_patch(&patch), shown);
