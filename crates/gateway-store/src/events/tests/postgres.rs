@@ -81,6 +81,7 @@ fn tls_works_and_verifies_the_name_of_the_server() {
     let child = Command::new(std::env::current_exe().unwrap())
         .args(["events::tests::postgres::tls_child", "--exact"])
         .env("SSL_CERT_FILE", authority)
+        .env("MCP_GATEWAY_TEST_TLS", "1")
         .output()
         .unwrap();
     let output = String::from_utf8_lossy(&child.stdout);
@@ -91,7 +92,7 @@ fn tls_works_and_verifies_the_name_of_the_server() {
 /// The child process of the test above.
 #[test]
 fn tls_child() {
-    let is_child = std::env::var_os("SSL_CERT_FILE").is_some();
+    let is_child = std::env::var_os("MCP_GATEWAY_TEST_TLS").is_some();
     let Some(address) = address().filter(|_| is_child) else {
         return;
     };
