@@ -1,8 +1,6 @@
-//! The commands for hosts: `connect`, `doctor`, and of the gateway `bridge`, `import` and `wait`.
+//! The commands for hosts: `connect`, `doctor`, and of the gateway `bridge`.
 
 mod bridge;
 mod connect;
 mod doctor;
 pub(crate) mod home;
-mod import;
-mod wait;

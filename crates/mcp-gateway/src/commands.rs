@@ -6,10 +6,8 @@ mod approvals;
 mod bridge;
 mod events;
 mod explain;
-mod import;
 mod login;
 mod pins;
-mod wait;
 
 use std::io::Write as _;
 use std::process::ExitCode;
@@ -30,10 +28,8 @@ pub(crate) fn add<S, O>(product: Product<S, O>) -> Product<S, O> {
         .command("bridge", bridge::run)
         .command("events", events::run)
         .command("explain", explain::run)
-        .command("import", import::run)
         .command("login", login::run)
         .command("pins", pins::run)
-        .command("wait", wait::run)
 }
 
 /// A command that cannot be done, and its exit code.

@@ -287,17 +287,3 @@ pub const HOSTS: &[Host] = &[
             token if the server has one",
     },
 ];
-
-/// The file of `mcp-gateway`, with its backends.
-pub const GATEWAY: Host = Host {
-    id: "mcp-gateway",
-    name: "mcp-gateway",
-    page: "",
-    file: None,
-    project_file: None,
-    format: Format::Toml,
-    key: "backends",
-    form: Form::Plain,
-    reference: Reference::Braces,
-    after: "a running gateway follows its file",
-};

@@ -4,7 +4,7 @@
 //! * [`Server::entry`] is a server in the form of a host.
 //! * [`connect`] and [`disconnect`] plan the change of a file, and [`Plan::apply`] writes it: one key, with
 //!   comments, order, indentation and line ends as they were.
-//! * [`listed()`] reads the servers of a file; [`add`] writes several, such as those for [`GATEWAY`].
+//! * [`listed()`] reads the servers of a file.
 
 mod diff;
 mod edit;
@@ -23,7 +23,7 @@ mod toml;
 pub use entry::{Entry, Launch, Server, Token, Value};
 pub use error::Error;
 pub use folders::{Folders, System};
-pub use host::{Form, Format, GATEWAY, HOSTS, Host, Reference};
+pub use host::{Form, Format, HOSTS, Host, Reference};
 pub use listed::{Listed, listed};
 pub use own::Own;
-pub use plan::{Plan, add, connect, disconnect};
+pub use plan::{Plan, connect, disconnect};

@@ -117,35 +117,6 @@ pub fn connect(
     })
 }
 
-/// Plans to write several entries. The backup is named by `label`; earlier ones stay.
-///
-/// # Errors
-/// If the file cannot be read, or is broken.
-pub fn add(
-    host: &Host,
-    path: &Path,
-    label: &str,
-    entries: &[(String, Value)],
-) -> Result<Plan, Error> {
-    let target = Target::read(path)?;
-    let mut after = target.text.clone().unwrap_or_default();
-    let mut shown = vec![host.key.to_owned()];
-    for (name, entry) in entries {
-        let set = edit::set(host, &after, name, Some(entry));
-        after = set.map_err(Fault::at(path.to_owned()))?;
-        shown.push(name.clone());
-        // What these entries hold comes from another file, and may be secret.
-        texts(entry, false, &mut shown);
-    }
-    Ok(Plan {
-        backup: Some(target.free_backup(label)),
-        used: None,
-        target,
-        after: Some(after),
-        shown,
-    })
-}
-
 /// Plans to make a host's file what it was before [`connect`]. Other changes that were made since are kept.
 /// Where there is no backup to show what was there, what is removed is in a backup itself.
 ///

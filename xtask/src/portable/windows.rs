@@ -41,7 +41,7 @@ const PROGRAM_CHECKS: [(&str, ProgramCheck); 5] = [
 ];
 
 /// The checks of all programs together.
-const CHECKS: [(&str, Check); 21] = [
+const CHECKS: [(&str, Check); 19] = [
     (
         "processes of a backend end with a gateway that is killed",
         children::killed,
@@ -76,11 +76,6 @@ const CHECKS: [(&str, Check); 21] = [
     ("connect writes the file of a host", commands::connect),
     ("mcp-gateway bridge", commands::bridge),
     ("check names wrong options and files", commands::check),
-    (
-        "mcp-gateway import takes over a host's file",
-        commands::import,
-    ),
-    ("mcp-gateway wait", commands::wait),
     ("doctor names what is wrong", commands::doctor),
     ("the page, to a browser", page::page),
     ("Docker's named pipe", pipe::docker),

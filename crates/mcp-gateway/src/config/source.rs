@@ -50,23 +50,6 @@ impl ConfigSource {
         Ok((config, source))
     }
 
-    /// Tells whether a gateway takes this text as its file.
-    ///
-    /// # Errors
-    /// The error in the text.
-    pub(crate) fn check(file: &Path, text: &str) -> Result<(), ConfigError> {
-        let text = Ok(text.to_owned());
-        let source = Self {
-            file: Some(file.to_owned()),
-            cli_backends: Vec::new(),
-            base: Config::default(),
-            events: false,
-            text: FollowedFiles::new(text.clone(), || Ok(String::new())),
-            applied: String::new(),
-        };
-        source.config(&text).map(drop)
-    }
-
     /// Every problem of the file in TOML; of a file of another host none.
     pub(super) fn problems(file: &Path, base: &Config) -> Vec<ConfigError> {
         let name = file.display().to_string();

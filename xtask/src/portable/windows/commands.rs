@@ -188,44 +188,6 @@ pub(super) fn check(wine: &Wine<'_>) -> anyhow::Result<()> {
     Ok(())
 }
 
-/// The server of a host becomes a backend that the gateway accepts; its secret does not.
-pub(super) fn import(wine: &Wine<'_>) -> anyhow::Result<()> {
-    let host = r#"{"mcpServers": {"files": {"command": "C:\\Program Files\\files.exe", "args": ["--root", "C:\\a"],
-        "env": {"FILES_TOKEN": "canary-of-a-host"}}}}"#;
-    wine.write("host.json", host)?;
-    let file = path("host.json");
-    run(wine, &["import", "claude-desktop", "--file", &file])?.success()?;
-    let written = wine.read("gateway.toml")?;
-    let is_whole = written.contains("[backends.files]") && written.contains("Program Files");
-    ensure!(
-        is_whole && !written.contains("canary-of-a-host"),
-        "written: {written}"
-    );
-    let output = wine.run(Command {
-        program: "mcp-gateway",
-        args: &["check", "--config", &path("gateway.toml")],
-        env: &[("FILES_TOKEN", "any")],
-        ..Command::default()
-    })?;
-    output.success().map(drop)
-}
-
-/// A backend that is there is waited for with exit code 0, one that is not with 1.
-pub(super) fn wait(wine: &Wine<'_>) -> anyhow::Result<()> {
-    wine.write("gateway.toml", &backend("docker"))?;
-    let (_server, port) = wine.serve("mcp-gateway", &["--config", &path("gateway.toml")], &[])?;
-    let url = format!("http://127.0.0.1:{port}/mcp");
-    for (name, timeout, code) in [("docker", "30s", 0), ("nobody", "1s", 1)] {
-        let output = wine.run(Command {
-            program: "mcp-gateway",
-            args: &["wait", name, "--timeout", timeout, "--url", &url],
-            ..Command::default()
-        })?;
-        ensure!(output.code == code, "{name}: {output:?}");
-    }
-    Ok(())
-}
-
 /// The engine cannot be reached, which is what is wrong.
 pub(super) fn doctor(wine: &Wine<'_>) -> anyhow::Result<()> {
     let output = wine.run(Command {
