@@ -17,8 +17,6 @@ use mcp_core::tool::{
 use parking_lot::Mutex;
 use serde_json::value::RawValue;
 
-use crate::condition::arguments::Arguments;
-use crate::condition::{Condition, JudgedCall};
 use crate::own_tools::CALL_TOOL;
 use crate::rate::CallCounts;
 use crate::roles::{Decision, Role, Roles};
@@ -141,18 +139,23 @@ impl Admission {
             }
             Err(error)
         };
-        if !role.conditions.is_empty() {
-            // The backend does not get it.
-            let takes_it = tool.input_schema["properties"].get("toolCallId").is_some();
-            let cleaned = (!takes_it)
-                .then(|| without_tool_call_id(arguments))
-                .flatten();
-            let arguments = cleaned.as_deref().unwrap_or(arguments);
-            if let Err(denial) = check(role, principal, tool.original_name(), arguments) {
-                let error = not_with_these_arguments(role, tool);
-                return refused(DeniedBy::Condition, denial, error);
-            }
-        }
+        // The backend does not get it.
+        let takes_it = tool.input_schema["properties"].get("toolCallId").is_some();
+        let cleaned = (role.judges_arguments() && !takes_it)
+            .then(|| without_tool_call_id(arguments))
+            .flatten();
+        let arguments = cleaned.as_deref().unwrap_or(arguments);
+        let (name, effect) = (tool.original_name(), Some(tool.original_effect()));
+        let rule = match role.judges_arguments() {
+            true => match role.judge(name, effect, arguments) {
+                Ok(rule) => rule,
+                Err(denial) => {
+                    let error = not_with_these_arguments(role, tool);
+                    return refused(DeniedBy::Condition, denial, error);
+                }
+            },
+            false => None,
+        };
         if let Some(limit) = &role.limit
             && !self.is_later_round(call)
         {
@@ -166,9 +169,11 @@ impl Admission {
             }
         }
         if let Some(origin) = origin {
-            origin
-                .notes
-                .set_permission(self.permission(roles, principal, tool));
+            let permission = match rule {
+                Some(rule) => format!("role {}: {}", role.name, Decision::Allowed(rule)).into(),
+                None => self.permission(roles, principal, tool),
+            };
+            origin.notes.set_permission(permission);
         }
         Ok(())
     }
@@ -190,12 +195,12 @@ impl Admission {
         if !self.allows(group, AccessItem::Tool { name, effect }) {
             return false;
         }
-        let role = self.role_of(group);
-        let Some(role) = role.filter(|role| !role.conditions.is_empty()) else {
+        let role = self.role_of(group).filter(|role| role.judges_arguments());
+        let Some(role) = role else {
             return true;
         };
         let arguments = serde_json::from_str::<&RawValue>(arguments);
-        arguments.is_ok_and(|arguments| check(role, principal, name, arguments).is_ok())
+        arguments.is_ok_and(|arguments| role.judge(name, effect, arguments).is_ok())
     }
 
     /// True for a later round of a call that was counted (2026-07-28).
@@ -320,53 +325,13 @@ fn explained(
     }
 }
 
-/// Checks the conditions of a role.
-///
-/// # Errors
-/// The condition that denies the call, and why.
-pub fn check(
-    role: &Role,
-    principal: Option<&Principal>,
-    tool: &str,
-    arguments: &RawValue,
-) -> Result<(), String> {
-    let arguments = Arguments::read(arguments);
-    for condition in &role.conditions {
-        let holds = arguments
-            .as_ref()
-            .map_err(Clone::clone)
-            .and_then(|arguments| {
-                condition.holds(&JudgedCall {
-                    tool,
-                    arguments,
-                    principal,
-                })
-            });
-        match holds {
-            Ok(true) => {}
-            Ok(false) => return Err(format!("denied by {condition}")),
-            Err(reason) => {
-                let role = &role.name;
-                tracing::warn!(
-                    tool,
-                    role,
-                    "denied: {condition} cannot be evaluated: {reason}"
-                );
-                return Err(format!(
-                    "denied by {condition}, which cannot be evaluated: {reason}"
-                ));
-            }
-        }
-    }
-    Ok(())
-}
-
 /// The refusal names the arguments that matter, and not the rule.
 fn not_with_these_arguments(role: &Role, tool: &ToolDefinition) -> ToolError {
     let properties = &tool.input_schema["properties"];
-    let names = role.conditions.iter().flat_map(Condition::names);
-    let mut names: Vec<&str> = names
-        .map(String::as_str)
+    let rules = role.allowing(tool.original_name(), Some(tool.original_effect()));
+    let patterns = rules.filter_map(|rule| rule.arguments.as_ref());
+    let mut names: Vec<&str> = patterns
+        .flat_map(|patterns| patterns.names())
         .filter(|name| properties.get(name).is_some())
         .collect();
     names.sort_unstable();

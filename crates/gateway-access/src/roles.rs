@@ -10,8 +10,9 @@ use std::{fmt, iter};
 
 use mcp_core::server::{AccessItem, Principal};
 use mcp_core::tool::{Effect, ToolDefinition};
+use serde_json::value::RawValue;
 
-use crate::condition::Condition;
+use crate::arguments::ArgumentPatterns;
 use crate::filter::uri_spellings;
 use crate::matcher::Matcher;
 use crate::own_tools::OWN_TOOLS;
@@ -55,8 +56,6 @@ pub struct Role {
     pub approve: Vec<Rule>,
     /// The tools of the gateway itself that its callers may use.
     pub rights: Vec<Right>,
-    /// Each of them must be met by each call.
-    pub conditions: Vec<Condition>,
     /// Its own, or the strictest of the roles that it inherits from.
     pub limit: Option<Limit>,
     /// The views that its callers can use; `None` for all, and for the gateway without a view.
@@ -73,6 +72,8 @@ pub struct Rule {
     qualified: Option<(Box<str>, Matcher)>,
     /// Only items with one of these effects match; `None` for all.
     pub effects: Option<Vec<EffectName>>,
+    /// Only calls with such arguments match; `None` for all.
+    pub arguments: Option<Arc<ArgumentPatterns>>,
     /// The table that declares it, such as `roles.reader` or `approvals`.
     pub table: Arc<str>,
     /// The name of its list, such as `allow`.
@@ -253,14 +254,57 @@ impl Role {
         let named = |rule: &&Rule| spellings.iter().all(|name| matches(rule, name));
         let mut other = Decision::NoRule;
         for rule in self.allow.iter().filter(named) {
-            match (&rule.effects, effect) {
-                (Some(effects), Some(effect)) if !effects.contains(&effect) => {
+            match effect {
+                Some(effect) if !rule.has_effect(effect) => {
                     other = Decision::OtherEffect(rule, effect);
                 }
                 _ => return Decision::Allowed(rule),
             }
         }
         other
+    }
+
+    /// The `allow` rules about a tool, in their order. Without an effect those of all effects.
+    pub fn allowing<'a>(
+        &'a self,
+        tool: &'a str,
+        effect: Option<Effect>,
+    ) -> impl Iterator<Item = &'a Rule> {
+        let effect = effect.map(EffectName::from_effect);
+        let rules = self.allow.iter().filter(|rule| rule.matches(tool));
+        rules.filter(move |rule| effect.is_none_or(|effect| rule.has_effect(effect)))
+    }
+
+    /// True if one of its rules is about the arguments of calls.
+    pub fn judges_arguments(&self) -> bool {
+        self.allow.iter().any(|rule| rule.arguments.is_some())
+    }
+
+    /// Decides about a call of a tool that it allows. Returns the rule that allows the call; `None` for a tool of the
+    /// gateway itself, which no rule names.
+    ///
+    /// # Errors
+    /// Why no rule allows a call with these arguments, without a value of them. Written for the operator.
+    pub fn judge<'a>(
+        &'a self,
+        tool: &'a str,
+        effect: Option<Effect>,
+        arguments: &RawValue,
+    ) -> Result<Option<&'a Rule>, String> {
+        if OWN_TOOLS.contains(&tool) {
+            return Ok(None);
+        }
+        let mut denial = None;
+        for rule in self.allowing(tool, effect) {
+            let Some(patterns) = &rule.arguments else {
+                return Ok(Some(rule));
+            };
+            match patterns.check(arguments) {
+                Ok(()) => return Ok(Some(rule)),
+                Err(why) => denial = denial.or(Some(format!("denied by {patterns}: {why}"))),
+            }
+        }
+        denial.map_or(Ok(None), Err)
     }
 
     /// The search tools list and call nothing that the role does not allow.
@@ -289,6 +333,7 @@ impl Rule {
             qualified: qualified(&pattern),
             pattern,
             effects: None,
+            arguments: None,
             table,
             list,
             line,
@@ -311,6 +356,11 @@ impl Rule {
         qualified.is_some_and(|(backend, uris)| **backend == *owner && uris.matches(uri))
     }
 
+    fn has_effect(&self, effect: EffectName) -> bool {
+        let effects = self.effects.as_ref();
+        effects.is_none_or(|effects| effects.contains(&effect))
+    }
+
     /// True if it makes calls need a person.
     pub fn needs_person(&self) -> bool {
         ["confirm", "approve"].contains(&self.list)
@@ -319,6 +369,12 @@ impl Rule {
     /// Makes only items with one of these effects match; `None` for all.
     pub fn with_effects(mut self, effects: Option<Vec<EffectName>>) -> Self {
         self.effects = effects;
+        self
+    }
+
+    /// Makes only calls with such arguments match; `None` for all.
+    pub fn with_arguments(mut self, arguments: Option<Arc<ArgumentPatterns>>) -> Self {
+        self.arguments = arguments;
         self
     }
 }
@@ -370,11 +426,14 @@ impl fmt::Display for Decision<'_> {
         match self {
             Self::Allowed(rule) => {
                 write!(f, "allowed by {rule}")?;
-                let Some(effects) = &rule.effects else {
-                    return Ok(());
-                };
-                let effects: Vec<String> = effects.iter().map(ToString::to_string).collect();
-                write!(f, ", if its effect is one of: {}", effects.join(", "))
+                if let Some(effects) = &rule.effects {
+                    let effects: Vec<String> = effects.iter().map(ToString::to_string).collect();
+                    write!(f, ", if its effect is one of: {}", effects.join(", "))?;
+                }
+                match &rule.arguments {
+                    Some(patterns) => write!(f, ", if its arguments match {patterns}"),
+                    None => Ok(()),
+                }
             }
             Self::Denied(rule) => write!(f, "denied by {rule}"),
             Self::OtherEffect(rule, effect) => {

@@ -30,7 +30,7 @@ use tokio::sync::Notify;
 use tokio_util::sync::CancellationToken;
 use uuid::Uuid;
 
-pub use self::answer::MAX_DECISION_DELAY;
+pub use self::answer::{Answered, MAX_DECISION_DELAY};
 use self::arguments::ShownArguments;
 pub use self::config::ApprovalConfig;
 pub use self::confirm::is_question;
@@ -48,14 +48,22 @@ pub struct Approvals {
     rules: Mutex<Arc<ApprovalRules>>,
     /// The name of this gateway while it runs.
     gateway: String,
-    /// The calls that wait for an operator, by the id of their approval, and their callers.
-    parked: Mutex<HashMap<String, Option<String>>>,
+    /// The calls that wait for an operator, by the id of their approval.
+    parked: Mutex<HashMap<String, ParkedCall>>,
     /// Notified when one of them has left without an end that is stored.
     left: Notify,
     /// Cancelled when the gateway stops: no call that waits is made then.
     stopping: CancellationToken,
     rounds: Rounds,
     seen: SeenGateways,
+}
+
+/// A call that waits at this gateway.
+struct ParkedCall {
+    /// Its caller.
+    principal: Option<String>,
+    /// Its arguments with their hidden values, if it has any.
+    whole: Option<String>,
 }
 
 /// The rules of one configuration.

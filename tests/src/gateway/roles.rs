@@ -1,6 +1,6 @@
 //! Roles: items that a principal may list and use, in every dialect, method and spelling.
 
-mod conditions;
+mod arguments;
 mod configuration;
 mod events;
 pub(super) mod page;

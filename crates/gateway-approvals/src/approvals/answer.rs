@@ -1,16 +1,18 @@
 //! Takes decisions over HTTP: `POST /approvals/ID` with `{"answer": "approve"}` or `"refuse"`, and the one-time
-//! token of the webhook, or from a principal with the right `approve`.
+//! token of the webhook, or from a principal with the right `approve`. `"show"` decides nothing: it shows such a
+//! principal the arguments with their hidden values, which are in the memory of the gateway of the call only.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use gateway_access::Right;
+use gateway_store::events::{Event, EventStatus, kind};
 use gateway_store::state::{Entry, EntryKind, Expected};
 use mcp_core::server::Principal;
 use mcp_serve::OwnPaths;
 use serde::Deserialize;
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::time::{Instant, timeout_at};
 
 use super::Approvals;
@@ -32,13 +34,33 @@ struct PageAnswer {
     answer: Decision,
 }
 
-const INVALID: &str = r#"needs {"answer": "approve" or "refuse"}, and "token" without a principal"#;
+const INVALID: &str =
+    r#"needs {"answer": "approve", "refuse" or "show"}, and "token" without a principal"#;
 
 #[derive(Clone, Copy, PartialEq, Eq, Deserialize)]
 #[serde(rename_all = "lowercase")]
 enum Decision {
     Approve,
     Refuse,
+    Show,
+}
+
+/// The effect of an answer.
+pub enum Answered {
+    /// The decision is stored.
+    Decided(Box<Approval>),
+    /// The arguments of the call with this id, with their hidden values.
+    Shown(String, String),
+}
+
+impl Answered {
+    /// `{"id": …, "status": …}`, or `{"id": …, "arguments": …}`.
+    pub fn into_json(self) -> Value {
+        match self {
+            Self::Decided(approval) => json!({"id": approval.id, "status": approval.status.name()}),
+            Self::Shown(id, arguments) => json!({"id": id, "arguments": arguments}),
+        }
+    }
 }
 
 /// Longest time until the gateway of a call takes a decision: it reads what others store every 250 ms.
@@ -68,10 +90,7 @@ impl OwnPaths for Approvals {
                 Err(_) => Err((400, INVALID)),
             };
             match decided {
-                Ok(decided) => {
-                    let done = json!({"id": decided.id, "status": decided.status.name()});
-                    (200, done.to_string())
-                }
+                Ok(answered) => (200, answered.into_json().to_string()),
                 Err((status, reason)) => (status, json!({"error": reason}).to_string()),
             }
         })
@@ -79,8 +98,8 @@ impl OwnPaths for Approvals {
 }
 
 impl Approvals {
-    /// Takes a decision that was made on the page: `{"id": …, "answer": "approve"}` or `"refuse"`. `is_operator` is
-    /// the person who has started a gateway without tokens.
+    /// Takes an answer that was given on the page: `{"id": …, "answer": "approve"}`, `"refuse"` or `"show"`.
+    /// `is_operator` is the person who has started a gateway without tokens.
     ///
     /// # Errors
     /// A status of HTTP and the reason.
@@ -89,7 +108,7 @@ impl Approvals {
         caller: Option<&Principal>,
         is_operator: bool,
         body: &[u8],
-    ) -> Result<Approval, (u16, &'static str)> {
+    ) -> Result<Answered, (u16, &'static str)> {
         let PageAnswer { id, answer } = serde_json::from_slice(body).map_err(|_| (400, INVALID))?;
         let answer = AnswerBody {
             answer,
@@ -104,7 +123,7 @@ impl Approvals {
         caller: Option<&Principal>,
         is_operator: bool,
         AnswerBody { answer, token }: AnswerBody,
-    ) -> Result<Approval, Refusal> {
+    ) -> Result<Answered, Refusal> {
         let mut entries = self.state.entries();
         if entries.get(EntryKind::Approval, id).is_none() {
             // It may wait at another replica, since a moment. A failure leaves what is known.
@@ -115,6 +134,9 @@ impl Approvals {
         let found = entry.and_then(|entry| Some((entry.read::<Approval>()?, entry)));
         // First, so that unknown ids look like those of which the caller must not know.
         let approval = found.as_ref().map(|(approval, _)| approval);
+        if answer == Decision::Show && token.is_some() {
+            return Err((403, "the token of the webhook shows no hidden values"));
+        }
         let by = match is_operator && self.rules().roles.is_none() {
             true => "the page".to_owned(),
             false => self.decider(approval, caller, token, answer)?,
@@ -133,15 +155,40 @@ impl Approvals {
         let status = match answer {
             Decision::Approve => ApprovalStatus::Approved,
             Decision::Refuse => ApprovalStatus::Refused,
+            Decision::Show => return self.show(&approval, &by),
         };
         let decided = approval.decided(status, &by, now());
         let change = record::store(&decided, Expected::entry(Some(entry)));
         match self.state.change(vec![change]).await {
-            Ok(true) if status == ApprovalStatus::Approved => self.taken(decided, approval).await,
-            Ok(true) => Ok(decided),
+            Ok(true) if status == ApprovalStatus::Approved => {
+                let taken = self.taken(decided, approval).await?;
+                Ok(Answered::Decided(Box::new(taken)))
+            }
+            Ok(true) => Ok(Answered::Decided(Box::new(decided))),
             Ok(false) => Err((409, "it was decided by others meanwhile")),
             Err(_) => Err((503, "the store is not available; try again later")),
         }
+    }
+
+    /// Shows the arguments of a call that waits here, and records who has seen them.
+    fn show(&self, approval: &Approval, by: &str) -> Result<Answered, Refusal> {
+        let parked = self.parked.lock();
+        let Some(call) = parked.get(&approval.id) else {
+            return Err((409, "the call waits at another gateway: ask that one"));
+        };
+        let arguments = call.whole.as_ref().unwrap_or(&approval.arguments).clone();
+        drop(parked);
+        let facts = json!({
+            "approval": approval.id,
+            "tool_name": approval.tool,
+            "backend": approval.backend,
+            "principal": approval.principal,
+            "outcome": "shown",
+            "shown_to": by,
+        });
+        let event = Event::new(kind::APPROVAL, EventStatus::Success, facts);
+        self.log.record(event);
+        Ok(Answered::Shown(approval.id.clone(), arguments))
     }
 
     /// True if a call of this gateway does not wait any more.

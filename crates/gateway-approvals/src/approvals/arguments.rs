@@ -3,7 +3,7 @@
 //! The shown text describes what the backend gets: a character that no screen shows is written as its number, and a
 //! value is hidden only where it is a plain token, with its length. A call that cannot be shown like this is refused.
 
-use gateway_access::Arguments;
+use gateway_access::unambiguous;
 use hmac_sha256::Hash;
 use serde_json::Value;
 use serde_json::value::RawValue;
@@ -30,6 +30,8 @@ const MAX_PLACE_CHARS: usize = 200;
 pub(super) struct ShownArguments {
     /// Has each name; secrets and the ends of long values are replaced by their lengths.
     pub(super) text: String,
+    /// The same with the hidden values; `None` for a call without them. It is never stored.
+    pub(super) whole: Option<String>,
     /// Of the tool and the arguments, in hexadecimal digits. The order of members and white space do not count.
     pub(super) hash: String,
 }
@@ -42,8 +44,7 @@ impl ShownArguments {
     pub(super) fn read(tool: &str, json: &str) -> Result<Self, String> {
         let unreadable = |_| "the arguments cannot be read".to_owned();
         let raw: &RawValue = serde_json::from_str(json).map_err(unreadable)?;
-        // Refuses duplicate names and what not all servers read in the same way.
-        Arguments::read(raw)?;
+        unambiguous(raw)?;
         let mut value: Value = serde_json::from_str(json).map_err(unreadable)?;
         value.sort_all_objects();
         let hash = hexadecimal(&Hash::hash(format!("{tool}\n{value}").as_bytes()));
@@ -52,7 +53,8 @@ impl ShownArguments {
         count_hidden("", &value, &mut redacted)?;
         let text =
             shown(&redacted).ok_or("the arguments have too many or too long names to show them")?;
-        Ok(Self { text, hash })
+        let whole = (redacted != value).then(|| shown(&value)).flatten();
+        Ok(Self { text, whole, hash })
     }
 }
 

@@ -15,7 +15,7 @@ use uuid::Uuid;
 use super::arguments::ShownArguments;
 use super::record::{self, Approval, ApprovalStatus, now};
 use super::webhook::Webhook;
-use super::{Approvals, GuardedCall};
+use super::{Approvals, GuardedCall, ParkedCall};
 
 /// Limit for the calls that wait at this gateway.
 const MAX_PARKED_CALLS: usize = 100;
@@ -55,7 +55,7 @@ impl Approvals {
             decided_at: None,
             token_hash: webhook.as_ref().map(Webhook::token_hash),
         };
-        let parked = self.park(approval)?;
+        let parked = self.park(approval, shown.whole)?;
         let stored = vec![
             record::store(&parked.approval, Expected::Missing),
             record::seen(&self.gateway, created),
@@ -75,7 +75,7 @@ impl Approvals {
         self.finish(parked, end, guarded.tool)
     }
 
-    fn park(&self, approval: Approval) -> Result<Parked<'_>, ToolError> {
+    fn park(&self, approval: Approval, whole: Option<String>) -> Result<Parked<'_>, ToolError> {
         let too_many = || {
             ToolError::unavailable(format!(
                 "Too many calls wait for an operator. {} was not called; try again later.",
@@ -90,12 +90,13 @@ impl Approvals {
         let mut parked = self.parked.lock();
         let here = parked
             .values()
-            .filter(|caller| **caller == approval.principal);
+            .filter(|call| call.principal == approval.principal);
         let of_caller = here.count() + elsewhere.count();
         if of_caller >= MAX_PARKED_CALLS_OF_CALLER || parked.len() >= MAX_PARKED_CALLS {
             return Err(too_many());
         }
-        parked.insert(approval.id.clone(), approval.principal.clone());
+        let principal = approval.principal.clone();
+        parked.insert(approval.id.clone(), ParkedCall { principal, whole });
         drop(parked);
         Ok(Parked {
             approvals: self,

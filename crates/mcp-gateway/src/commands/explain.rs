@@ -26,7 +26,7 @@ pub(super) struct Explain {
     view: Option<String>,
     /// Published name of a tool or prompt (BACKEND__NAME), or its name in the view, or the URI of a resource.
     item: String,
-    /// Arguments of a call of the tool, as a JSON object, for the conditions of the role.
+    /// Arguments of a call of the tool, as a JSON object, for the patterns of the role.
     #[arg(long, value_name = "JSON", value_parser = arguments)]
     args: Option<Box<RawValue>>,
     #[command(flatten)]
@@ -97,7 +97,7 @@ fn explained(
     let original = found.map_or(item, |view| view.original(item));
     let mut parts = Vec::new();
     if let Some(role) = role {
-        let decided = decide(role, principal, original, arguments);
+        let decided = decide(role, original, arguments);
         let text = |text| format!("role {}: {text}", role.name);
         parts.push(decided.map(text).map_err(text)?);
     }
@@ -134,12 +134,7 @@ fn as_item(text: &str) -> AccessItem<'_> {
 }
 
 /// The decision about an item, and about a call of it if there are arguments. The error is that it is denied.
-fn decide(
-    role: &Role,
-    principal: Option<&Principal>,
-    item: &str,
-    arguments: Option<&RawValue>,
-) -> Result<String, String> {
+fn decide(role: &Role, item: &str, arguments: Option<&RawValue>) -> Result<String, String> {
     let decision = role.decide(as_item(item));
     let mut text = decision.to_string();
     if !decision.is_allowed() {
@@ -149,16 +144,13 @@ fn decide(
     if item.contains("://") {
         return Ok(text);
     }
-    let verb = match arguments {
-        Some(arguments) => {
-            let tool = item.replacen([':', '.'], "__", 1);
-            gateway_access::check(role, principal, &tool, arguments)?;
-            "; its arguments meet"
+    if let Some(arguments) = arguments {
+        let tool = item.replacen([':', '.'], "__", 1);
+        let rule = role.judge(&tool, None, arguments)?;
+        if let Some((rule, patterns)) = rule.and_then(|rule| Some((rule, rule.arguments.as_ref()?)))
+        {
+            text = format!("allowed by {rule}; its arguments match {patterns}");
         }
-        None => ", if its arguments meet",
-    };
-    for condition in &role.conditions {
-        text.push_str(&format!("{verb} {condition}"));
     }
     if let Some(limit) = &role.limit {
         text.push_str(&format!("; limited by {limit}"));

@@ -26,7 +26,7 @@ const FIELDS: [&[&str]; 24] = [
     &["roles", "*", "confirm"],
     &["roles", "*", "approve"],
     &["roles", "*", "effects"],
-    &["roles", "*", "when"],
+    &["roles", "*", "arguments"],
     &["roles", "*", "limit"],
     &["roles", "*", "views"],
     &["backends", "*", "allow"],
@@ -165,6 +165,10 @@ fn collect(
         }
         path.push(key.to_owned());
         match value.get_ref() {
+            // Such as the patterns of a role.
+            DeValue::Table(inner) if rest.is_empty() && !inner.is_empty() => {
+                found.push(path.clone());
+            }
             DeValue::Table(inner) => collect(inner, rest, path, found),
             value if rest.is_empty() && restricts(path, value) => found.push(path.clone()),
             _ => {}
@@ -254,7 +258,7 @@ fn instead(path: &[String]) -> String {
         "first_sight" => "`first_sight = \"trust\"`".to_owned(),
         "isolation" => "`isolation = \"shared\"`".to_owned(),
         "bare" | "disabled" => format!("`{field} = false`"),
-        "when" => "`when = \"true\"`".to_owned(),
+        "arguments" => "`arguments = {}`".to_owned(),
         "allow" | "views" => format!("`{field} = [\"*\"]`"),
         _ => format!("the new value of `{field}`, or restart the gateway"),
     }

@@ -4,8 +4,8 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use gateway_access::{
-    Condition, EffectName, GUARDED_OWN_TOOL, Limit, NO_ROLE, OWN_TOOLS, PrincipalLine, Rate, Right,
-    Role, Roles, Rule,
+    ArgumentPattern, ArgumentPatterns, EffectName, GUARDED_OWN_TOOL, Limit, NO_ROLE, OWN_TOOLS,
+    PrincipalLine, Rate, Right, Role, Roles, Rule,
 };
 use mcp_core::suggestion::suggestion;
 use serde::Deserialize;
@@ -31,7 +31,7 @@ pub(super) struct RoleEntry {
     effects: Option<Vec<EffectName>>,
     #[serde(default)]
     own: Vec<Right>,
-    when: Option<Spanned<String>>,
+    arguments: Option<Spanned<BTreeMap<String, toml::Value>>>,
     limit: Option<Spanned<String>>,
     views: Option<Vec<Spanned<String>>>,
 }
@@ -145,29 +145,29 @@ fn check_rule(rule: &Rule, config: &Config) -> Result<(), (usize, Problem)> {
 struct Builder<'a> {
     text: &'a str,
     roles: &'a BTreeMap<String, RoleEntry>,
-    /// The condition and the limit that each role declares itself.
-    declared: BTreeMap<&'a str, (Option<Condition>, Option<Limit>)>,
+    /// The patterns for arguments and the limit that each role declares itself.
+    declared: BTreeMap<&'a str, (Option<Arc<ArgumentPatterns>>, Option<Limit>)>,
 }
 
 impl<'a> Builder<'a> {
-    /// Each condition is parsed once, and not for each role that inherits it.
+    /// Each is parsed once, and not for each role that inherits it.
     fn new(text: &'a str, roles: &'a BTreeMap<String, RoleEntry>) -> Result<Self, Problem> {
         let mut declared = BTreeMap::new();
         for (name, entry) in roles {
-            let line = |value: &Spanned<String>| line_at(text, value.span().start);
             let wrong = |field, text: String| Problem::new(&["roles", name, field], text);
-            let condition = entry.when.as_ref().map(|when| {
-                let condition =
-                    Condition::parse(when.as_ref().clone(), name.as_str().into(), line(when));
-                condition.map_err(|text| wrong("when", text))
+            let arguments = entry.arguments.as_ref().map(|arguments| {
+                let line = line_at(text, arguments.span().start);
+                let patterns = argument_patterns(name, arguments.as_ref())?;
+                let table = format!("roles.{name}").into();
+                Ok(Arc::new(ArgumentPatterns::new(patterns, table, line)))
             });
             let limit = entry.limit.as_ref().map(|limit| {
                 let rate =
                     Rate::parse(limit.as_ref()).map_err(|text| wrong("limit", text.to_owned()))?;
-                let (role, line) = (name.as_str().into(), line(limit));
+                let (role, line) = (name.as_str().into(), line_at(text, limit.span().start));
                 Ok(Limit { rate, role, line })
             });
-            declared.insert(name.as_str(), (condition.transpose()?, limit.transpose()?));
+            declared.insert(name.as_str(), (arguments.transpose()?, limit.transpose()?));
         }
         Ok(Self {
             text,
@@ -186,6 +186,12 @@ impl<'a> Builder<'a> {
         }
         if entry.effects.is_some() && entry.allow.is_empty() {
             return wrong("effects", "needs `allow`, whose rules it limits".to_owned());
+        }
+        if entry.arguments.is_some() && entry.allow.is_empty() {
+            return wrong(
+                "arguments",
+                "needs `allow`, whose rules it limits".to_owned(),
+            );
         }
         let denied = |rule: &&Spanned<String>| {
             let denied = |other: &Spanned<String>| other.as_ref() == rule.as_ref();
@@ -229,7 +235,11 @@ impl<'a> Builder<'a> {
         let [confirm, approve] = of_persons.map_err(wrong)?;
         role.confirm.extend(confirm);
         role.approve.extend(approve);
-        let allowed = |pattern| rule("allow", pattern).with_effects(entry.effects.clone());
+        let (arguments, limit) = self.declared.get(name).cloned().unwrap_or_default();
+        let allowed = |pattern| {
+            let rule = rule("allow", pattern).with_effects(entry.effects.clone());
+            rule.with_arguments(arguments.clone())
+        };
         role.allow.extend(entry.allow.iter().map(allowed));
         role.rights.extend(&entry.own);
         // The own list counts, otherwise those that are inherited.
@@ -238,11 +248,6 @@ impl<'a> Builder<'a> {
             role.views.get_or_insert_default().extend(views);
         }
         let own_views = role.views.clone().filter(|_| entry.views.is_some());
-        let (condition, limit) = self.declared.get(name).cloned().unwrap_or_default();
-        // A role may be reached in two ways.
-        let is_new = |condition: &Condition| !role.conditions.contains(condition);
-        let condition = condition.filter(is_new);
-        role.conditions.extend(condition);
         let has_own = path.is_empty() && limit.is_some();
         if let Some(limit) = limit {
             let known = role.limit.as_ref();
@@ -264,6 +269,28 @@ impl<'a> Builder<'a> {
         }
         Ok(())
     }
+}
+
+/// Reads the values that the arguments of a call may have.
+fn argument_patterns(
+    role: &str,
+    arguments: &BTreeMap<String, toml::Value>,
+) -> Result<BTreeMap<String, ArgumentPattern>, Problem> {
+    let wrong = |text: &str| Problem::new(&["roles", role, "arguments"], text.to_owned());
+    let pattern = |(name, value): (&String, &toml::Value)| {
+        let pattern = match value {
+            toml::Value::String(text) => Some(ArgumentPattern::texts([text.as_str()])),
+            toml::Value::Boolean(flag) => Some(ArgumentPattern::flag(*flag)),
+            toml::Value::Array(texts) if !texts.is_empty() => {
+                let texts: Option<Vec<&str>> = texts.iter().map(toml::Value::as_str).collect();
+                texts.map(ArgumentPattern::texts)
+            }
+            _ => None,
+        };
+        let text = format!("{name:?} must be a pattern, a list of patterns, or true or false");
+        Ok((name.clone(), pattern.ok_or_else(|| wrong(&text))?))
+    };
+    arguments.iter().map(pattern).collect()
 }
 
 fn unknown(name: &str, roles: &BTreeMap<String, RoleEntry>, or_none: bool) -> String {

@@ -86,7 +86,7 @@ pub(super) async fn decide_call(
         body,
     );
     match decided.await {
-        Ok(decided) => Ok(json!({"id": decided.id, "status": decided.status.name()})),
+        Ok(answered) => Ok(answered.into_json()),
         Err((status, reason)) => {
             let kind = match status {
                 400 => ToolErrorKind::InvalidArgument,

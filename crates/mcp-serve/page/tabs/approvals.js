@@ -10,6 +10,7 @@ const KIND = { waiting: "warn", approved: "good", used: "good", refused: "bad" }
 export function Approvals(/** @type {any} */ { tick }) {
   const { value, error, reload } = useLoaded((signal) => data("approvals", {}, signal), tick.events);
   const [failed, setFailed] = useState(/** @type {any} */ (null));
+  const [whole, setWhole] = useState(/** @type {Record<string, string>} */ ({}));
   const [now, setNow] = useState(Date.now() / 1000);
   useEffect(() => {
     const timer = setInterval(() => setNow(Date.now() / 1000), 1000);
@@ -25,6 +26,10 @@ export function Approvals(/** @type {any} */ { tick }) {
     await data("decide-call", { id, answer }).then(() => setFailed(null), setFailed);
     reload();
   };
+  const show = async (/** @type {string} */ id) => {
+    await data("decide-call", { id, answer: "show" })
+      .then((/** @type {any} */ shown) => setWhole((/** @type {any} */ known) => ({ ...known, [id]: shown.arguments })), setFailed);
+  };
   const waiting = value.calls.filter((/** @type {any} */ call) => call.status === "waiting" && call.expires > now)
     .sort((/** @type {any} */ one, /** @type {any} */ other) => one.created - other.created);
   const ended = value.calls.filter((/** @type {any} */ call) => !waiting.includes(call));
@@ -34,7 +39,9 @@ export function Approvals(/** @type {any} */ { tick }) {
     ${waiting.map((/** @type {any} */ call, /** @type {number} */ at) => html`<section class="card wide" key=${call.id}>
       <h2><bdi>${foreign(call.tool)}</bdi> <${Badge} kind="warn">waits ${Math.max(0, Math.round(call.expires - now))} s more<//></h2>
       <p class="muted">Asked by <bdi>${foreign(call.principal ?? "a client without a token")}</bdi> at ${new Date(call.created * 1000).toLocaleTimeString("en-GB")}</p>
-      <pre tabindex="0">${foreign(call.arguments)}</pre>
+      <pre tabindex="0">${foreign(whole[call.id] ?? call.arguments)}</pre>
+      ${value.may_decide && !whole[call.id] && /\(\d+ characters are hidden\)/.test(call.arguments)
+        && html`<button type="button" onClick=${() => show(call.id)}>Show the hidden values</button>`}
       ${value.may_decide && html`<${Decision} above=${[error ?? failed, ...waiting.slice(0, at).map((/** @type {any} */ one) => one.id)].join()}
         approve=${() => decide(call.id, "approve")} refuse=${() => decide(call.id, "refuse")} />`}
     </section>`)}

@@ -170,7 +170,7 @@ async fn with_roles() -> Operated {
     let folder = Folder::new();
     let tokens = folder.write("tokens", &format!("olga {OLGA}\nada {ADA}\n"));
     let roles = "[roles.user]\nallow = [\"b__*\"]\n[roles.reader]\nallow = [\"b__greet\"]\n\
-        [roles.strict]\nallow = [\"b__echo\"]\nwhen = 'args.value == \"other\"'\n\
+        [roles.strict]\nallow = [\"b__echo\"]\narguments = { value = \"other\" }\n\
         [roles.operator]\nallow = [\"b__*\"]\nown = [\"approve\"]\n\
         [principals]\nada = \"user\"\nolga = \"operator\"";
     Operated::with(folder, roles, &["--token-file", &tokens]).await

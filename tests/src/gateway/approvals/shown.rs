@@ -6,7 +6,7 @@ use mcp_client::{Client, ClientInfo, Endpoint, EraChoice, Handler, Reply};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Value, json};
 
-use super::Operated;
+use super::{Operated, answer};
 use crate::gateway::env::{CALL_TIMEOUT, Folder, Gateway, stdio_fixture};
 use crate::gateway::roles::page::Viewer;
 use crate::harness::{FakeService, Response, assert_contains, assert_lacks, eventually};
@@ -84,6 +84,24 @@ async fn operator_sees_what_runs_on_the_command_line_the_page_and_the_webhook() 
         for place in [&shown, &waiting.to_string(), &told.to_string()] {
             assert_lacks(place, "hunter2");
         }
+        // On demand the hidden values are shown to one who may decide, and nothing is decided by it.
+        let (url, path) = (&gateway.0.server.url, format!("/approvals/{id}"));
+        let show = json!({"answer": "show"});
+        let (status, whole) = answer(url, &path, Some(OLGA), show.clone()).await;
+        assert_eq!(status, 200, "{whole}");
+        let (_, on_page) = page
+            .data("decide-call", json!({"id": id, "answer": "show"}))
+            .await;
+        assert_eq!(on_page, whole);
+        let whole: Value = serde_json::from_str(&whole).unwrap();
+        let whole = whole["arguments"].as_str().unwrap();
+        match value["password"].as_str() {
+            Some(password) => assert_contains(whole, password),
+            None => assert_contains(whole, expected),
+        }
+        let token = json!({"answer": "show", "token": told["answer"]["token"]});
+        assert_eq!(answer(url, &path, None, token).await.0, 403);
+        assert_eq!(answer(url, &path, None, show).await.0, 401);
         assert_eq!(gateway.command(&["refuse", &id]).await.0, 0);
         let answer = call.await.unwrap().unwrap().text().await.unwrap();
         assert_contains(&answer, "who has refused");

@@ -247,13 +247,16 @@ async fn search_is_in_the_view() {
     }
 }
 
-/// Conditions, limits and rules that ask a person are about the published name, whatever a view calls the tool.
+/// Patterns for arguments, limits and rules that ask a person are about the published name, whatever a view calls the tool.
 #[tokio::test]
 async fn rules_are_about_the_published_name() {
     let tables = r#"
+[roles.others]
+allow = ["b__echo"]
 [roles.careful]
-allow = ["*"]
-when = 'tool != "b__greet" || args.name != "Eve"'
+inherits = ["others"]
+allow = ["b__greet"]
+arguments = { name = "A*" }
 limit = "3/day"
 confirm = ["b__echo"]
 [principals]

@@ -33,7 +33,7 @@ effects = ["reads"]
 allow = ["*"]
 inherits = ["reader"]
 deny = ["docker__kill"]
-when = "true"
+arguments = { name = "a*" }
 limit = "5/min"
 views = ["support"]
 
@@ -73,7 +73,7 @@ fn each_restriction_that_is_left_out_is_named() {
         ("effects = [\"reads\"]", "roles.reader.effects"),
         ("inherits = [\"reader\"]", "roles.support.inherits"),
         ("deny = [\"docker__kill\"]", "roles.support.deny"),
-        ("when = \"true\"", "roles.support.when"),
+        ("arguments = { name = \"a*\" }", "roles.support.arguments"),
         ("limit = \"5/min\"", "roles.support.limit"),
         ("views = [\"support\"]", "roles.support.views"),
         ("backends = [\"docker\"]", "views.support.backends"),

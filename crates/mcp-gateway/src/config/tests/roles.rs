@@ -2,6 +2,7 @@
 
 use super::{error, toml};
 use mcp_core::server::Principal;
+use serde_json::value::RawValue;
 
 use crate::config::roles;
 
@@ -75,8 +76,6 @@ fn roles_inherit_rules_with_their_effects_and_lines() {
 
 #[test]
 fn first_line_that_matches_a_principal_counts_after_the_role_of_its_token() {
-    use mcp_core::server::Principal;
-
     let roles = toml(
         r#"
         [roles.a]
@@ -118,22 +117,25 @@ fn first_line_that_matches_a_principal_counts_after_the_role_of_its_token() {
     }
 }
 
-/// All conditions count, also inherited ones; of the limits the own one, else the strictest.
+/// Patterns for arguments limit the rules of their table, also where these are inherited; of the limits the own one
+/// counts, else the strictest.
 #[test]
-fn conditions_add_up_and_the_own_limit_counts() {
+fn arguments_limit_the_rules_of_their_table_and_the_own_limit_counts() {
     let roles = toml(
         r#"
         [backends.d]
         command = ["d"]
         [roles.a]
-        when = "true"
+        allow = ["d__a"]
+        arguments = { x = "1" }
         limit = "10/min"
         [roles.b]
         inherits = ["a"]
         limit = "5/min"
         [roles.c]
         inherits = ["a", "b"]
-        when = 'tool != ""'
+        allow = ["d__c", "d__*"]
+        arguments = { x = ["1", "2*"], y = true }
         [roles.d]
         inherits = ["c"]
         limit = "100/s"
@@ -145,16 +147,36 @@ fn conditions_add_up_and_the_own_limit_counts() {
     let roles = roles.roles.unwrap();
     let shown = |name: &str| {
         let role = roles.role(Some(&Principal::new(name)));
-        let conditions = role.conditions.iter().map(ToString::to_string);
-        let limit = role.limit.iter().map(ToString::to_string);
-        conditions.chain(limit).collect::<Vec<_>>()
+        role.limit
+            .iter()
+            .map(ToString::to_string)
+            .collect::<String>()
     };
-    let (own, inherited) = ("line 12: roles.c.when", "line 5: roles.a.when");
-    assert_eq!(shown("c"), [own, inherited, "line 9: roles.b.limit: 5/min"]);
-    assert_eq!(
-        shown("d"),
-        [own, inherited, "line 15: roles.d.limit: 100/s"]
-    );
+    assert_eq!(shown("c"), "line 10: roles.b.limit: 5/min");
+    assert_eq!(shown("d"), "line 17: roles.d.limit: 100/s");
+    let own = "denied by line 14: roles.c.arguments: ";
+    for (tool, arguments, denial) in [
+        ("d__a", r#"{"x":"1"}"#, String::new()),
+        ("d__a", r#"{"x":"2","y":true}"#, String::new()),
+        ("d__c", r#"{"x":"2","y":true}"#, String::new()),
+        (
+            "d__c",
+            r#"{"x":"2"}"#,
+            format!("{own}the call has no \"y\""),
+        ),
+        (
+            "d__b",
+            r#"{"x":"3","y":true}"#,
+            format!("{own}\"x\" does not match"),
+        ),
+    ] {
+        let arguments = RawValue::from_string(arguments.to_owned()).unwrap();
+        for name in ["c", "d"] {
+            let role = roles.role(Some(&Principal::new(name)));
+            let judged = role.judge(tool, None, &arguments);
+            assert_eq!(judged.err().unwrap_or_default(), denial, "{name} {tool}");
+        }
+    }
 }
 
 #[test]
@@ -187,12 +209,20 @@ fn faults_of_roles_name_their_line_and_the_nearest_name() {
             "gateway.toml:5: principals.x: there is no role \"writer\"; there are: reader, none",
         ),
         (
-            "[roles.a]\n\nwhen = 'args.x ='",
-            "gateway.toml:5: roles.a.when: is not an expression of CEL",
+            "[roles.a]\n\narguments = { x = 5 }",
+            "gateway.toml:5: roles.a.arguments: \"x\" must be a pattern, a list of patterns",
         ),
         (
-            "[roles.a]\nwhen = 'arg.x == 1'",
-            "roles.a.when: has an unknown variable \"arg\"; did you mean \"args\"?",
+            "[roles.a]\narguments = { x = [] }",
+            "\"x\" must be a pattern, a list of patterns",
+        ),
+        (
+            "[roles.a]\narguments = { x = \"a\" }",
+            "roles.a.arguments: needs `allow`, whose rules it limits",
+        ),
+        (
+            "[roles.a]\nwhen = 'true'",
+            "gateway.toml:4: roles.a.when: unknown field",
         ),
         (
             "[roles.a]\nlimit = \"30/week\"",
