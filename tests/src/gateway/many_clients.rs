@@ -66,7 +66,7 @@ async fn disconnect_cancels_the_calls() {
         wait_until("all to end", async || running().await == Some(0)).await;
         // 1 s on an idle machine.
         let took = left.elapsed();
-        assert!(took < Duration::from_secs(5), "round {round}: {took:?}");
+        assert!(took < Duration::from_secs(20), "round {round}: {took:?}");
     }
     for key in keys {
         gateway.assert_answers(key).await;

@@ -99,5 +99,5 @@ async fn cause_of_an_unusable_answer_is_named() {
         let text = gateway.backend_failure("b__work", arguments).await;
         assert_contains(&text, cause);
     }
-    assert!(started.elapsed() < Duration::from_secs(5));
+    assert!(started.elapsed() < Duration::from_secs(20));
 }

@@ -239,7 +239,7 @@ async fn modern_calls_are_cancelled() {
     // The cancelled call keeps nothing waiting.
     let closed = std::time::Instant::now();
     bridge.close().await;
-    assert!(closed.elapsed() < Duration::from_secs(5));
+    assert!(closed.elapsed() < Duration::from_secs(20));
 }
 
 /// A network between the bridge and a server, whose connections can be broken.

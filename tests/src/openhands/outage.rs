@@ -26,7 +26,7 @@ async fn wait_survives_an_outage_of_the_agent_server() {
     // A call that fails is followed by a check.
     let failed = Instant::now();
     server.wait_for_status("degraded").await;
-    assert!(failed.elapsed() < Duration::from_secs(4));
+    assert!(failed.elapsed() < Duration::from_secs(20));
     let waiting = call_with_id(&client, "wait_task", id);
     let reconnecting = async {
         // Real time: at least one poll of the wait must fail, which no event reports.

@@ -145,7 +145,7 @@ async fn check_store(location: StoreLocation) {
     let took = until("followed", || {
         store.entries().get(EntryKind::Pin, "b/1").is_some()
     });
-    assert!(took.await < Duration::from_secs(1));
+    assert!(took.await < Duration::from_secs(10));
     store.close();
 }
 
@@ -186,7 +186,7 @@ async fn unavailable_database_holds_nothing_up() {
     let entry = change("a/1", Expected::Missing, Some("1"));
     store.request_change(vec![entry.clone()]);
     assert!(!store.entries().are_read);
-    assert!(start.elapsed() < Duration::from_millis(200));
+    assert!(start.elapsed() < Duration::from_secs(5));
     assert!(store.change(vec![entry.clone()]).await.is_err());
     std::fs::remove_file(&file.0).unwrap();
     until("read", || store.entries().are_read).await;

@@ -244,7 +244,7 @@ async fn child_that_ignores_discover_gets_initialize_after_two_seconds() {
     let found = client.connect(&client_info()).await.unwrap();
     assert_eq!(found.era, Era::Legacy(Revision::V2024_11_05));
     assert!(began.elapsed() >= Duration::from_secs(2));
-    assert!(began.elapsed() < Duration::from_secs(4));
+    assert!(began.elapsed() < Duration::from_secs(20));
     // The `_meta` of the caller's own connection is not relayed.
     let params =
         json!({"_meta": {"io.modelcontextprotocol/protocolVersion": "2026-07-28"}, "a": 1});
@@ -282,7 +282,7 @@ async fn child_that_refuses_discover_gets_initialize_at_once() {
     ));
     let began = Instant::now();
     client.connect(&client_info()).await.unwrap();
-    assert!(began.elapsed() < Duration::from_secs(1));
+    assert!(began.elapsed() < Duration::from_millis(1900));
 }
 
 #[tokio::test]

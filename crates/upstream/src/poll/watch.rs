@@ -237,7 +237,8 @@ mod tests {
 
         number.now.store(1, SeqCst);
         number.event.notify_one();
-        seconds(1).await;
+        // The second poll is due after a second.
+        sleep(Duration::from_millis(1500)).await;
         assert_eq!(announced(), ["n://a", "n://b"], "after the event");
         assert_eq!(polls(), 2, "and once more soon after");
 

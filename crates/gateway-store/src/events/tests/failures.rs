@@ -145,7 +145,7 @@ fn single_event_is_written_soon() {
     let log = store.log();
     let start = Instant::now();
     write(&log, 0, 1);
-    assert!(start.elapsed() < Duration::from_secs(1));
+    assert!(start.elapsed() < Duration::from_secs(10));
 }
 
 /// Each write is a transaction, which costs more than many events in it.
