@@ -58,7 +58,7 @@ impl Nextest {
         let heartbeat = Heartbeat::start("test", name.to_owned());
         let path = self.0.iter().map(|path| ("PATH", path));
         let run = Program::new("cargo")?
-            .words("nextest run --workspace --color never")
+            .words("nextest run --workspace --no-fail-fast --color never")
             .words(words)
             .args(["-E", filter])
             .envs([("MCP_TEST_BIN_DIR", layout.binaries(false))])

@@ -150,7 +150,8 @@ impl Connector {
         let version = self.version();
         let mut reply = send().await?;
         // Another engine listens here by now, and has refused the version before anything else.
-        if reply.status() == StatusCode::BAD_REQUEST && self.version() != version {
+        let is_replaced = version.is_some() && self.version() != version;
+        if is_replaced && reply.status() == StatusCode::BAD_REQUEST {
             reply = send().await?;
         }
         let status = reply.status();

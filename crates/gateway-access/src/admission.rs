@@ -139,23 +139,23 @@ impl Admission {
             }
             Err(error)
         };
-        // The backend does not get it.
-        let takes_it = tool.input_schema["properties"].get("toolCallId").is_some();
-        let cleaned = (role.judges_arguments() && !takes_it)
-            .then(|| without_tool_call_id(arguments))
-            .flatten();
-        let arguments = cleaned.as_deref().unwrap_or(arguments);
-        let (name, effect) = (tool.original_name(), Some(tool.original_effect()));
-        let rule = match role.judges_arguments() {
-            true => match role.judge(name, effect, arguments) {
+        let mut rule = None;
+        if role.judges_arguments() {
+            // The backend does not get it.
+            let takes_it = tool.input_schema["properties"].get("toolCallId").is_some();
+            let cleaned = (!takes_it)
+                .then(|| without_tool_call_id(arguments))
+                .flatten();
+            let arguments = cleaned.as_deref().unwrap_or(arguments);
+            let (name, effect) = (tool.original_name(), Some(tool.original_effect()));
+            rule = match role.judge(name, effect, arguments) {
                 Ok(rule) => rule,
                 Err(denial) => {
                     let error = not_with_these_arguments(role, tool);
                     return refused(DeniedBy::Condition, denial, error);
                 }
-            },
-            false => None,
-        };
+            };
+        }
         if let Some(limit) = &role.limit
             && !self.is_later_round(call)
         {

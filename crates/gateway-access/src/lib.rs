@@ -2,7 +2,7 @@
 //!
 //! * [`Roles`]: the tools, prompts and resources of each role; [`Filter`]: those that a backend publishes.
 //! * [`ArgumentPatterns`]: patterns for the arguments of a call; [`CallCounts`]: limits for the number of calls.
-//! * [`unambiguous`]: refuses JSON that two servers may read differently.
+//! * [`unambiguous()`]: refuses JSON that two servers may read differently.
 //! * [`View`]: a part of the gateway with a path of its own.
 //! * [`Admission`]: judges the calls of a server with them; [`Viewer`]: the caller of one of the gateway's own tools.
 //!

@@ -11,18 +11,11 @@ use super::database::{
 };
 use crate::events::{PostgresConnection, StoreError};
 
-/// Created under the lock of the events, so that gateways that start together do not create them twice.
+/// Created under the lock of the events, so that gateways that start together do not create them twice. The clock comes
+/// first, as in a change: with the table locked, it would wait for a change that waits for the table.
 const TABLES: &str = "
     begin;
     select pg_advisory_xact_lock(7881696731013112436);
-    create table if not exists mcp_state (
-        kind text not null,
-        key text not null,
-        value text,
-        revision bigint not null,
-        primary key (kind, key)
-    );
-    create index if not exists mcp_state_by_revision on mcp_state (revision);
     create table if not exists mcp_state_clock (
         id integer primary key check (id = 1),
         version bigint not null,
@@ -31,6 +24,14 @@ const TABLES: &str = "
     );
     insert into mcp_state_clock (id, version, database, revision)
         values (1, VERSION, 'NAME', 0) on conflict do nothing;
+    create table if not exists mcp_state (
+        kind text not null,
+        key text not null,
+        value text,
+        revision bigint not null,
+        primary key (kind, key)
+    );
+    create index if not exists mcp_state_by_revision on mcp_state (revision);
     commit;
     set synchronous_commit = on;
 ";

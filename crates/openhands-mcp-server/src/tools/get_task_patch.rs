@@ -9,7 +9,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
-use super::get_task_file::{LOSSY, redacted_lossy};
+use super::get_task_file::LOSSY;
 use crate::OpenHands;
 use crate::workspace::{FileName, read_changes};
 
@@ -94,13 +94,17 @@ impl Tool for GetTaskPatch {
                 }
                 (redacted, None)
             }
-            Err(_) => match redacted_lossy(part) {
-                Some(redacted) => {
-                    changes.warnings.extend([REDACTED, LOSSY]);
-                    (redacted, None)
+            Err(_) => {
+                let text = String::from_utf8_lossy(part);
+                let redacted = redacted_patch(&text);
+                match redacted == text {
+                    true => (STANDARD.encode(part), Some("base64")),
+                    false => {
+                        changes.warnings.extend([REDACTED, LOSSY]);
+                        (redacted, None)
+                    }
                 }
-                None => (STANDARD.encode(part), Some("base64")),
-            },
+            }
         };
         changes.repositories.retain(|other| other != repository);
         Ok(PatchPart {
