@@ -86,8 +86,17 @@ fn counts(output: &str) -> TestCounts {
     let mut counts = TestCounts::default();
     let summary = output.lines().rfind(|line| line.contains("Summary ["));
     // "     Summary [ 4.062s] 9/12 tests run: 6 passed (1 slow), 2 failed, 1 timed out, 0 skipped"
-    let results = summary.and_then(|line| line.split_once("run: "));
-    for result in results.map_or("", |(_, results)| results).split(", ") {
+    let Some((begun, results)) = summary.and_then(|line| line.split_once("run: ")) else {
+        return counts;
+    };
+    // A test that was left out did not pass.
+    let begun = begun
+        .split_whitespace()
+        .find_map(|word| word.split_once('/'));
+    let left_out =
+        begun.and_then(|(run, all)| all.parse::<u64>().ok()?.checked_sub(run.parse().ok()?));
+    counts.failed += left_out.unwrap_or(0);
+    for result in results.split(", ") {
         let mut words = result.split_whitespace();
         let number = words.next().and_then(|word| word.parse().ok()).unwrap_or(0);
         match words.next() {
@@ -112,7 +121,7 @@ mod tests {
             ),
             (
                 "a\n     Summary [  99s] 9/12 tests run: 5 passed (1 slow, 2 leaky), 2 failed, 1 timed out, 1 exec failed, 3 skipped\n  FAIL",
-                TestCounts::new(5, 4, 0),
+                TestCounts::new(5, 7, 0),
             ),
             ("error: could not compile", TestCounts::default()),
         ] {

@@ -81,18 +81,20 @@ impl Facts {
         details: ContainerDetails,
         error: Option<&str>,
     ) -> Self {
-        let now = Timestamp::now().as_second();
-        let period = (now - EVENT_LOOKBACK_SECONDS, None);
-        let (kind, own) = (Some("container"), Some(id.as_str()));
-        let (past, log, later, local) = tokio::join!(
-            docker.past_events(period, kind, own, REQUEST_TIMEOUT),
-            LogTail::read(docker, &details),
-            inspect_again(docker, id, &details, now),
-            local_facts(docker, &details),
-        );
+        let later = inspect_again(docker, id, &details).await;
         let restarted_meanwhile = later.as_ref().is_some_and(|later| {
             later.state.started_at != details.state.started_at || !later.state.runs()
         });
+        let details = later.unwrap_or(details);
+        // After the last inspection, so that the end of a run that it counts is among the events.
+        let now = Timestamp::now().as_second();
+        let period = (now - EVENT_LOOKBACK_SECONDS, None);
+        let (kind, own) = (Some("container"), Some(id.as_str()));
+        let (past, log, local) = tokio::join!(
+            docker.past_events(period, kind, own, REQUEST_TIMEOUT),
+            LogTail::read(docker, &details),
+            local_facts(docker, &details),
+        );
         let mut facts = Self {
             restarted_meanwhile,
             events: past.events,
@@ -103,7 +105,7 @@ impl Facts {
             local,
             missing_binds: missing_binds(docker, &details),
             now,
-            details: later.unwrap_or(details),
+            details,
         };
         if facts.concerns_others() {
             let listed = tokio::time::timeout(REQUEST_TIMEOUT, docker.containers(true)).await;
@@ -232,11 +234,10 @@ async fn inspect_again(
     docker: &Docker,
     id: &ContainerName,
     details: &ContainerDetails,
-    now: i64,
 ) -> Option<ContainerDetails> {
     let restarts = !matches!(&*details.host_config.restart_policy.name, "" | "no");
     let started = unix_time::from_timestamp(&details.state.started_at).unwrap_or(0);
-    let is_young = now - started <= YOUNG_RUN_SECONDS;
+    let is_young = Timestamp::now().as_second() - started <= YOUNG_RUN_SECONDS;
     if !restarts || !details.state.runs() || !is_young || details.restart_count > 2 {
         return None;
     }
