@@ -1,5 +1,5 @@
-//! `cargo xtask replicas`: three gateways on one PostgreSQL behind nginx without affinity, as a table of every kind
-//! of use and of every fault, each `ok` or `FAILED` with its figures.
+//! `cargo xtask replicas`: three gateways on one PostgreSQL behind nginx, as a table of real clients and of every fault,
+//! each `ok` or `FAILED` with its figures.
 
 mod client;
 mod cluster;
@@ -8,8 +8,6 @@ mod faults;
 mod load;
 mod manifests;
 mod proxy;
-mod rates;
-mod uses;
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -54,52 +52,29 @@ const FILES: [Row; 1] = [Row::new(
     manifests::check,
 )];
 
-const LIMITS: [Row; 1] = [Row::new(
-    "limit of calls over three replicas, ± 5 %",
-    rates::limit,
-)];
-
 pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
     let is_chosen = |row: &&Row| {
         options.words.is_empty() || options.words.iter().any(|word| row.name.contains(word))
     };
     // Each has a cluster of its own; the last one a second server for its database.
-    let groups: [(&[&str], bool, Vec<&Row>); 3] = [
-        (
-            &[],
-            false,
-            uses::USES
-                .iter()
-                .chain(&FILES)
-                .chain(&SDKS)
-                .chain(&faults::FAULTS)
-                .filter(is_chosen)
-                .collect(),
-        ),
-        (
-            &rates::LIMIT_OPTIONS,
-            false,
-            LIMITS.iter().filter(is_chosen).collect(),
-        ),
-        (
-            &[],
-            true,
-            failover::FAILOVER.iter().filter(is_chosen).collect(),
-        ),
+    let rows = FILES.iter().chain(&SDKS).chain(&faults::FAULTS);
+    let groups: [(bool, Vec<&Row>); 2] = [
+        (false, rows.filter(is_chosen).collect()),
+        (true, failover::FAILOVER.iter().filter(is_chosen).collect()),
     ];
     ensure!(
-        groups.iter().any(|(_, _, rows)| !rows.is_empty()),
+        groups.iter().any(|(_, rows)| !rows.is_empty()),
         "no row has such a name"
     );
     let Some(programs) = programs(layout, options)? else {
         return Ok(ExitCode::FAILURE);
     };
     let mut failed = 0;
-    for (options, has_standby, rows) in groups {
+    for (has_standby, rows) in groups {
         if rows.is_empty() {
             continue;
         }
-        let mut cluster = Cluster::start(layout, programs.clone(), options, has_standby)?;
+        let mut cluster = Cluster::start(layout, programs.clone(), has_standby)?;
         for row in rows {
             ensure!(!layout.shutdown.requested(), "stopped");
             let started = Instant::now();

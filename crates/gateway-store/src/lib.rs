@@ -2,12 +2,12 @@
 //!
 //! * [`events`]: the event log. It never delays a call.
 //! * [`state`]: entries with a kind and a key that outlive the gateway, such as pinned tools and approvals.
-//! * [`replicas`]: the gateways that share the database.
+//! * [`shared`]: the sessions and tasks of the gateways that share the database.
 //! * [`search`]: an index of tools in memory, for full-text search.
 //!
 //! Knows no backends and no configuration: the gateway says where the database is, and what goes into it.
 
 pub mod events;
-pub mod replicas;
 pub mod search;
+pub mod shared;
 pub mod state;

@@ -176,11 +176,6 @@ impl Client {
         self.0.transport.close().await;
     }
 
-    /// The same, but a child process is killed at once, with all that it has started.
-    pub async fn kill(&self) {
-        self.0.transport.kill().await;
-    }
-
     pub(crate) fn next_id(&self) -> u64 {
         self.0.next_id.fetch_add(1, Ordering::Relaxed)
     }

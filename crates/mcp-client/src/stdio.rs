@@ -45,7 +45,7 @@ pub(crate) struct Stdio {
     /// Cancelled when the child has ended.
     ended: CancellationToken,
     /// The task that owns everything that belongs to the child.
-    supervisor: AbortOnDropHandle<()>,
+    _supervisor: AbortOnDropHandle<()>,
 }
 
 /// The ends of a connection that its task owns.
@@ -115,7 +115,7 @@ impl Stdio {
             writer,
             stop,
             ended,
-            supervisor: AbortOnDropHandle::new(runtime.spawn(life)),
+            _supervisor: AbortOnDropHandle::new(runtime.spawn(life)),
         })
     }
 
@@ -164,13 +164,6 @@ impl Stdio {
 
     pub(crate) async fn close(&self) {
         self.stop.cancel();
-        self.ended.cancelled().await;
-    }
-
-    /// Ends the child without a grace period.
-    pub(crate) async fn kill(&self) {
-        self.pending.close("it was killed".to_owned());
-        self.supervisor.abort();
         self.ended.cancelled().await;
     }
 }

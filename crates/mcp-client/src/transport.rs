@@ -85,14 +85,6 @@ impl Transport {
         }
     }
 
-    /// Ends the session, or the child process without a grace period.
-    pub(crate) async fn kill(&self) {
-        match self {
-            Self::Http(http) => http.close().await,
-            Self::Stdio(stdio) => stdio.kill().await,
-        }
-    }
-
     /// Ends the session, or the child process.
     pub(crate) async fn close(&self) {
         match self {

@@ -31,8 +31,6 @@ pub struct Hints<'a> {
     pub params: &'a [(&'a str, &'a [u8])],
     /// The trace that the client continues.
     pub trace: TraceFields<'a>,
-    /// True if another replica has forwarded it, whose span is in `trace`. That continues the trace in `_meta`.
-    pub is_forwarded: bool,
     /// The revision that `initialize` negotiated on this connection (stdio) or in this session.
     pub negotiated: Option<Revision>,
     /// True over HTTP, where the modern era repeats the envelope in headers.

@@ -6,7 +6,7 @@ use hmac_sha256::HMAC;
 
 /// Signs state and verifies it when it comes back.
 ///
-/// Servers that share a key accept each other's state: replicas, or a restarted server.
+/// Servers that share a key accept each other's state: several gateways, or a restarted server.
 #[derive(Clone)]
 pub struct Signer {
     key: [u8; 32],

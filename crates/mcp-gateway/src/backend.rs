@@ -3,7 +3,6 @@
 //! * [`supervise`]: starts, restarts and stops it, and reads its lists; [`connect`]: connects to it.
 //! * [`notifications`]: its messages that belong to no call; [`caller`]: the caller of a request.
 //! * [`instances`]: the callers' own processes or sessions (`isolation`).
-//! * [`placement`]: a backend that runs at one replica only.
 //! * [`snapshot`]: its lists.
 //! * [`request`]: one request to it, with concurrency limit, circuit breaker and retry.
 //! * [`circuit_breaker`], [`backoff`], [`metrics`]: circuit breaker, delays between starts, counters.
@@ -15,13 +14,11 @@ mod connect;
 mod instances;
 mod metrics;
 mod notifications;
-mod placement;
 mod probe;
 mod request;
 mod snapshot;
 mod state;
 mod supervise;
-mod watched;
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -30,11 +27,10 @@ use std::time::Duration;
 
 use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
-use gateway_store::replicas::ReplicaTable;
 use mcp_client::{Client, Counters, Handler};
 use mcp_core::era::Era;
 use mcp_core::metrics::Durations;
-use mcp_core::server::ChangeNotifier;
+use mcp_core::server::{ChangeNotifier, ServerChange};
 use parking_lot::Mutex;
 use serde_json::Value;
 use tokio::sync::{Notify, Semaphore, watch};
@@ -54,8 +50,6 @@ use self::metrics::BackendMetrics;
 pub(crate) use self::request::RequestError;
 pub(crate) use self::snapshot::{ListedItem, Snapshot, fits};
 pub(crate) use self::state::{BackendState, BackendStatus};
-pub(crate) use self::watched::WatchedAt;
-use self::watched::WatchedForOthers;
 
 /// Lines of stderr that are kept for people.
 const MAX_LINES: usize = 40;
@@ -73,8 +67,6 @@ pub(crate) struct Signals {
     pub(crate) log: Arc<EventLog>,
     /// The approved definitions of tools.
     pub(crate) pins: Arc<Pins>,
-    /// The gateways that serve the same clients.
-    pub(crate) replicas: Option<Arc<ReplicaTable>>,
     /// The backend of each resource, by the catalog that was published last.
     pub(crate) owners: Arc<Mutex<Arc<ResourceOwners>>>,
     /// Interval of the probes of backends over HTTP.
@@ -117,7 +109,6 @@ pub(crate) struct Backend {
     warned_of_refusal: AtomicBool,
     /// Notified when its lists may have changed.
     lists_changed: Notify,
-    watched_for_others: WatchedForOthers,
     /// Cancelled when it is removed or the gateway stops.
     removed: CancellationToken,
 }
@@ -150,7 +141,6 @@ impl Backend {
             restart: Notify::new(),
             warned_of_refusal: AtomicBool::new(false),
             lists_changed: Notify::new(),
-            watched_for_others: WatchedForOthers::default(),
             removed: CancellationToken::new(),
         })
     }
@@ -167,25 +157,12 @@ impl Backend {
         }
     }
 
-    /// Returns true if the circuit of its shared process is open.
-    pub(crate) fn has_open_circuit(&self) -> bool {
-        self.breaker.open_for().is_some()
-    }
-
-    /// Notes that it does not answer another replica: then one failure is enough here. Its calls still go to it, since
-    /// the network of that replica may be the cause. A child of that replica is another process.
-    pub(crate) fn doubt(&self) {
-        if !self.config.is_child() {
-            self.breaker.doubt();
-        }
-    }
-
     /// Returns true if it can be called: it runs, or a call will start it.
     pub(crate) fn is_up(&self) -> bool {
         let status = self.status();
         let is_idle = self.config.idle_timeout.is_some() && status.server.is_some();
         match status.state {
-            BackendState::Running | BackendState::Elsewhere => true,
+            BackendState::Running => true,
             state => state == BackendState::Stopped && is_idle,
         }
     }
@@ -271,11 +248,18 @@ impl Backend {
 
     /// Restarts it, also after a crash loop.
     pub(crate) fn restart(&self) {
-        if self.is_elsewhere() {
-            return;
-        }
         self.instances.end_all();
         self.restart.notify_one();
+    }
+
+    /// Announces an update of a resource.
+    pub(super) fn updated(&self, uri: String) {
+        let owners = Arc::clone(&self.signals.owners.lock());
+        if !owners.may_announce(&self.key, &uri) {
+            tracing::debug!(backend = %self.key, ?uri, "announced a change of a resource that is not its own");
+            return;
+        }
+        self.signals.changes.announce(ServerChange::Resource(uri));
     }
 
     /// Stops it for good.
@@ -291,7 +275,6 @@ impl Backend {
         let mut current = self.snapshot.lock();
         *current = Arc::new(snapshot);
         self.check_tools(&mut current, true);
-        self.show_lists(&current);
         drop(current);
         self.signals.lists.notify_one();
     }

@@ -35,14 +35,12 @@ pub(crate) use gateway_approvals::approvals::ApprovalConfig;
 pub(crate) use gateway_approvals::pins::{FirstSight, PinMode, PinPolicy};
 use gateway_store::events;
 
-pub(crate) use self::backend::{
-    BackendConfig, Child, Isolation, Placement, Remote, RemoteTransport, Target,
-};
+pub(crate) use self::backend::{BackendConfig, Child, Isolation, Remote, RemoteTransport, Target};
 pub(crate) use self::disabled::DisabledReason;
 pub(crate) use self::error::ConfigError;
 pub(crate) use self::key::BackendKey;
 pub(crate) use self::oauth::OAuthSettings;
-pub(crate) use self::options::{Options, ReplicaAddress};
+pub(crate) use self::options::Options;
 pub(crate) use self::secret::Secret;
 pub(crate) use self::source::ConfigSource;
 pub(crate) use self::tool_override::ToolOverride;

@@ -1,6 +1,5 @@
 //! The gateway's state: its configuration, its backends, their catalog and the event log.
 
-mod others;
 mod service;
 
 use std::collections::BTreeMap;
@@ -11,11 +10,10 @@ use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::Pins;
 use gateway_store::events::{Event, EventLog, EventStatus, RecordedArguments, kind};
-use gateway_store::replicas::ReplicaTable;
+use gateway_store::shared::SharedTables;
 use gateway_store::state::StateStore;
-use mcp_core::server::{ChangeNotifier, ReplicaId};
+use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
-use mcp_serve::ReplicaSet as _;
 use parking_lot::Mutex;
 use serde_json::{Value, json};
 use tokio::sync::Notify;
@@ -25,17 +23,13 @@ use crate::backend::{Backend, Signals};
 use crate::catalog::{Catalog, ResourceOwners};
 use crate::config::{self, BackendKey, Config, DisabledReason};
 use crate::relay::Relay;
-use crate::replicas::report::ReplicaReport;
-use crate::replicas::restarts::Restarts;
 
 /// The service behind the gateway's server.
 pub(crate) struct Gateway {
     source: config::ConfigSource,
     state: Arc<StateStore>,
-    /// The gateways with the same database, if others can use it.
-    replicas: Option<Arc<ReplicaTable>>,
-    /// Restarts at all replicas.
-    restarts: Arc<Restarts>,
+    /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
+    shared: Option<Arc<SharedTables>>,
     signals: Signals,
     relay: Relay,
     /// The backends that are not disabled. Shared with the metrics.
@@ -57,7 +51,7 @@ pub(crate) struct Gateway {
 pub(crate) struct Stores {
     pub(crate) log: Arc<EventLog>,
     pub(crate) state: Arc<StateStore>,
-    pub(crate) replicas: Option<Arc<ReplicaTable>>,
+    pub(crate) shared: Option<Arc<SharedTables>>,
 }
 
 impl Gateway {
@@ -69,17 +63,12 @@ impl Gateway {
         stores: Stores,
         view: Option<Arc<str>>,
     ) -> Self {
-        let Stores {
-            log,
-            state,
-            replicas,
-        } = stores;
+        let Stores { log, state, shared } = stores;
         let signals = Signals {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
             log: Arc::clone(&log),
             pins: Arc::new(Pins::new(Arc::clone(&state))),
-            replicas: replicas.clone(),
             owners: Arc::default(),
             probe_interval: config.probe_interval,
         };
@@ -89,8 +78,7 @@ impl Gateway {
         Self {
             source,
             state,
-            replicas,
-            restarts: Arc::default(),
+            shared,
             signals,
             relay: Relay::new(log, approvals),
             backends: Arc::default(),
@@ -118,35 +106,9 @@ impl Gateway {
         &self.relay.approvals
     }
 
-    /// The gateways with the same database; `None` if no other can use it.
-    pub(crate) fn replicas(&self) -> Option<&Arc<ReplicaTable>> {
-        self.replicas.as_ref()
-    }
-
-    /// Returns the reports of the other replicas that are alive.
-    pub(crate) fn reports(&self) -> Vec<(ReplicaId, ReplicaReport)> {
-        let reports = self.replicas.iter().flat_map(|table| table.reports());
-        reports
-            .filter_map(|report| ReplicaReport::read(&report))
-            .collect()
-    }
-
-    /// Restarts a backend at the other replicas, and returns the outcome of each. None without others.
-    pub(crate) async fn restart_elsewhere(&self, backend: &str) -> BTreeMap<String, String> {
-        match &self.replicas {
-            Some(table) if !table.others().is_empty() => {
-                let mut outcomes = self.restarts.ask(table, backend).await;
-                outcomes.retain(|_, outcome| outcome != others::ELSEWHERE);
-                outcomes
-            }
-            _ => BTreeMap::new(),
-        }
-    }
-
-    /// Returns true if there are, or have been for an hour, other replicas.
-    pub(crate) fn has_replicas(&self) -> bool {
-        let table = self.replicas.as_ref();
-        table.is_some_and(|table| table.list().len() > 1)
+    /// Sessions and tasks of the gateways on its database; `None` for a database of one gateway.
+    pub(crate) fn shared(&self) -> Option<&Arc<SharedTables>> {
+        self.shared.as_ref()
     }
 
     /// The decisions of people.
@@ -203,7 +165,6 @@ impl Gateway {
             config: config.approvals.clone(),
         });
         self.log().set_recorded(recorded(&config));
-        self.place_backends(&config);
         let mut backends = self.backends.lock();
         backends.retain(|key, backend| {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);

@@ -8,7 +8,6 @@
 //! * [`names`]: the public names of the backends' tools.
 //! * [`audit`]: records requests that are not relayed.
 //! * [`page`]: what the page shows beside the tools, and the decisions that people make there.
-//! * [`replicas`]: what several gateways on one database tell each other.
 //! * [`commands`]: the commands beside the gateway itself, such as `explain`.
 //!
 //! Roles are in `gateway_access`, approvals and pinned definitions in `gateway_approvals`, and the database in
@@ -27,7 +26,6 @@ mod names;
 mod page;
 mod product;
 mod relay;
-mod replicas;
 mod sanitise;
 mod tools;
 

@@ -6,10 +6,10 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
 use gateway_store::events::EventLog;
-use gateway_store::replicas::ReplicaTable;
+use gateway_store::shared::SharedTables;
 use mcp_core::metrics::{DurationMetric, OperationDurations};
 use mcp_core::server::DeniedBy;
-use mcp_serve::{ReplicaSet as _, encode_durations, process_id};
+use mcp_serve::encode_durations;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -89,8 +89,8 @@ const COUNTERS: [Metric; 5] = [
 pub(crate) struct GatewayMetrics {
     pub(crate) backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
     pub(crate) log: Arc<EventLog>,
-    /// The gateways that serve the same clients.
-    pub(crate) replicas: Option<Arc<ReplicaTable>>,
+    /// Sessions and tasks of the gateways on one database.
+    pub(crate) shared: Option<Arc<SharedTables>>,
 }
 
 impl Collector for GatewayMetrics {
@@ -125,8 +125,17 @@ impl Collector for GatewayMetrics {
             let count = self.log.denied(by);
             encode(MetricType::Counter, count, family.encode_family(&labels)?)?;
         }
-        if let Some(table) = &self.replicas {
-            encode_replicas(table, &mut encoder)?;
+        if let Some(shared) = &self.shared {
+            let (name, help) = (
+                "mcp_gateway_replicas",
+                "Gateways that serve the same clients and are alive, as this one sees them.",
+            );
+            let (kind, alive) = (MetricType::Gauge, shared.others() as u64 + 1);
+            encode(
+                kind,
+                alive,
+                encoder.encode_descriptor(name, help, None, kind)?,
+            )?;
         }
         let health = self.log.health();
         let (counter, gauge) = (MetricType::Counter, MetricType::Gauge);
@@ -158,30 +167,6 @@ impl Collector for GatewayMetrics {
         }
         Ok(())
     }
-}
-
-/// Writes which replica this is, and how many are alive.
-fn encode_replicas(table: &ReplicaTable, encoder: &mut DescriptorEncoder<'_>) -> fmt::Result {
-    let (id, gauge) = (process_id(), MetricType::Gauge);
-    let (name, help) = ("mcp_gateway_replica_info", "The replica that this is.");
-    let mut family = encoder.encode_descriptor(name, help, None, gauge)?;
-    let address = table.address(id);
-    let labels = [
-        ("replica", id.to_string()),
-        ("address", address.as_deref().unwrap_or_default().to_owned()),
-        ("version", env!("CARGO_PKG_VERSION").to_owned()),
-    ];
-    encode(gauge, 1, family.encode_family(&labels)?)?;
-    let (name, help) = (
-        "mcp_gateway_replicas",
-        "Replicas that are alive, as this one sees them.",
-    );
-    let alive = table.others().len() as u64 + 1;
-    encode(
-        gauge,
-        alive,
-        encoder.encode_descriptor(name, help, None, gauge)?,
-    )
 }
 
 /// The durations of the requests to these backends.

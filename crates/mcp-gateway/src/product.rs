@@ -5,14 +5,14 @@ use std::sync::Arc;
 
 use anyhow::Context as _;
 use gateway_store::events::{EventLog, StoreLocation};
-use gateway_store::replicas::ReplicaTable;
+use gateway_store::shared::SharedTables;
 use gateway_store::state::StateStore;
 use mcp_core::suggestion::suggestion;
 use mcp_serve::{Problem, Product};
 use serde_json::{Value, json};
 
 use crate::commands;
-use crate::config::{Config, ConfigError, ConfigSource, Options, ReplicaAddress};
+use crate::config::{Config, ConfigError, ConfigSource, Options};
 use crate::gateway::{Gateway, Stores};
 use crate::instructions;
 use crate::tools;
@@ -46,7 +46,7 @@ fn product() -> Product<Gateway, GatewayOptions> {
     .port(3455)
     .tools(|_| tools::own())
     .check(problems, connect_for_check)
-    .shares_key(GatewayOptions::is_replica)
+    .shares_key(GatewayOptions::is_shared)
     .schema(schema);
     commands::add(product)
 }
@@ -83,23 +83,22 @@ fn problem(error: ConfigError) -> Problem {
 fn connect_for_check(options: GatewayOptions) -> anyhow::Result<Gateway> {
     let mut loaded = options.load()?;
     loaded.0.events = StoreLocation::Memory;
-    start(loaded, None)
+    start(loaded)
 }
 
 fn connect(options: GatewayOptions) -> anyhow::Result<Gateway> {
-    let replica_address = options.gateway.replica_address();
-    start(options.load()?, replica_address)
+    start(options.load()?)
 }
 
 /// The configuration, its source, and the view of the client over stdio.
 type Loaded = (Config, ConfigSource, Option<Arc<str>>);
 
 impl GatewayOptions {
-    /// Returns true if other gateways serve the same clients.
-    fn is_replica(&self) -> bool {
+    /// Returns true if other gateways may serve the same clients: they have one database.
+    fn is_shared(&self) -> bool {
         let is_shared = |(config, ..): Loaded| matches!(config.events, StoreLocation::Postgres(_));
         // Options that cannot be used are another problem.
-        self.gateway.replica_address().is_some() && self.load().is_ok_and(is_shared)
+        self.load().is_ok_and(is_shared)
     }
 
     fn load(&self) -> anyhow::Result<Loaded> {
@@ -110,22 +109,15 @@ impl GatewayOptions {
     }
 }
 
-fn start(
-    (config, source, view): Loaded,
-    replica_address: Option<ReplicaAddress>,
-) -> anyhow::Result<Gateway> {
-    let replicas = replica_address
-        .map(|address| ReplicaTable::start(&config.events, address.url()))
-        .transpose()
-        .context("cannot start the table of replicas")?
-        .flatten();
+fn start((config, source, view): Loaded) -> anyhow::Result<Gateway> {
+    let shared = SharedTables::start(&config.events).context("cannot start the shared tables")?;
     let log = EventLog::start(config.events.clone(), config.retention.clone())
         .context("cannot start the event log")?;
     let state = StateStore::start(config.events.clone()).context("cannot start the state store")?;
     let stores = Stores {
         log: Arc::new(log),
         state: Arc::new(state),
-        replicas: replicas.map(Arc::new),
+        shared: shared.map(Arc::new),
     };
     Ok(Gateway::new(config, source, stores, view))
 }

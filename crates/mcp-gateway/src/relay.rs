@@ -83,9 +83,6 @@ impl RelayedItem {
         call: &Call,
     ) -> Result<Members, ToolError> {
         let check = call.extension::<ExistenceCheck>();
-        if check.is_none() {
-            self.backend.forward(call).await?;
-        }
         let mut client = ClientRequest::new(call);
         Arc::make_mut(&mut client.params).set(name, json);
         let event = FinishedRequest {

@@ -3,7 +3,7 @@
 //! Top to bottom: [`Listener`] accepts connections, which `connection` handles. `router` authenticates a
 //! request ([`Guard`], `rate`) and routes it by its path. `mcp` answers requests to `/mcp`: it opens the
 //! `session`, reads the `body`, calls the server and writes the `reply`, as one JSON body or as a stream
-//! of `events`. `mcp/hop` forwards what only another replica can answer. [`HttpService`] is the router without the listener.
+//! of `events`. [`HttpService`] is the router without the listener.
 
 mod body;
 mod connection;
@@ -11,7 +11,6 @@ mod cors;
 mod events;
 mod guard;
 mod headers;
-mod hop_body;
 mod limits;
 mod listener;
 mod mcp;

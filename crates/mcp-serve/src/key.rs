@@ -5,7 +5,6 @@ use std::path::Path;
 use std::sync::OnceLock;
 
 use anyhow::Context as _;
-use mcp_core::server::ReplicaId;
 use mcp_core::sign::Signer;
 
 use crate::state::{create_private, open_for_lock, state_folder};
@@ -59,12 +58,6 @@ impl Key {
         hmac.finalize()
     }
 
-    /// Returns a text by which replicas see whether they have the same key.
-    pub fn fingerprint(&self) -> String {
-        let [a, b, c, d, ..] = self.derive("fingerprint");
-        format!("{:08x}", u32::from_be_bytes([a, b, c, d]))
-    }
-
     /// Returns a signer that signs and verifies with this key.
     pub fn signer(&self) -> Signer {
         Signer::new(self.0)
@@ -79,19 +72,19 @@ pub(crate) fn random() -> Option<u128> {
 }
 
 /// Returns the id of this process, which is drawn at its first use.
-pub fn process_id() -> ReplicaId {
-    static ID: OnceLock<ReplicaId> = OnceLock::new();
+pub fn process_id() -> u32 {
+    static ID: OnceLock<u32> = OnceLock::new();
     *ID.get_or_init(|| {
         let mut bits = [0; 4];
         // Without randomness no client gets anything that begins with it.
         let _ = getrandom::fill(&mut bits);
-        ReplicaId::new(u32::from_ne_bytes(bits))
+        u32::from_ne_bytes(bits)
     })
 }
 
 /// Returns a handle for a client: the id of this process, and 96 bits that cannot be guessed.
 pub(crate) fn handle() -> Option<u128> {
-    Some(process_id().handle(random()?))
+    Some(u128::from(process_id()) << 96 | random()? >> 32)
 }
 
 /// Bytes of a key, and of its file.

@@ -6,7 +6,6 @@
 
 mod crypto;
 mod fetch;
-mod forwarded;
 mod keys;
 mod metadata;
 mod options;
@@ -19,11 +18,9 @@ use std::time::Duration;
 use anyhow::Context as _;
 use futures_util::future::join_all;
 use mcp_core::error::Error;
-use mcp_core::server::Principal;
 use parking_lot::Mutex;
 
 use crate::tokens::{Credential, Digest, digest};
-use forwarded::ForwardedTokens;
 use keys::{IssuerKeys, KeyDigest};
 use metadata::Metadata;
 pub(crate) use metadata::PATH as METADATA_PATH;
@@ -46,8 +43,6 @@ pub(crate) struct ResourceServer {
     metadata: Metadata,
     /// The tokens that were verified, by their SHA-256.
     verified: Mutex<HashMap<Digest, Verified>>,
-    /// The credentials of requests that other replicas have forwarded.
-    forwarded: ForwardedTokens,
 }
 
 /// A token that was verified.
@@ -163,14 +158,7 @@ impl ResourceServer {
         tokio::join!(sweep, keys);
     }
 
-    /// Returns a credential for a request that another replica has forwarded, which has verified its token. `None` if it
-    /// has ended. Streams end with it.
-    pub(crate) fn forwarded(&self, principal: Principal, expires: u64) -> Option<Arc<Credential>> {
-        self.forwarded.credential(principal, expires)
-    }
-
     fn sweep(&self) {
-        self.forwarded.sweep();
         self.verified.lock().retain(|_, known| {
             if !self.has(known) {
                 known.credential.revoked.cancel();

@@ -21,7 +21,7 @@ use serde_json::{Map, Value};
 use crate::config::Problem;
 use crate::function;
 use crate::subcommand::Subcommand;
-use crate::{PageData, ReplicaSet};
+use crate::{PageData, SharedSessions};
 
 /// An MCP server, to be run as a program ([`Product::run`]) or to be mounted in another one
 /// ([`Product::mount`]).
@@ -297,12 +297,12 @@ pub trait Service: Send + Sync + 'static {
         None
     }
 
-    /// The replicas that serve the same clients; `None` without others.
-    fn replicas(&self) -> Option<Arc<dyn ReplicaSet>> {
+    /// The sessions of all processes that serve the same clients; `None` for one process alone.
+    fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
         None
     }
 
-    /// Keeps tasks for the other replicas; `None` without others.
+    /// Keeps tasks for the other processes that serve the same clients; `None` for one process alone.
     fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
         None
     }

@@ -10,7 +10,6 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
-use mcp_core::sign::Signer;
 use prometheus_client::registry::Registry;
 use tokio::task::JoinSet;
 use tokio_util::sync::CancellationToken;
@@ -23,14 +22,14 @@ use crate::options::ConfiguredTokens;
 use crate::page_data::PageContent;
 use crate::tools::ProductTools;
 use crate::{
-    Command, ListeningAddress, Options, Product, ReplicaSet, Service, Tls, config, drain,
-    durations, log, print, probe, runtime, stdio, stop,
+    Command, Options, Product, Service, Tls, config, drain, durations, log, print, probe, runtime,
+    stdio, stop,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
 const READY_TIMEOUT: Duration = Duration::from_secs(5);
-/// The same for a replica, whose clients others serve meanwhile.
-const REPLICA_READY_TIMEOUT: Duration = Duration::from_secs(15);
+/// The same where other processes serve the clients meanwhile.
+const SHARED_READY_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// Characters of a session key by which processes trust each other; with hexadecimal digits these are 128 bits.
 const MIN_SHARED_KEY_CHARS: usize = 32;
@@ -195,8 +194,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let is_long = set.trim().chars().count() >= MIN_SHARED_KEY_CHARS;
         anyhow::ensure!(
             is_long || !(self.shares_key)(&command.product),
-            "--session-key: replicas trust each other by it, so it must be set, the same at all of them, and have at \
-             least {MIN_SHARED_KEY_CHARS} characters: openssl rand -hex 32"
+            "--session-key: the processes that serve the same clients trust each other by it, so it must be set, the \
+             same at all of them, and have at least {MIN_SHARED_KEY_CHARS} characters: openssl rand -hex 32"
         );
         Ok(())
     }
@@ -262,17 +261,10 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                     let data = Arc::clone(running.service()).page();
                     let content = PageContent { data, options: set };
                     let page = (!options.no_page).then_some(content);
-                    let replicas = running.service().replicas();
-                    let replicated = replicas.clone().map(|replicas| (service.clone(), replicas));
-                    let stop = drain::close_after(stop, server, replicated);
-                    let replica =
-                        replicas.map(|replicas| (replicas, key.fingerprint(), key.signer()));
-                    let port = Port {
-                        address,
-                        tls,
-                        page,
-                        replica,
-                    };
+                    let shared = running.service().shared_sessions();
+                    let shared = shared.map(|shared| (service.clone(), shared));
+                    let stop = drain::close_after(stop, server, shared);
+                    let port = Port { address, tls, page };
                     http(&name, service, port, workers.as_ref(), stop).await
                 }
             };
@@ -294,8 +286,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         let tasks = &mut running.background;
         tasks.spawn(probe::watch(Arc::clone(server), Arc::clone(service)));
         tasks.spawn(Arc::clone(service).run(Arc::clone(server)));
-        let timeout = match service.replicas() {
-            Some(_) => REPLICA_READY_TIMEOUT,
+        let timeout = match service.shared_sessions() {
+            Some(_) => SHARED_READY_TIMEOUT,
             None => READY_TIMEOUT,
         };
         let _ = tokio::time::timeout(timeout, service.ready()).await;
@@ -331,8 +323,8 @@ impl<S: Service> Running<S> {
         if let Some(paths) = self.service.paths() {
             service.serve_paths(paths);
         }
-        if let Some(replicas) = self.service.replicas() {
-            service.serve_replicas(replicas);
+        if let Some(shared) = self.service.shared_sessions() {
+            service.share_sessions(shared);
         }
         if options.sse {
             service.serve_sse();
@@ -346,8 +338,6 @@ struct Port {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
     page: Option<PageContent>,
-    /// The replicas, the fingerprint of the key, and what signs with it.
-    replica: Option<(Arc<dyn ReplicaSet>, String, Signer)>,
 }
 
 async fn http(
@@ -357,12 +347,7 @@ async fn http(
     workers: Option<&Workers>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Port {
-        address,
-        tls,
-        page,
-        replica,
-    } = port;
+    let Port { address, tls, page } = port;
     let mut listener = Listener::bind(address, service.clone()).await?;
     let mut scheme = "http";
     if let Some(tls) = tls {
@@ -370,15 +355,6 @@ async fn http(
     }
     let address = listener.address();
     tracing::info!("{name} listens on {scheme}://{address}/mcp");
-    if let Some((replicas, key, signer)) = replica {
-        let listening = ListeningAddress {
-            scheme,
-            address,
-            key,
-            signer,
-        };
-        replicas.join(listening).await;
-    }
     if let Some(content) = page {
         // No browser opens an address that stands for all.
         let host = match address.ip().is_unspecified() {

@@ -69,20 +69,6 @@ impl Tokens {
         credential.filter(|credential| credential.is_valid())
     }
 
-    /// The same of a token with this owner: few are asked about.
-    pub(crate) fn find_of(
-        &self,
-        owner: &str,
-        is_wanted: impl Fn(&Digest) -> bool,
-    ) -> Option<Arc<Credential>> {
-        let tokens = self.by_digest.read();
-        let mut own = tokens
-            .iter()
-            .filter(|(_, token)| *token.principal.name == *owner);
-        let credential = own.find(|(digest, _)| is_wanted(digest))?.1;
-        credential.is_valid().then(|| Arc::clone(credential))
-    }
-
     /// Replaces the tokens by those of `text`. Tokens that are in both stay, with their streams.
     ///
     /// # Errors

@@ -100,34 +100,18 @@ fn usable_configuration_is_told_without_the_service() {
     }
 }
 
-/// Replicas believe each other by the session key, so that it must not be guessed.
+/// Gateways on one database trust each other by the session key, so that it must not be guessed.
 #[test]
-fn replica_needs_a_long_session_key() {
+fn gateway_on_a_shared_database_needs_a_long_session_key() {
     let (short, long) = ("k".repeat(31), "k".repeat(32));
     let postgres = ["--events", "postgres://x@127.0.0.1:9/x?sslmode=disable"];
-    let auto = ["--replica-address", "auto"];
-    let problem = "--session-key: replicas trust each other by it";
+    let problem = "--session-key: the processes that serve the same clients trust each other by it";
     for (args, key, expected) in [
-        ([postgres, auto].concat(), None, Some(problem)),
-        ([postgres, auto].concat(), Some(&short), Some(problem)),
-        ([postgres, auto].concat(), Some(&long), None),
-        (postgres.to_vec(), Some(&short), None),
-        (auto.to_vec(), None, None),
-        (
-            [postgres, ["--replica-address", "10.0.0.7"]].concat(),
-            Some(&long),
-            Some("--replica-address: must be `auto`"),
-        ),
-        (
-            [postgres, ["--replica-address", "http://10.0.0.7:1/x"]].concat(),
-            Some(&long),
-            Some("--replica-address: must be `auto`"),
-        ),
-        (
-            [postgres, ["--replica-address", "http://10.0.0.7:3455/"]].concat(),
-            Some(&long),
-            None,
-        ),
+        (postgres.to_vec(), None, Some(problem)),
+        (postgres.to_vec(), Some(&short), Some(problem)),
+        (postgres.to_vec(), Some(&long), None),
+        (Vec::new(), Some(&short), None),
+        (Vec::new(), None, None),
     ] {
         let env: Vec<_> = key
             .iter()

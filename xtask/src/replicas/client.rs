@@ -192,16 +192,6 @@ impl Client {
         Ok(stream.session)
     }
 
-    /// Opens a stream of a session, or resumes the one of this event.
-    pub(super) fn stream(&self, at: usize, session: &str, last: &str) -> anyhow::Result<Stream> {
-        let headers = [("mcp-session-id", session), ("last-event-id", last)];
-        let stream = self.send(at, "GET", &headers, &Value::Null)?;
-        match stream.status {
-            200 => Ok(stream),
-            status => bail!("GET answered {status}"),
-        }
-    }
-
     /// Returns the status and the text of another page, such as `/readyz`.
     pub(super) fn page(&self, at: usize, path: &str) -> anyhow::Result<(u16, String)> {
         let url = self.urls[at].replace("/mcp", path);
@@ -251,28 +241,4 @@ impl Stream {
 
 pub(super) fn request(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "id": ID, "method": method, "params": params})
-}
-
-pub(super) fn call(tool: &str, arguments: Value) -> Value {
-    request("tools/call", json!({"name": tool, "arguments": arguments}))
-}
-
-/// Returns the answer of a person, or a model, to a question.
-pub(super) fn answer(question: &Value) -> Value {
-    let fields = question["params"]["requestedSchema"]["properties"].as_object();
-    let fields = fields.into_iter().flat_map(|fields| fields.keys());
-    let text = |field: &String| match field.as_str() {
-        "email" => "a@b",
-        _ => "ann",
-    };
-    let content: Value = fields
-        .map(|field| (field.clone(), json!(text(field))))
-        .collect();
-    let result = match question["method"].as_str() {
-        Some("sampling/createMessage") => json!({
-            "role": "assistant", "model": "m", "content": {"type": "text", "text": "ann"},
-        }),
-        _ => json!({"action": "accept", "content": content}),
-    };
-    json!({"jsonrpc": "2.0", "id": question["id"], "result": result})
 }

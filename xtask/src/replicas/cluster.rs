@@ -33,8 +33,6 @@ pub(super) struct Cluster<'a> {
     pub(super) layout: &'a Layout,
     programs: PathBuf,
     dir: PathBuf,
-    /// Further arguments of every gateway.
-    options: Vec<String>,
     pub(super) ports: Vec<u16>,
     pub(super) gateways: Vec<Option<RunningServer>>,
     pub(super) proxies: Vec<Proxy>,
@@ -57,7 +55,6 @@ impl<'a> Cluster<'a> {
     pub(super) fn start(
         layout: &'a Layout,
         programs: PathBuf,
-        options: &[&str],
         has_standby: bool,
     ) -> anyhow::Result<Self> {
         let instance = Instance::lock(layout, "replicas", Purpose::Test, 0)?;
@@ -82,7 +79,7 @@ impl<'a> Cluster<'a> {
         let child = programs.join(FIXTURE);
         let config = format!(
             "[backends.http]\nurl = \"http://127.0.0.1:{}/mcp\"\nbare = true\n\
-             [backends.old]\ncommand = [{child:?}, \"legacy\"]\n",
+             [backends.old]\ncommand = [{child:?}, \"legacy\"]\ndeny = [\"test://*\", \"codefluss://*\"]\n",
             backend.port
         );
         fs::write(dir.join("gateway.toml"), config)?;
@@ -97,7 +94,6 @@ impl<'a> Cluster<'a> {
             layout,
             programs,
             dir,
-            options: options.iter().copied().map(str::to_owned).collect(),
             client: Client::new(&[&ports[..], &[nginx_port]].concat()),
             ports,
             gateways: Vec::new(),
@@ -131,9 +127,7 @@ impl<'a> Cluster<'a> {
                 "--config".as_ref(),
                 self.dir.join("gateway.toml").as_os_str(),
             ])
-            .args(["--port", &self.ports[at].to_string(), "--events", &store])
-            .words("--replica-address auto")
-            .args(&self.options);
+            .args(["--port", &self.ports[at].to_string(), "--events", &store]);
         let program = test_server::unconfigured(program);
         let program = program.envs([("MCP_SESSION_KEY", SESSION_KEY)]);
         test_server::listen(self.layout, program, &log, test_server::listens_on)

@@ -21,8 +21,6 @@ pub(super) struct Measured {
     pub(super) failed: BTreeMap<String, usize>,
     /// The longest time that a call took to fail.
     pub(super) slowest_failure: Duration,
-    /// Calls that nginx or a gateway refused for their rate.
-    pub(super) limited: usize,
     times: Vec<Duration>,
 }
 
@@ -58,7 +56,6 @@ impl Load {
         for client in self.clients {
             let Ok(one) = client.join() else { continue };
             sum.calls += one.calls;
-            sum.limited += one.limited;
             sum.times.extend(one.times);
             sum.slowest_failure = sum.slowest_failure.max(one.slowest_failure);
             for (why, count) in one.failed {
@@ -113,10 +110,6 @@ fn run(client: &Client, number: usize, is_over: &AtomicBool) -> Measured {
                 measured.times.push(time);
                 continue;
             }
-            Ok(result) if result.to_string().contains("rate") => {
-                measured.limited += 1;
-                continue;
-            }
             Ok(result) => {
                 let refused = result["error"]["message"].as_str();
                 let text = refused.or_else(|| result["result"]["content"][0]["text"].as_str());
@@ -124,6 +117,8 @@ fn run(client: &Client, number: usize, is_over: &AtomicBool) -> Measured {
             }
             Err(error) => format!("{error:.60}"),
         };
+        // As clients do after 404: its gateway may be gone.
+        session.clear();
         measured.slowest_failure = measured.slowest_failure.max(time);
         *measured.failed.entry(why).or_default() += 1;
     }

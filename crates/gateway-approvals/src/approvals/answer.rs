@@ -126,7 +126,7 @@ impl Approvals {
     ) -> Result<Answered, Refusal> {
         let mut entries = self.state.entries();
         if entries.get(EntryKind::Approval, id).is_none() {
-            // It may wait at another replica, since a moment. A failure leaves what is known.
+            // It may wait at another gateway, since a moment. A failure leaves what is known.
             let _ = self.state.refresh().await;
             entries = self.state.entries();
         }

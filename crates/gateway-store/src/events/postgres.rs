@@ -14,7 +14,7 @@ use tokio_postgres::types::{ToSql, Type};
 use upstream::time::Timestamp;
 
 pub(super) use self::connection::is_address;
-pub(crate) use self::connection::{News, PostgresConnection};
+pub(crate) use self::connection::{Notifications, PostgresConnection, connect_to_postgres};
 use self::retain::TableSize;
 use super::record::Record;
 use super::store::{Query, Retention, Store, StoreError, StoreFault};
@@ -43,7 +43,7 @@ impl Store for Postgres {
         let sources = each(records, |record| &*record.source);
         let metadata = each(records, |record| record.metadata.as_str());
         let principals = each(records, |record| record.principal.as_deref());
-        let replica = process_id().to_string();
+        let replica = format!("{:08x}", process_id());
         let client = &self.connection.client;
         self.connection.within(async {
             let columns: [(&(dyn ToSql + Sync), Type); 8] = [

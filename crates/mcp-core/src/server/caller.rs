@@ -5,7 +5,6 @@ use std::sync::Arc;
 
 use tokio_util::sync::CancellationToken;
 
-use super::Forwarding;
 use crate::tool::{Client, ClientInfo, Principal};
 
 /// The receiver of messages to the caller while its call runs.
@@ -31,7 +30,6 @@ pub struct Caller {
     revoked: Option<Arc<CancellationToken>>,
     address: Option<IpAddr>,
     view: Option<Arc<str>>,
-    forwarding: Option<Arc<Forwarding>>,
 }
 
 impl Caller {
@@ -94,18 +92,6 @@ impl Caller {
     pub fn with_view(mut self, view: Option<Arc<str>>) -> Self {
         self.view = view;
         self
-    }
-
-    /// Returns the caller, whose frame may need another replica.
-    #[must_use]
-    pub fn with_forwarding(mut self, forwarding: Option<Arc<Forwarding>>) -> Self {
-        self.forwarding = forwarding;
-        self
-    }
-
-    /// Forwards its frame to other replicas; `None` without others, or one of them has forwarded it.
-    pub(super) fn forwarding(&self) -> Option<&Arc<Forwarding>> {
-        self.forwarding.as_ref()
     }
 
     /// The name of its view; `None` for the server itself.

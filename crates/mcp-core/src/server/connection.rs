@@ -11,7 +11,7 @@ use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
 
 use super::change_notifier::Subscription;
-use super::{ChangeNotifier, ClientName, OnDrop, ReplicaId, lock};
+use super::{ChangeNotifier, ClientName, OnDrop, lock};
 use crate::error::Error;
 use crate::jsonrpc::{Id, ResponseIn};
 use crate::revision::Revision;
@@ -20,8 +20,8 @@ use crate::tool::{ClientCapabilities, LogLevel};
 /// One stdio connection, or one session over HTTP.
 pub struct Connection {
     id: u64,
-    /// The handle of its session, and the process that asks its client.
-    session: Option<(u128, ReplicaId)>,
+    /// The process that asks its client.
+    process: Option<u32>,
     state: Mutex<ConnectionState>,
     next_question: AtomicU64,
     ended: CancellationToken,
@@ -75,7 +75,7 @@ impl Default for Connection {
         static NEXT_ID: AtomicU64 = AtomicU64::new(0);
         Self {
             id: NEXT_ID.fetch_add(1, Ordering::Relaxed),
-            session: None,
+            process: None,
             state: Mutex::default(),
             next_question: AtomicU64::default(),
             ended: CancellationToken::new(),
@@ -90,16 +90,11 @@ impl Connection {
         Self { id, ..self }
     }
 
-    /// The same connection of the session with this handle, whose questions name this process: the client may send
-    /// the answers to another replica.
-    pub fn at_replica(self, session: u128, process: ReplicaId) -> Self {
-        let session = Some((session, process));
-        Self { session, ..self }
-    }
-
-    /// The handle of its session; `None` for a connection of another transport.
-    pub(super) fn session(&self) -> Option<u128> {
-        self.session.map(|(handle, _)| handle)
+    /// The same connection, whose questions name this process: the client of a session may send the answer to another
+    /// one, which has asked something else.
+    pub fn of_process(self, process: u32) -> Self {
+        let process = Some(process);
+        Self { process, ..self }
     }
 
     /// Distinguishes connections and sessions of this process, also after the object is gone.
@@ -278,8 +273,8 @@ impl Connection {
         params: &Value,
     ) -> Result<Value, String> {
         let number = self.next_question.fetch_add(1, Ordering::Relaxed);
-        let id = match self.session {
-            Some((_, process)) => format!("{QUESTION}{number}-{process}"),
+        let id = match self.process {
+            Some(process) => format!("{QUESTION}{number}-{process:08x}"),
             None => format!("{QUESTION}{number}"),
         };
         let (answer, answered) = oneshot::channel();
@@ -305,16 +300,11 @@ impl Connection {
             .unwrap_or_else(|_| Err("The client has disconnected.".to_owned()))
     }
 
-    /// Passes a response of the client to the open question. For a response to another request returns the process
-    /// that its id names.
-    pub(super) fn answered(&self, response: &ResponseIn<'_>) -> Option<ReplicaId> {
-        let id = response.id.as_ref()?.as_json();
-        let Some(question) = self.state().questions.remove(id) else {
-            let (_, process) = id
-                .strip_prefix('"')?
-                .strip_prefix(QUESTION)?
-                .split_once('-')?;
-            return ReplicaId::from_digits(process.strip_suffix('"')?);
+    /// Passes a response of the client to the open question.
+    pub(super) fn answered(&self, response: &ResponseIn<'_>) {
+        let id = response.id.as_ref().map(Id::as_json);
+        let Some(question) = id.and_then(|id| self.state().questions.remove(id)) else {
+            return;
         };
         let outcome = match response.outcome {
             Ok(result) => serde_json::from_str(result.get())
@@ -322,7 +312,6 @@ impl Connection {
             Err(error) => Err(refusal(error)),
         };
         let _ = question.send(outcome);
-        None
     }
 
     fn state(&self) -> MutexGuard<'_, ConnectionState> {

@@ -11,7 +11,7 @@ use serde_json::json;
 use tokio_util::sync::CancellationToken;
 
 use super::audit::{AuditNotes, AuditRecord};
-use super::batch::{alone, check_batched};
+use super::batch::check_batched;
 use super::catalog::CatalogView;
 use super::context::Context;
 use super::legacy_client::LegacyClient;
@@ -91,11 +91,11 @@ impl Server {
                 self.request(request, params, source, in_batch).await
             }
             Ok(Message::Notification(notification)) => {
-                notified(&notification, source, in_batch);
+                notified(&notification, source);
                 None
             }
             Ok(Message::Response(response)) => {
-                answered(&response, source, in_batch);
+                answered(&response, source);
                 None
             }
             Err(error) => {
@@ -129,10 +129,7 @@ impl Server {
         };
         let request_token = request_token.as_ref();
         let of_meta = || params.meta().trace();
-        let parent = match source.hints.is_forwarded {
-            true => TraceContext::parse(source.hints.trace).or_else(of_meta),
-            false => of_meta().or_else(|| TraceContext::parse(source.hints.trace)),
-        };
+        let parent = of_meta().or_else(|| TraceContext::parse(source.hints.trace));
         // Without a tracer only servers that relay need a trace that the client has not started.
         let is_traced = parent.is_some() || self.features.relays || trace::tracer().is_some();
         let mut context = is_traced.then(|| TraceContext::for_request(parent.as_ref()));
@@ -172,14 +169,13 @@ impl Server {
             return None;
         }
         let took = control.operation.end(&outcome);
-        let mut reply = match outcome {
+        let reply = match outcome {
             Ok(result) => {
                 if let (Some(connection), Some(found)) = (source.connection, result.negotiated) {
                     connection.set_negotiated(found);
                 }
                 MessageReply {
                     succeeded: !result.is_error,
-                    is_elsewhere: false,
                     negotiated: result.negotiated,
                     response: Response {
                         id: Some(request.id),
@@ -190,16 +186,6 @@ impl Server {
             }
             Err(error) => self.refuse(Some(request.id), era, &error),
         };
-        let forwarding = source.caller.forwarding();
-        if let Some(forwarding) = forwarding.filter(|forwarding| forwarding.is_elsewhere()) {
-            if in_batch {
-                forwarding.set_frame(&alone(&request));
-            }
-            // That replica counts and records it.
-            (reply.is_elsewhere, reply.succeeded) = (true, true);
-            control.operation.is_elsewhere();
-            control.notes.iter().for_each(|notes| notes.take_over());
-        }
         self.health.record(reply.succeeded, took);
         if let Some(record) = &mut record {
             record.answered(&reply, took);
@@ -287,7 +273,6 @@ impl Server {
                 revoked: source.caller.revocation().cloned(),
                 left: source.caller.disconnection().cloned(),
                 notes: control.notes.clone().unwrap_or_default(),
-                forwarding: source.caller.forwarding().cloned(),
             }));
         }
         let round = modern.as_deref().and_then(ModernClient::round);
@@ -381,7 +366,6 @@ impl Server {
             response: Response { id, outcome },
             status,
             succeeded: false,
-            is_elsewhere: false,
             negotiated: None,
         }
     }

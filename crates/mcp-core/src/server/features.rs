@@ -20,7 +20,7 @@ pub struct ServerFeatures {
     pub items: ServerItems,
     /// Records requests; `None` for no records.
     pub audit: Option<Arc<dyn Audit>>,
-    /// Keeps tasks for the other replicas; `None` without others.
+    /// Keeps tasks for the other processes that serve the same clients; `None` for one process alone.
     pub task_store: Option<Arc<dyn TaskStore>>,
     /// Custom methods.
     pub methods: BoundItems<MethodKind>,

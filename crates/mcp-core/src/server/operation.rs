@@ -74,7 +74,6 @@ pub(super) struct Operation<'a> {
     failed: OnceLock<&'static str>,
     /// The kind of its error, if it has one, and its duration.
     end: OnceLock<(Option<&'static str>, Duration)>,
-    is_elsewhere: OnceLock<()>,
 }
 
 impl<'a> Operation<'a> {
@@ -87,7 +86,6 @@ impl<'a> Operation<'a> {
             tool: OnceLock::new(),
             failed: OnceLock::new(),
             end: OnceLock::new(),
-            is_elsewhere: OnceLock::new(),
         }
     }
 
@@ -120,12 +118,6 @@ impl<'a> Operation<'a> {
         took
     }
 
-    /// Notes that another replica answers it, and counts it.
-    pub(super) fn is_elsewhere(&self) {
-        // It is set once.
-        let _ = self.is_elsewhere.set(());
-    }
-
     fn took(&self) -> Duration {
         self.server.uptime().saturating_sub(self.started)
     }
@@ -133,9 +125,6 @@ impl<'a> Operation<'a> {
 
 impl Drop for Operation<'_> {
     fn drop(&mut self) {
-        if self.is_elsewhere.get().is_some() {
-            return;
-        }
         if self.method == McpMethod::Listen {
             // It lasts as long as its client listens.
             return;

@@ -6,7 +6,7 @@ use std::time::Duration;
 use serde_json::{Map, Value};
 use tokio_util::sync::CancellationToken;
 
-use super::{AuditNotes, Connection, Forwarding, Sender};
+use super::{AuditNotes, Connection, Sender};
 use crate::era::Era;
 use crate::tool::Principal;
 use crate::trace::TraceContext;
@@ -37,8 +37,6 @@ pub struct OriginalRequest {
     pub left: Option<Arc<CancellationToken>>,
     /// Facts for the audit.
     pub notes: Arc<AuditNotes>,
-    /// Forwards it to another replica; `None` without others, or one of them has forwarded it.
-    pub forwarding: Option<Arc<Forwarding>>,
 }
 
 /// The request for which a resource is only read to see whether it exists, before a subscription to it; an

@@ -36,8 +36,6 @@ pub(super) struct MessageReply<'a> {
     pub(super) response: Response<'a>,
     pub(super) status: u16,
     pub(super) succeeded: bool,
-    /// True if it is a placeholder for the reply of another replica.
-    pub(super) is_elsewhere: bool,
     pub(super) negotiated: Option<Negotiated>,
 }
 
@@ -45,7 +43,6 @@ impl MessageReply<'_> {
     /// The end of its request.
     pub(super) fn end(&self) -> RequestEnd {
         match &self.response.outcome {
-            _ if self.is_elsewhere => RequestEnd::Done,
             Ok(_) if self.succeeded => RequestEnd::Done,
             Ok(_) => RequestEnd::Failed(None),
             Err(error) => RequestEnd::Failed(Some(error.code)),

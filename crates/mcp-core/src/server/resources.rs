@@ -56,9 +56,6 @@ impl Server {
             detail: "a subscription needs a session; call initialize first".to_owned(),
             field: None,
         })?;
-        if let Some(forwarding) = context.caller.forwarding() {
-            forwarding.check_home(connection.session())?;
-        }
         self.check_resources([&*uri], context).await?;
         if !connection.subscribe(&uri, self.features.changes.as_ref()) {
             return Err(wrong(
@@ -72,9 +69,6 @@ impl Server {
     pub(super) fn unsubscribe(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let uri = context.params.uri()?;
         if let Some(connection) = context.connection {
-            if let Some(forwarding) = context.caller.forwarding() {
-                forwarding.check_home(connection.session())?;
-            }
             connection.unsubscribe(&uri);
         }
         Ok(json!({}).into())

@@ -8,8 +8,8 @@
 //! * [`methods`] and [`experimental`]: the methods of both specifications, and of the older one only.
 //! * [`client`]: questions and notifications from the work to its client.
 //! * [`subscription`]: notifications of changes.
-//! * [`elsewhere`]: tasks of other replicas.
-//! * [`store`]: tasks that outlive their process, where several serve the same clients.
+//! * [`elsewhere`]: tasks of other processes.
+//! * [`store`]: the store of tasks, where several processes serve the same clients.
 //! * [`wire`]: the JSON of a task.
 //!
 //! Tasks are kept in memory, each visible only to its caller in its view, and end with the process. Those of a tool that
@@ -23,7 +23,6 @@ mod experimental;
 mod lifecycle;
 mod methods;
 mod outcome;
-mod resumption;
 mod store;
 mod subscription;
 mod task;

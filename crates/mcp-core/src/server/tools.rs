@@ -31,13 +31,6 @@ impl Server {
             });
         };
         context.operation.calls(measured);
-        // Before limits count it, and before it becomes a task: the other replica does that.
-        if let Some(forwarding) = tool.1.forward(&context.call)
-            && let Err(elsewhere) = forwarding.await
-        {
-            let end = CallEnd::Failed(elsewhere);
-            return conclude(context.era, context.call.capabilities(), end);
-        }
         if let Err(refusal) = catalog.admit(&tool.0, arguments, &context.call) {
             context.operation.failed(refusal.kind().as_str());
             let end = CallEnd::Failed(refusal);

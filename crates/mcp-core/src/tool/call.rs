@@ -269,14 +269,6 @@ impl Call {
         self.client.is_asking()
     }
 
-    /// Keeps what [`BoundTool::find_task`] needs to go on with this call in another process, if it becomes a task and
-    /// this process ends.
-    ///
-    /// [`BoundTool::find_task`]: super::BoundTool::find_task
-    pub fn keep_reference(&self, reference: &str) {
-        self.client.keep_reference(reference);
-    }
-
     /// Answers the request with a task, in which this call continues ([`TaskSupport::Late`]). Returns
     /// false if the call cannot become a task.
     ///

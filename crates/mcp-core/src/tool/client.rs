@@ -43,9 +43,6 @@ pub trait Client: Send + Sync {
     /// Sets the status message of the task, if the call is one.
     fn show_status(&self, _message: &str) {}
 
-    /// Keeps what the tool needs to find the work of its task again.
-    fn keep_reference(&self, _reference: &str) {}
-
     /// Asks questions that its capabilities allow. The answers are in the order of the questions. A
     /// client without capabilities is asked nothing.
     ///

@@ -43,10 +43,6 @@ impl BoundTool for Limited {
         Ok(Box::pin(async move { within(self.max, running.await) }))
     }
 
-    fn forward<'a>(&'a self, call: &'a Call) -> Option<BoxFuture<'a, Result<(), ToolError>>> {
-        self.tool.forward(call)
-    }
-
     fn task_reference(&self, arguments: &RawValue, call: &Call) -> Option<String> {
         self.tool.task_reference(arguments, call)
     }

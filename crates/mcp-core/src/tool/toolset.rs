@@ -50,12 +50,6 @@ pub trait BoundTool: Send + Sync {
         call: &'a Call,
     ) -> Result<ToolFuture<'a>, ArgumentError>;
 
-    /// Forwards a call to another replica, if that one has to run it: an error, whose response is not used. `None` for a
-    /// tool that every replica runs.
-    fn forward<'a>(&'a self, _call: &'a Call) -> Option<BoxFuture<'a, Result<(), ToolError>>> {
-        None
-    }
-
     /// [`Tool::BOUNDS_ITS_RESULT`].
     fn bounds_its_result(&self) -> bool {
         false

@@ -84,7 +84,6 @@ mod tests {
             sender: mcp_core::server::Sender::default(),
             revoked: principal.map(|_| Arc::default()),
             left: None,
-            forwarding: None,
             notes: Arc::default(),
         }))
     }

@@ -62,12 +62,6 @@ impl CircuitBreaker {
         was_closed
     }
 
-    /// Lets the next failure open the circuit, unless a call succeeds before: that of another replica is open.
-    pub(crate) fn doubt(&self) {
-        let mut state = self.state.lock();
-        state.failures = state.failures.max(MAX_FAILURES - 1);
-    }
-
     /// Begins a probe. Returns false if one runs.
     pub(crate) fn begin_probe(&self) -> bool {
         !self.is_probed.swap(true, Ordering::Relaxed)
@@ -109,16 +103,5 @@ mod tests {
         assert!(breaker.enter().is_ok());
         breaker.succeeded();
         assert!(breaker.enter().is_ok() && breaker.open_for().is_none());
-    }
-
-    #[test]
-    fn doubt_needs_a_failure_of_its_own_to_open_the_circuit() {
-        let breaker = CircuitBreaker::default();
-        breaker.doubt();
-        assert!(breaker.enter().is_ok() && breaker.open_for().is_none());
-        breaker.succeeded();
-        assert!(!breaker.failed());
-        breaker.doubt();
-        assert!(breaker.failed());
     }
 }

@@ -96,7 +96,6 @@ impl Backend {
         may_repeat: bool,
         caller: Option<&Caller>,
     ) -> Result<Box<RawValue>, RequestError> {
-        self.wait_until_here().await?;
         // Before the shared process is looked for, which is stopped only while no request has a permit.
         let has_instance = self.has_instance(caller);
         let _permit = match has_instance {
@@ -227,7 +226,7 @@ impl Backend {
         let is_child = self.config.is_child();
         let is_final = |status: &BackendStatus| match status.state {
             BackendState::Running => exited != Some(status.generation),
-            BackendState::Stopped | BackendState::Starting | BackendState::Elsewhere => false,
+            BackendState::Stopped | BackendState::Starting => false,
             // Waits for a child that will be started soon.
             BackendState::Failed => {
                 !is_child || status.next_try > Some(Instant::now() + START_WAIT / 2)

@@ -24,8 +24,6 @@ pub(crate) enum BackendState {
     CrashLoop,
     /// Not used; the configuration has the reason.
     Disabled,
-    /// Runs at another replica.
-    Elsewhere,
 }
 
 /// The state of a backend, with its reason and its client.
@@ -41,21 +39,6 @@ pub(crate) struct BackendStatus {
     /// The reason of the last failure.
     pub(crate) last_error: Option<String>,
     pub(crate) next_try: Option<Instant>,
-}
-
-impl BackendState {
-    /// Its name in `gateway_status`.
-    pub(crate) fn name(self) -> &'static str {
-        match self {
-            Self::Stopped => "stopped",
-            Self::Starting => "starting",
-            Self::Running => "running",
-            Self::Failed => "failed",
-            Self::CrashLoop => "crash_loop",
-            Self::Disabled => "disabled",
-            Self::Elsewhere => "elsewhere",
-        }
-    }
 }
 
 impl BackendStatus {

@@ -39,8 +39,6 @@ enum ExitReason {
     Restart,
     /// It was not used for `idle_timeout`.
     Idle,
-    /// Another replica runs it.
-    Elsewhere,
     Failed(String),
 }
 
@@ -50,25 +48,19 @@ impl Backend {
         let mut backoff = Backoff::default();
         let mut is_restart = false;
         loop {
-            tokio::select! {
-                () = self.until_here() => {}
-                () = self.removed.cancelled() => break,
-            }
             if is_restart {
                 self.metrics.restarts.inc();
             }
             let reason = tokio::select! {
                 reason = self.run_once(&mut backoff) => reason,
                 () = self.removed.cancelled() => ExitReason::Removed,
-                () = self.until_elsewhere() => ExitReason::Elsewhere,
             };
-            self.close_client(&reason).await;
-            is_restart = !matches!(reason, ExitReason::Idle | ExitReason::Elsewhere);
+            self.close_client().await;
+            is_restart = !matches!(reason, ExitReason::Idle);
             tokio::select! {
                 biased;
                 () = self.removed.cancelled() => break,
                 () = self.wait_for_start(reason, &mut backoff) => {}
-                () = self.until_elsewhere() => {}
             }
         }
         self.instances.closed().await;
@@ -79,10 +71,6 @@ impl Backend {
     async fn wait_for_start(&self, reason: ExitReason, backoff: &mut Backoff) {
         match reason {
             ExitReason::Removed => {}
-            ExitReason::Elsewhere => {
-                tracing::info!(backend = %self.key, "stopped: another replica may run it");
-                self.instances.end_all();
-            }
             ExitReason::Restart => backoff.reset(),
             ExitReason::Idle => {
                 tracing::info!(backend = %self.key, "stopped: idle; the next call starts it");
@@ -173,9 +161,8 @@ impl Backend {
         }
     }
 
-    /// Closes the client of the last run, and keeps its counters. A child that runs elsewhere gets no grace period: there
-    /// are never two.
-    async fn close_client(&self, reason: &ExitReason) {
+    /// Closes the client of the last run, and keeps its counters.
+    async fn close_client(&self) {
         let mut client = None;
         self.status.send_modify(|status| {
             status.state = BackendState::Stopped;
@@ -184,10 +171,7 @@ impl Backend {
         let Some(client) = client else {
             return;
         };
-        match reason {
-            ExitReason::Elsewhere => client.kill().await,
-            _ => client.close().await,
-        }
+        client.close().await;
         *self.metrics.earlier.lock() += client.counters();
     }
 

@@ -35,7 +35,6 @@ pub(crate) struct BackendConfig {
     /// Limit of concurrent requests; more of them wait for some seconds.
     pub(crate) max_in_flight: u32,
     pub(crate) isolation: Isolation,
-    pub(crate) placement: Placement,
     /// Limit of instances with `isolation`; at the limit, the one that was not used for the longest time
     /// is ended.
     pub(crate) max_instances: u32,
@@ -58,17 +57,6 @@ pub(crate) enum Isolation {
     Principal,
     /// All of a session or connection, or without one all with the same token.
     Session,
-}
-
-/// The replicas that start a child process, where several gateways serve the same clients.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub(crate) enum Placement {
-    /// Each has its own.
-    #[default]
-    Each,
-    /// One has it, and the others forward requests to that one.
-    One,
 }
 
 /// The transport of a backend.
@@ -169,7 +157,6 @@ impl BackendConfig {
             idle_timeout: None,
             max_in_flight: super::MAX_IN_FLIGHT,
             isolation: Isolation::Shared,
-            placement: Placement::Each,
             max_instances: super::MAX_INSTANCES,
             tools: BTreeMap::new(),
             pins: PinPolicy::default(),

@@ -23,7 +23,7 @@ use super::roles::{self, RoleEntry};
 use super::views::{self, ViewEntry};
 use super::{
     BackendConfig, BackendKey, Child, Config, ConfigError, DisabledReason, FirstSight, Isolation,
-    PinMode, PinPolicy, Placement, Remote, RemoteTransport, Target, ToolOverride,
+    PinMode, PinPolicy, Remote, RemoteTransport, Target, ToolOverride,
 };
 
 const MAX_TIMEOUT: Duration = Duration::from_secs(600);
@@ -85,7 +85,6 @@ struct BackendEntry {
     max_in_flight: Option<u32>,
     #[serde(default)]
     isolation: Isolation,
-    placement: Option<Placement>,
     max_instances: Option<u32>,
     #[serde(default)]
     tools: BTreeMap<String, ToolOverride>,
@@ -269,7 +268,6 @@ impl BackendEntry {
                     ("env", self.env.is_some()),
                     ("env_pass", self.env_pass.is_some()),
                     ("cwd", self.cwd.is_some()),
-                    ("placement", self.placement.is_some()),
                 ];
                 check_absent(&foreign, "is only for a backend with `command`")?;
                 let transport = self.transport.map(|name| {
@@ -320,7 +318,6 @@ impl BackendEntry {
             idle_timeout: idle,
             max_in_flight,
             isolation: self.isolation,
-            placement: self.placement.unwrap_or_default(),
             max_instances,
             tools: self.tools,
             pins: pins.with(self.pins, self.first_sight),

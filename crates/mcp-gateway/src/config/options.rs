@@ -33,8 +33,8 @@ pub(crate) struct Options {
         value_delimiter = '\n'
     )]
     backend: Vec<String>,
-    /// Store of events: a file, `memory`, or the URL of a PostgreSQL database [default: a file in the
-    /// user's state folder].
+    /// Store of events: a file, `memory`, or the URL of a PostgreSQL database, which several gateways can share; they need
+    /// the same --session-key, of 32 characters or more [default: a file in the user's state folder].
     #[arg(
         long,
         env = "MCP_GATEWAY_EVENTS",
@@ -42,55 +42,12 @@ pub(crate) struct Options {
         hide_env_values = true
     )]
     events: Option<String>,
-    /// Serves the same clients as the other gateways on this PostgreSQL, which reach this one by this URL, such as
-    /// http://10.0.0.7:3455, or `auto` for that of its port. They need the same --session-key, of 32 characters or more.
-    #[arg(long, env = "MCP_GATEWAY_REPLICA_ADDRESS", value_name = "URL")]
-    replica_address: Option<String>,
     /// Milliseconds between two probes of a backend over HTTP, for tests.
     #[arg(long, hide = true, value_name = "MILLISECONDS")]
     probe_interval: Option<u64>,
 }
 
-/// The address by which other replicas reach a gateway.
-pub(crate) enum ReplicaAddress {
-    /// That of its port.
-    Auto,
-    /// A URL without a path.
-    Url(String),
-}
-
-impl ReplicaAddress {
-    /// The configured URL.
-    pub(crate) fn url(self) -> Option<String> {
-        match self {
-            Self::Auto => None,
-            Self::Url(url) => Some(url),
-        }
-    }
-
-    fn is_usable(&self) -> bool {
-        let Self::Url(url) = self else {
-            return true;
-        };
-        let authority = ["http://", "https://"]
-            .iter()
-            .find_map(|scheme| url.strip_prefix(scheme));
-        let is_host =
-            |text: &str| text.parse::<http::uri::Authority>().is_ok() && !text.contains('@');
-        authority.is_some_and(is_host)
-    }
-}
-
 impl Options {
-    /// The address by which other replicas reach this one; `None` if it is no replica.
-    pub(crate) fn replica_address(&self) -> Option<ReplicaAddress> {
-        let address = self.replica_address.as_deref().map(str::trim);
-        match address.filter(|address| !address.is_empty())? {
-            "auto" => Some(ReplicaAddress::Auto),
-            url => Some(ReplicaAddress::Url(url.trim_end_matches('/').to_owned())),
-        }
-    }
-
     /// Every problem of the options and of the file.
     pub(crate) fn problems(&self) -> Vec<ConfigError> {
         let Err(first) = self.clone().load() else {
@@ -112,18 +69,6 @@ impl Options {
     /// The error in the options or in the file.
     pub(crate) fn load(self) -> Result<(Config, ConfigSource), ConfigError> {
         let blank = |text: &String| text.trim().is_empty();
-        if self
-            .replica_address()
-            .is_some_and(|address| !address.is_usable())
-        {
-            return Err(ConfigError {
-                origin: "--replica-address".to_owned(),
-                line: None,
-                field: String::new(),
-                problem: "must be `auto`, or http:// or https:// with a host, a port and no path"
-                    .to_owned(),
-            });
-        }
         let file = self.config.filter(|path| !path.as_os_str().is_empty());
         let cli_backends = self
             .backend

@@ -71,7 +71,6 @@ fn all_fields_of_a_file_are_read() {
         env = { KEY = "${TOKEN}", OTHER = "file:/run/secrets/other", PLAIN = "a" }
         env_pass = ["HTTP_PROXY"]
         cwd = "data"
-        placement = "one"
         idle_timeout = "10m"
         allow = ["read_*"]
         deny = ["*_secret"]
@@ -121,8 +120,6 @@ fn all_fields_of_a_file_are_read() {
     let baggage = baggage.map(|key| backend(&config, key).baggage);
     assert_eq!(baggage, [true, true, false, true]);
     assert_eq!(files.isolation, Isolation::Shared);
-    assert_eq!(files.placement, Placement::One);
-    assert_eq!(n8n.placement, Placement::Each);
     assert!(files.filter.allows("read_file") && !files.filter.allows("read_secret"));
     let child = child(files);
     assert_eq!(

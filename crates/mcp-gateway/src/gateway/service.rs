@@ -11,7 +11,7 @@ use mcp_core::server::{
     Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems, TaskStore,
 };
 use mcp_core::tool::{Effect, ToolError};
-use mcp_serve::{OwnPaths, PageData, Registry, ReplicaSet};
+use mcp_serve::{OwnPaths, PageData, Registry, SharedSessions};
 use serde_json::json;
 
 use super::Gateway;
@@ -26,8 +26,8 @@ use crate::tools;
 /// Longest time that the first list waits for backends that are being started: many clients read the list once. A child
 /// takes 0.2 s, and 2 s and more on a busy machine. Less than the time that the server waits for its service.
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(4);
-/// The same for a replica: it takes no request before, which others answer meanwhile.
-const REPLICA_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
+/// The same where other gateways may answer the requests meanwhile.
+const SHARED_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
 /// Longest time that `check --online` waits for the first start of the backends.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(25);
 /// Changes of lists are collected for this time and then published together …
@@ -52,7 +52,7 @@ impl mcp_serve::Service for Gateway {
         let config = self.config();
         let unusable = config.disabled().filter(|(_, reason)| reason.is_fault());
         down.extend(unusable.map(|(key, _)| key.to_string()));
-        if let Some(outage) = self.replicas().and_then(|replicas| replicas.outage()) {
+        if let Some(outage) = self.shared().and_then(|shared| shared.outage()) {
             return Err(ToolError::unavailable(outage));
         }
         if down.is_empty() {
@@ -99,7 +99,6 @@ impl mcp_serve::Service for Gateway {
             self.follow_config(),
             self.follow_state(),
             self.approvals().sweep(),
-            self.follow_replicas(),
             async {
                 server.closed().await;
                 self.approvals().stop();
@@ -124,14 +123,14 @@ impl mcp_serve::Service for Gateway {
         Some(Arc::clone(&self.relay.approvals) as Arc<dyn OwnPaths>)
     }
 
-    fn replicas(&self) -> Option<Arc<dyn ReplicaSet>> {
-        let replicas = Gateway::replicas(self)?;
-        Some(Arc::clone(replicas) as Arc<dyn ReplicaSet>)
+    fn shared_sessions(&self) -> Option<Arc<dyn SharedSessions>> {
+        let shared = self.shared()?;
+        Some(Arc::clone(shared) as Arc<dyn SharedSessions>)
     }
 
     fn task_store(&self) -> Option<Arc<dyn TaskStore>> {
-        let replicas = Gateway::replicas(self)?;
-        Some(Arc::clone(replicas) as Arc<dyn TaskStore>)
+        let shared = self.shared()?;
+        Some(Arc::clone(shared) as Arc<dyn TaskStore>)
     }
 
     fn page(self: Arc<Self>) -> Option<Arc<dyn PageData>> {
@@ -139,8 +138,8 @@ impl mcp_serve::Service for Gateway {
     }
 
     async fn ready(&self) {
-        if let Some(replicas) = self.replicas() {
-            replicas.ready().await;
+        if let Some(shared) = self.shared() {
+            shared.ready().await;
         }
         self.signals.changes.wait_for_lists().await;
     }
@@ -154,10 +153,10 @@ impl mcp_serve::Service for Gateway {
         self.record(kind::STOPPED, EventStatus::Success, json!({}));
         let (state, log) = (Arc::clone(&self.state), Arc::clone(&self.signals.log));
         // Writes what is still in the queues.
-        let replicas = self.replicas.clone();
+        let shared = self.shared.clone();
         let close = move || {
-            if let Some(replicas) = replicas {
-                replicas.close();
+            if let Some(shared) = shared {
+                shared.close();
             }
             state.close();
             log.close();
@@ -174,7 +173,7 @@ impl mcp_serve::Service for Gateway {
         registry.register_collector(Box::new(GatewayMetrics {
             backends: Arc::clone(&self.backends),
             log: Arc::clone(&self.signals.log),
-            replicas: self.replicas.clone(),
+            shared: self.shared.clone(),
         }));
     }
 }
@@ -189,8 +188,8 @@ impl Gateway {
         let mut pins = self.signals.pins.subscribe();
         // Without the result, which is a lock.
         let read = async { drop(pins.wait_for(|entries| entries.are_read).await) };
-        let timeout = match self.replicas() {
-            Some(_) => REPLICA_FIRST_LIST_TIMEOUT,
+        let timeout = match self.shared() {
+            Some(_) => SHARED_FIRST_LIST_TIMEOUT,
             None => FIRST_LIST_TIMEOUT,
         };
         let _ = tokio::time::timeout(timeout, async { tokio::join!(started, read) }).await;

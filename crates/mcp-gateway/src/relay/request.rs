@@ -8,7 +8,7 @@ use std::time::Duration;
 use gateway_approvals::approvals::is_question;
 use mcp_client::Options;
 use mcp_core::jsonrpc::{MAX_NESTING, Members, string};
-use mcp_core::server::{OriginalRequest, Place, PreviousRounds, ReplicaId};
+use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{InputRequest, ToolError, ToolErrorKind};
 use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
@@ -161,36 +161,12 @@ impl RelayedRequest<'_> {
         };
         let suspended = self.relay.suspended.take(&name, &self.owner());
         let Some(SuspendedRequest { request, answer }) = suspended else {
-            self.forward_to_owner(&name)?;
             return Err(lost());
         };
         request.handler.resume(self.client.call.clone());
         // An error means that the backend has cancelled the question; `follow` sees the result.
         let _ = answer.send(answers.remove(QUESTION).unwrap_or_default());
         Ok(Some(request))
-    }
-
-    /// Forwards the call to the replica with the suspended request.
-    ///
-    /// # Errors
-    /// There is one, whose response is that of the call, or it is gone.
-    fn forward_to_owner(&self, name: &str) -> Result<(), ToolError> {
-        let origin = self.client.call.extension::<OriginalRequest>();
-        let forwarding = origin.and_then(|origin| origin.forwarding.as_ref());
-        let Some((forwarding, owner)) = forwarding.zip(ReplicaId::from_digits(name)) else {
-            return Ok(());
-        };
-        let place = forwarding.place(owner);
-        if place == Place::Gone {
-            return Err(ToolError::new(
-                ToolErrorKind::Conflict,
-                "The replica that asked this question is gone, and the call with it. Check whether it took effect, \
-                 and call again.",
-            ));
-        }
-        // No event of this call: the other replica records it.
-        let elsewhere = |_| ToolError::new(ToolErrorKind::Interrupted, "Another replica answers.");
-        forwarding.check(place).map_err(elsewhere)
     }
 
     /// Waits for the result, a timeout, a cancellation, or a question that ends the client's call.

@@ -97,8 +97,7 @@ impl SuspendedRequests {
         owner: Owner,
     ) -> Option<String> {
         suspended.request.run_in_background();
-        // Begins with the process, so that other replicas know where it is.
-        let name = format!("{}{}", mcp_serve::process_id(), Uuid::new_v4().simple());
+        let name = Uuid::new_v4().simple().to_string();
         let (all, expired) = (Arc::downgrade(self), name.clone());
         let expiry = tokio::spawn(async move {
             tokio::time::sleep(ANSWER_TIMEOUT).await;

@@ -47,34 +47,8 @@ impl RelayedRequest<'_> {
     pub(super) async fn poll_to_end(&self, created: &Members) -> Result<Members, ToolError> {
         let call = self.client.call;
         let task: BackendTask = serde_json::from_str(&created.encode()).map_err(invalid_message)?;
-        // A child ends with this process, and its tasks with it.
-        if !self.backend.config.is_child() {
-            call.keep_reference(&task.task_id);
-        }
         call.continue_as_task().await;
         self.poll(task).await
-    }
-
-    /// Goes on with a task that another process has relayed.
-    ///
-    /// # Errors
-    /// The error of the task, or its cancellation.
-    pub(super) async fn go_on(&self, state: &RawValue) -> Result<Members, ToolError> {
-        self.poll(serde_json::from_str(state.get()).map_err(invalid_message)?)
-            .await
-    }
-
-    /// Asks the backend for the state of its task with this id.
-    ///
-    /// # Errors
-    /// [`ToolErrorKind::NotFound`] if the backend does not know it.
-    pub(super) async fn state_of(&self, id: &str) -> Result<Box<RawValue>, ToolError> {
-        let state = self.ask_about("tasks/get", &json!({"taskId": id})).await;
-        state.map_err(|error| match error.code() {
-            Some(_) => ToolError::not_found("The backend does not know this task any more.")
-                .caused_by(error),
-            None => error,
-        })
     }
 
     async fn poll(&self, mut task: BackendTask) -> Result<Members, ToolError> {

@@ -2,7 +2,6 @@
 
 use std::sync::Arc;
 
-use futures_util::future::BoxFuture;
 use gateway_approvals::approvals::GuardedCall;
 use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
@@ -11,8 +10,8 @@ use mcp_core::jsonrpc::Members;
 use mcp_core::metrics::Durations;
 use mcp_core::server::DeniedBy;
 use mcp_core::tool::{
-    ArgumentError, BoundTool, Call, EarlierTask, Effect, FoundCall, ToolError, ToolErrorKind,
-    ToolFuture, ToolResult, without_tool_call_id,
+    ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
+    without_tool_call_id,
 };
 use serde_json::value::RawValue;
 
@@ -21,7 +20,6 @@ use super::client_request::ClientRequest;
 use super::record::RequestRecord;
 use super::request::RelayedRequest;
 use crate::backend::Backend;
-use crate::config::Placement;
 
 /// One tool of one backend.
 #[derive(Clone)]
@@ -81,26 +79,6 @@ impl BoundTool for RelayedTool {
             RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
         record.not_sent();
         Ok(self.run(client, record))
-    }
-
-    /// Finds the task of a call that another process has relayed.
-    fn find_task<'a>(
-        &'a self,
-        task: EarlierTask<'a>,
-        call: &'a Call,
-    ) -> BoxFuture<'a, Result<FoundCall, ToolError>> {
-        Box::pin(async move {
-            let state = self.request(ClientRequest::new(call), None);
-            let state = state.state_of(task.reference).await?;
-            let tool = self.clone();
-            let found: FoundCall = Box::new(move |call| Box::pin(tool.go_on(call, state)));
-            Ok(found)
-        })
-    }
-
-    fn forward<'a>(&'a self, call: &'a Call) -> Option<BoxFuture<'a, Result<(), ToolError>>> {
-        let is_one = self.backend.config.placement == Placement::One;
-        is_one.then(|| -> BoxFuture<'a, _> { Box::pin(self.backend.forward(call)) })
     }
 }
 
@@ -172,21 +150,6 @@ impl RelayedTool {
             client,
             agreed,
         }
-    }
-
-    /// Goes on with the task of the backend in this state. Its call has the event of its end here.
-    async fn go_on(self, call: Call, state: Box<RawValue>) -> Result<ToolResult, ToolError> {
-        let client = ClientRequest::new(&call);
-        let event = FinishedRequest {
-            item: Arc::clone(&self.published),
-            ..FinishedRequest::default()
-        };
-        let durations = Arc::clone(&self.durations);
-        let mut record =
-            RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
-        let result = self.request(client, None).go_on(&state).await;
-        record.finish(&result);
-        result.map(ToolResult::Relayed)
     }
 
     fn refusal(&self, reason: &Withheld) -> ToolError {

@@ -53,9 +53,6 @@ impl Tool for CallTool {
                 ))
             }));
         };
-        if let Some(forwarding) = tool.forward(call) {
-            forwarding.await?;
-        }
         if let Some(admission) = gateway.admission() {
             admission.judge(definition, &self.arguments, call)?;
         }

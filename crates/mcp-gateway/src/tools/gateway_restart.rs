@@ -1,7 +1,5 @@
 //! `gateway_restart`: starts a backend again, for example after a crash loop.
 
-use std::collections::BTreeMap;
-
 use gateway_approvals::approvals::GuardedCall;
 use mcp_core::server::OriginalRequest;
 use mcp_core::suggestion::suggestion;
@@ -29,9 +27,6 @@ pub(crate) struct Restarted {
     before: BackendState,
     /// The next step.
     note: &'static str,
-    /// The outcome at each other replica.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    replicas: BTreeMap<String, String>,
 }
 
 impl Tool for GatewayRestart {
@@ -72,11 +67,9 @@ impl Tool for GatewayRestart {
         gateway.approvals().admit(&guarded).await?;
         let before = backend.status().state;
         backend.restart();
-        let replicas = gateway.restart_elsewhere(&self.backend).await;
         Ok(Restarted {
             backend: self.backend.into_inner(),
             before,
-            replicas,
             note: "It is starting; gateway_status shows its status.",
         })
     }

@@ -2,21 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use gateway_access::{Right, Viewer};
-use gateway_store::replicas::{ReplicaStatus, ReplicaTable};
-use mcp_core::server::{OriginalRequest, ReplicaId};
+use gateway_access::Viewer;
+use mcp_core::server::OriginalRequest;
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use mcp_serve::process_id;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
-use serde_json::json;
 
 use crate::backend::{Backend, BackendState};
 use crate::config::{BackendKey, DisabledReason, Isolation};
 use crate::gateway::Gateway;
 use crate::names::RefusedItem;
-use crate::replicas::report::{BackendNumbers, ReplicaReport as OtherReport};
-use crate::replicas::summary::Summary;
 
 /// Get status of the gateway and all backends
 #[derive(Deserialize, JsonSchema)]
@@ -29,9 +24,9 @@ pub(crate) struct GatewayReport {
     backends: BTreeMap<String, BackendReport>,
     capabilities: CapabilityCounts,
     event_log: EventLogReport,
-    /// The gateways that serve the same clients.
-    #[serde(skip_serializing_if = "Vec::is_empty")]
-    replicas: Vec<ReplicaReport>,
+    /// Other gateways that serve the same clients. Their backends and calls are not in this report.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    other_gateways: Option<usize>,
     /// Items that the gateway cannot offer.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_offered: Vec<RefusedItem>,
@@ -79,12 +74,6 @@ struct BackendReport {
     tool_count: usize,
     calls: u64,
     errors: u64,
-    /// With replicas. Numbers are sums over all of them then, but latencies are of one.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    in_flight: Option<u64>,
-    /// The states at the replicas, if they differ.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    replicas: Option<String>,
     #[serde(skip_serializing_if = "Option::is_none")]
     p50_ms: Option<f64>,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -113,22 +102,6 @@ struct BackendReport {
     /// Seconds until the next try.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_try_s: Option<f64>,
-}
-
-#[derive(Serialize, JsonSchema)]
-struct ReplicaReport {
-    id: String,
-    /// For those who see all events.
-    #[serde(skip_serializing_if = "Option::is_none")]
-    address: Option<String>,
-    /// `alive`, `gone` or `other_key`.
-    status: &'static str,
-    version: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
-    uptime_s: Option<u64>,
-    /// True for the one that answers.
-    #[serde(skip_serializing_if = "is_false")]
-    answers: bool,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -174,12 +147,8 @@ impl GatewayReport {
         let events = gateway.log().health();
         let mut backends = gateway.backends();
         backends.retain(|key, _| viewer.has_backend(key.as_str()));
-        let others = gateway.reports();
-        let used = backends.values().map(|backend| {
-            let mut report = BackendReport::new(backend);
-            report.add(backend, &others);
-            (backend.key.to_string(), report)
-        });
+        let used = backends.values();
+        let used = used.map(|backend| (backend.key.to_string(), BackendReport::new(backend)));
         let config = gateway.config();
         let disabled = config
             .disabled()
@@ -214,10 +183,7 @@ impl GatewayReport {
                 written: events.written,
                 dropped: events.dropped,
             },
-            replicas: gateway
-                .replicas()
-                .map(|table| replicas(table, viewer))
-                .unwrap_or_default(),
+            other_gateways: gateway.shared().map(|shared| shared.others()),
             not_offered: not_offered
                 .map(|refused| RefusedItem {
                     item: refused.item.chars().take(64).collect(),
@@ -228,26 +194,6 @@ impl GatewayReport {
     }
 }
 
-fn replicas(table: &ReplicaTable, viewer: &Viewer) -> Vec<ReplicaReport> {
-    let sees_addresses = viewer.has(Right::AllEvents);
-    let report = |replica: ReplicaStatus| ReplicaReport {
-        answers: replica.id == process_id(),
-        address: replica
-            .address
-            .filter(|_| sees_addresses)
-            .map(|address| address.to_string()),
-        uptime_s: table.uptime(replica.id).map(|uptime| uptime.as_secs()),
-        id: replica.id.to_string(),
-        status: match (replica.has_same_key, replica.is_alive) {
-            (false, _) => "other_key",
-            (true, true) => "alive",
-            (true, false) => "gone",
-        },
-        version: replica.version.to_string(),
-    };
-    table.list().into_iter().map(report).collect()
-}
-
 impl BackendReport {
     fn disabled(key: &BackendKey, reason: &DisabledReason) -> Self {
         Self {
@@ -256,36 +202,6 @@ impl BackendReport {
             last_error: Some(reason.to_string()),
             ..Self::default()
         }
-    }
-
-    /// Adds what the other replicas say about the backend.
-    fn add(&mut self, backend: &Backend, others: &[(ReplicaId, OtherReport)]) {
-        let of_others = others.iter().filter_map(|(id, report)| {
-            let numbers = report.backends.get(backend.key.as_str())?;
-            Some((id.to_string(), numbers.clone()))
-        });
-        let mut all: BTreeMap<String, BackendNumbers> = of_others.collect();
-        if all.is_empty() {
-            return;
-        }
-        if self.status == BackendState::Elsewhere {
-            self.take_over(all.values());
-        }
-        all.insert(process_id().to_string(), BackendNumbers::new(backend));
-        let Summary { sum, states } = Summary::new(&all);
-        (self.calls, self.errors, self.restarts) = (sum.calls, sum.errors, sum.restarts);
-        (self.in_flight, self.replicas) = (Some(sum.in_flight), states);
-    }
-
-    /// Takes over the state of the replica that runs the backend.
-    fn take_over<'a>(&mut self, mut others: impl Iterator<Item = &'a BackendNumbers>) {
-        let Some(holder) = others.find(|one| one.state != BackendState::Elsewhere.name()) else {
-            return;
-        };
-        let state = serde_json::from_value(json!(holder.state));
-        self.status = state.unwrap_or(BackendState::Elsewhere);
-        self.last_error.clone_from(&holder.error);
-        self.next_try_s = holder.next_try_s;
     }
 
     fn new(backend: &Backend) -> Self {
@@ -312,19 +228,12 @@ impl BackendReport {
             refused_questions: counters.refused_requests,
             unattributed_logs: counters.unattributed_logs,
             next_try_s: status.next_try_s(),
-            in_flight: None,
-            replicas: None,
             last_error: match status.state {
                 BackendState::Running => None,
                 _ => status.last_error,
             },
         }
     }
-}
-
-#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]
-fn is_false(is_true: &bool) -> bool {
-    !is_true
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes references")]

@@ -96,7 +96,7 @@ impl GetEvents {
                 .caused_by(failure.reason)
         })?;
         let mut events = events;
-        if !gateway.has_replicas() {
+        if gateway.shared().is_none() {
             events.iter_mut().for_each(|event| event.replica = None);
         }
         if !viewer.has(Right::AllEvents) {

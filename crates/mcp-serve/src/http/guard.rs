@@ -5,12 +5,9 @@ use std::sync::Arc;
 use http::Uri;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
 use mcp_core::error::Error;
-use mcp_core::server::Principal;
-use mcp_core::sign::Signer;
 
 use super::connection::ClientConnection;
 use super::headers::Head;
-use super::mcp::hop::TicketClient;
 use crate::Tokens;
 use crate::oauth::ResourceServer;
 use crate::tokens::{Credential, LastToken};
@@ -160,23 +157,6 @@ impl Guard {
             (None, Some(oauth)) => oauth.credential_in(given, view).await,
             (None, None) => Err(Error::Unauthorized),
         }
-    }
-
-    /// Returns the credential of a request that another replica has forwarded for `principal`, if its token is valid here,
-    /// too, with the same owner and role. That of an issuer was verified by the other replica; its end is checked here.
-    pub(super) fn forwarded(
-        &self,
-        client: &TicketClient,
-        principal: Principal,
-        signer: &Signer,
-    ) -> Option<Arc<Credential>> {
-        if client.is_of_issuer() {
-            return self.oauth.as_ref()?.forwarded(principal, client.expires?);
-        }
-        let known = self
-            .tokens
-            .find_of(&principal.name, |digest| client.has_token(signer, digest))?;
-        (*known.principal == principal).then_some(known)
     }
 
     fn knows(&self, authority: &str) -> bool {

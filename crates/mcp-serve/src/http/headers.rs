@@ -252,21 +252,6 @@ fn joined(headers: &HeaderMap, name: &str) -> Option<HeaderValue> {
         .filter(|value| !value.is_empty())
 }
 
-/// Returns true for a header that is forwarded to another replica: those that are read once a request is
-/// authenticated.
-pub(super) fn is_forwarded(name: &HeaderName) -> bool {
-    *name == ACCEPT
-        || *name == CONTENT_TYPE
-        || *name == SESSION
-        || *name == LAST_EVENT_ID
-        || is_of_trace(name)
-        || matches!(
-            name.as_str(),
-            "mcp-protocol-version" | "mcp-method" | "mcp-name"
-        )
-        || name.as_str().starts_with(PARAM_PREFIX)
-}
-
 /// True for the headers of W3C Trace Context and W3C Baggage.
 pub(super) fn is_of_trace(name: &HeaderName) -> bool {
     matches!(name.as_str(), "traceparent" | "tracestate" | "baggage")

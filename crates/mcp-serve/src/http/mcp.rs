@@ -1,12 +1,7 @@
 //! The path `/mcp`: `POST` calls the server, `GET` opens or resumes a stream of a session, `DELETE` ends
 //! a session.
 
-mod again;
 mod authenticated;
-mod batch;
-mod forward;
-pub(super) mod hop;
-mod parts;
 mod post;
 mod refusal;
 mod sse;
@@ -15,10 +10,10 @@ use std::sync::{Arc, OnceLock};
 
 use bytes::Bytes;
 use http::header::{HeaderMap, WWW_AUTHENTICATE};
-use http::{Method, Response, StatusCode};
+use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::error::Error;
-use mcp_core::server::{Caller, FrameReply, Place, ReplicaId, Server};
+use mcp_core::server::{Caller, FrameReply, Server};
 use mcp_core::sign::Signer;
 use mcp_core::tool::ToolError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
@@ -30,9 +25,10 @@ use super::limits::Limits;
 use super::reply::{self, Reply};
 use super::session::{Session, Sessions};
 use super::stream_slots::{StreamSlot, StreamSlots};
+use crate::SharedSessions;
+use crate::key::process_id;
 use crate::oauth::ResourceServer;
 pub(super) use authenticated::{Authenticated, ViewOwner};
-use hop::Hops;
 use post::Post;
 use sse::SseSessions;
 
@@ -48,8 +44,8 @@ pub(super) struct McpEndpoint {
     in_flight: Arc<Semaphore>,
     /// Set if `/sse` is served.
     sse: OnceLock<Arc<SseSessions>>,
-    /// Set if there are other replicas.
-    hops: OnceLock<Arc<Hops>>,
+    /// Set if other processes may serve the same sessions.
+    shared: OnceLock<Arc<dyn SharedSessions>>,
 }
 
 impl McpEndpoint {
@@ -68,7 +64,7 @@ impl McpEndpoint {
             oauth,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
             sse: OnceLock::new(),
-            hops: OnceLock::new(),
+            shared: OnceLock::new(),
         }
     }
 
@@ -127,25 +123,13 @@ impl McpEndpoint {
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
     pub(super) async fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
         let id = session_id(headers);
-        let Some(session) = id.and_then(|id| self.session(id, client)) else {
+        let Some(session) = self.session(id, client).await else {
             return self.refuse(headers, &Error::SessionNotFound, None);
         };
         let last = last_event_id(headers);
-        let find = |hops: &Hops| match last {
-            Some(last) => Some(
-                hops.replicas()
-                    .place(ReplicaId::from_digits(last)?, client.arrived),
-            ),
-            None => Some(hops.replicas().home(session.handle(), client.arrived)),
-        };
-        match self.forward_head(Method::GET, headers, client, find).await {
-            Ok(response) => return response,
-            Err(Some(Place::Gone)) => {
-                if let Some(request) = last.and_then(lost_request) {
-                    return self.lost(&request, client);
-                }
-            }
-            Err(_) => {}
+        let lost = last.filter(|last| !is_of_this_process(last));
+        if let Some(request) = lost.and_then(lost_request) {
+            return self.lost(&request, client);
         }
         let replay = last.and_then(|last| {
             self.streams
@@ -178,10 +162,11 @@ impl McpEndpoint {
         reply::idle_stream(events.in_slot(slot))
     }
 
-    /// Answers the client of a stream whose replica is gone with the error of its request.
+    /// Answers the client of a stream that another process had with the error of its request.
     fn lost(&self, request: &str, client: &Authenticated) -> Response<Reply> {
         let error = Error::ToolFailed(ToolError::unavailable(
-            "The replica that ran this call is gone. Check whether it took effect, and call again.",
+            "Another server process has the answer of this call, or has ended. Check whether the call took effect, and \
+             call again.",
         ));
         let answer = FrameReply::failed(request, client.headers.era, &error, self.server.profile());
         let (_, messages) = MessageSender::new();
@@ -199,7 +184,7 @@ impl McpEndpoint {
         client: &Authenticated,
     ) -> Response<Reply> {
         let id = session_id(headers);
-        let session = id.and_then(|id| self.session(id, client));
+        let session = self.session(id, client).await;
         let handle = session.map(|session| session.handle());
         let end = |id: &&str| self.sessions.end(id, client.owner(), client.share());
         let ended = id.filter(end);
@@ -208,7 +193,9 @@ impl McpEndpoint {
         };
         self.streams.forget(id);
         self.server.forget(id);
-        self.end_everywhere(handle, headers, client).await;
+        if let Some(shared) = self.shared.get() {
+            shared.end(handle).await;
+        }
         reply::empty(StatusCode::NO_CONTENT)
     }
 
@@ -230,16 +217,30 @@ impl McpEndpoint {
         response
     }
 
-    fn session(&self, id: &str, client: &Authenticated) -> Option<Session> {
+    /// Opens the session with this id, unless it has ended here or at another process.
+    async fn session(&self, id: Option<&str>, client: &Authenticated) -> Option<Session> {
+        let id = id?;
         let session = self.sessions.open(id, client.owner(), || client.share())?;
-        let has_ended = |hops: &Arc<Hops>| hops.replicas().has_ended(session.handle());
-        if self.hops().is_some_and(has_ended) {
-            // At another replica, which could not tell.
-            self.sessions.end(id, client.owner(), client.share());
-            self.streams.forget(id);
-            self.server.forget(id);
-            return None;
+        let Some(shared) = self.shared.get() else {
+            return Some(session);
+        };
+        let handle = session.handle();
+        if session.is_claimed(|| shared.claim(handle)).await && !shared.has_ended(handle) {
+            return Some(session);
         }
-        Some(session)
+        self.sessions.end(id, client.owner(), client.share());
+        self.streams.forget(id);
+        self.server.forget(id);
+        None
     }
+
+    /// Shares its sessions with other processes from now on. A second call has no effect.
+    pub(in crate::http) fn share_sessions(&self, shared: Arc<dyn SharedSessions>) {
+        let _ = self.shared.set(shared);
+    }
+}
+
+/// Returns true if this process has made the event with this id.
+fn is_of_this_process(event: &str) -> bool {
+    event.starts_with(&format!("{:08x}", process_id()))
 }

@@ -10,7 +10,7 @@ mod session;
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use bytes::Bytes;
 use http::header::{CACHE_CONTROL, HOST, HeaderMap, HeaderName, HeaderValue, SET_COOKIE};
@@ -32,7 +32,7 @@ use super::reply::{self, Reply};
 use crate::clock::unix_time;
 use crate::config::SetOption;
 use crate::page_data::PageContent;
-use crate::{PageCaller, PageData, ReplicaSet};
+use crate::{PageCaller, PageData};
 use assets::ASSETS;
 use session::{PageSessions, SignIn, SignedIn};
 
@@ -97,11 +97,10 @@ impl Page {
         name: &str,
         url: Option<String>,
         signer: Signer,
-        replicas: Option<Arc<dyn ReplicaSet>>,
         PageContent { data, options }: PageContent,
     ) -> Self {
         Self {
-            sessions: PageSessions::new(name, url, signer, replicas),
+            sessions: PageSessions::new(name, url, signer),
             data,
             options,
         }
@@ -168,8 +167,6 @@ impl Page {
             return reply::before_body(refused, &head.headers, body);
         }
         let mut client = Authenticated {
-            forwarded_body: None,
-            arrived: Instant::now(),
             credential: signed_in.as_ref().and_then(|it| it.credential.clone()),
             address: peer,
             headers: Head::read(&head.headers).facts(),
@@ -210,7 +207,7 @@ impl Page {
             },
             ("sign-out", signed_in) => {
                 if let Some(signed_in) = &signed_in {
-                    self.sessions.end_link(signed_in).await;
+                    self.sessions.end_link(signed_in);
                 }
                 let gone = self.sessions.cookie(&head, "", 0);
                 with_cookie(reply::json(StatusCode::OK, "{}"), gone)

@@ -8,9 +8,6 @@ use parking_lot::Mutex;
 /// Clients in memory; if there are more, clients with a full bucket are removed.
 const MAX_CLIENTS: usize = 10_000;
 
-/// The least part of a limit, so that a client that comes from another replica is not refused for long.
-const MIN_PART: f64 = 0.01;
-
 /// A token bucket for each client. It holds the requests of one second and refills steadily.
 pub(super) struct RateLimit {
     per_second: f64,
@@ -31,15 +28,12 @@ impl RateLimit {
         }
     }
 
-    /// Counts one request of `client` at `now`. `part` is that of the limit which this process may admit: 1 without
-    /// replicas.
+    /// Counts one request of `client` at `now`.
     ///
     /// # Errors
     /// The time to wait, if the client has used all its requests.
-    pub(super) fn admit(&self, client: &str, part: f64, now: Instant) -> Result<(), Duration> {
-        let per_second = self.per_second * part.max(MIN_PART);
-        // Less than one token would admit nothing.
-        let room = per_second.max(1.0);
+    pub(super) fn admit(&self, client: &str, now: Instant) -> Result<(), Duration> {
+        let per_second = self.per_second;
         let mut buckets = self.buckets.lock();
         if buckets.len() >= MAX_CLIENTS && !buckets.contains_key(client) {
             // A full bucket is the same as a new one.
@@ -53,14 +47,14 @@ impl RateLimit {
             Some(bucket) => bucket,
             None => {
                 let full = Bucket {
-                    tokens: room,
+                    tokens: per_second,
                     filled: now,
                 };
                 buckets.entry(client.to_owned()).or_insert(full)
             }
         };
         let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
-        bucket.tokens = (bucket.tokens + passed * per_second).min(room);
+        bucket.tokens = (bucket.tokens + passed * per_second).min(per_second);
         bucket.filled = now;
         if bucket.tokens < 1.0 {
             return Err(Duration::from_secs_f64((1.0 - bucket.tokens) / per_second));
@@ -99,7 +93,7 @@ mod tests {
             ("a", 60_000, wait(250)),
         ] {
             assert_eq!(
-                limit.admit(client, 1.0, at(millis)),
+                limit.admit(client, at(millis)),
                 expected,
                 "{client} {millis}"
             );
@@ -112,14 +106,14 @@ mod tests {
         let start = Instant::now();
         let at = |millis| start + Duration::from_millis(millis);
         for client in 0..MAX_CLIENTS {
-            assert!(limit.admit(&client.to_string(), 1.0, start).is_ok());
+            assert!(limit.admit(&client.to_string(), start).is_ok());
         }
         // A known client keeps its own limit, an unknown one waits for room.
         let one_second = Duration::from_secs(1);
-        assert_eq!(limit.admit("0", 1.0, at(500)), Err(one_second / 2));
-        assert_eq!(limit.admit("one more", 1.0, at(999)), Err(one_second));
+        assert_eq!(limit.admit("0", at(500)), Err(one_second / 2));
+        assert_eq!(limit.admit("one more", at(999)), Err(one_second));
         assert_eq!(limit.buckets.lock().len(), MAX_CLIENTS);
-        assert!(limit.admit("one more", 1.0, at(1000)).is_ok());
+        assert!(limit.admit("one more", at(1000)).is_ok());
         // Only the bucket of client 0 was not full again.
         assert_eq!(limit.buckets.lock().len(), 2);
     }

@@ -19,7 +19,6 @@ use serde_json::Value;
 use super::body;
 use super::events::{EventStream, Replay};
 use super::headers::SESSION;
-use super::hop_body::HopBody;
 
 /// A response body: complete, or a stream of events.
 pub(super) enum Reply {
@@ -29,8 +28,6 @@ pub(super) enum Reply {
     IdleStream(Box<EventStream>),
     /// A stream that can be resumed.
     Replay(Box<Replay>),
-    /// The response of another replica.
-    Forwarded(Box<HopBody>),
 }
 
 impl Body for Reply {
@@ -49,9 +46,6 @@ impl Body for Reply {
             Self::Replay(replay) => replay
                 .poll_event(cx)
                 .map(|event| event.map(|event| Ok(Frame::data(event)))),
-            Self::Forwarded(body) => body
-                .poll_part(cx)
-                .map(|part| part.map(|part| Ok(Frame::data(part)))),
         }
     }
 
@@ -60,14 +54,12 @@ impl Body for Reply {
             Self::Whole(body) => body.is_end_stream(),
             Self::Events(events) | Self::IdleStream(events) => events.is_over(),
             Self::Replay(replay) => replay.is_over(),
-            Self::Forwarded(body) => body.is_over(),
         }
     }
 
     fn size_hint(&self) -> SizeHint {
         match self {
             Self::Whole(body) => body.size_hint(),
-            Self::Forwarded(body) => body.size_hint(),
             Self::Events(_) | Self::IdleStream(_) | Self::Replay(_) => SizeHint::default(),
         }
     }
@@ -215,30 +207,6 @@ pub(super) fn busy() -> Response<Reply> {
         .headers_mut()
         .insert(RETRY_AFTER, HeaderValue::from_static("1"));
     because("busy", response)
-}
-
-/// The response to a request that a live replica did not answer: 503.
-pub(super) fn replica_failed() -> Response<Reply> {
-    let body =
-        serde_json::json!({"error": "another replica has to answer this, and did not; try again"});
-    let mut response = json(StatusCode::SERVICE_UNAVAILABLE, body.to_string());
-    response
-        .headers_mut()
-        .insert(RETRY_AFTER, HeaderValue::from_static("1"));
-    because("replica", response)
-}
-
-/// The response to a request whose token is valid here, but not at the replica that has to answer it: 503. It is no 401:
-/// another token would be no better, and the replicas agree again once both have read their tokens.
-pub(super) fn replica_refused_token() -> Response<Reply> {
-    let body = serde_json::json!({
-        "error": "another replica has to answer this, and does not accept this token: it was revoked or has expired \
-            there, or the replicas have different tokens, roles or views"
-    });
-    because(
-        "replica",
-        json(StatusCode::SERVICE_UNAVAILABLE, body.to_string()),
-    )
 }
 
 /// The response to a client at its limit of streams: 429.

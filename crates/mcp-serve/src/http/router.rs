@@ -20,7 +20,6 @@ use super::connection::ClientConnection;
 use super::guard::Guard;
 use super::headers::{Head, SESSION};
 use super::limits::Limits;
-use super::mcp::hop::{HOP, HopRefusal, Hops};
 use super::mcp::{Authenticated, McpEndpoint};
 use super::metrics::{self, Refusals, ServerMetrics};
 use super::page::{self, Page, PageRequest};
@@ -28,7 +27,7 @@ use super::rate::RateLimit;
 use super::reply::{self, Reply};
 use super::{body, cors};
 use crate::page_data::PageContent;
-use crate::{OwnPaths, ReplicaSet};
+use crate::{OwnPaths, SharedSessions};
 
 /// The reason of a refusal because of `Host` or `Origin`.
 const FOREIGN_HOST: &str = "foreign_host";
@@ -96,8 +95,7 @@ impl Router {
         let name = &self.server().identity().name;
         let public = self.guard.oauth().map(|oauth| oauth.origin());
         let url = public.map(|origin| format!("{origin}/")).or(url);
-        let replicas = self.mcp.hops().map(|hops| hops.shared_replicas());
-        let page = Page::new(name, url, self.signer.clone(), replicas, content);
+        let page = Page::new(name, url, self.signer.clone(), content);
         self.page.get_or_init(|| page).announce(&self.guard);
     }
 
@@ -132,39 +130,8 @@ impl Router {
         paths.filter(|paths| path.starts_with(paths.prefix()))
     }
 
-    pub(super) fn serve_replicas(&self, replicas: Arc<dyn ReplicaSet>) {
-        self.mcp
-            .serve_replicas(Hops::new(replicas, self.signer.clone()));
-    }
-
-    /// Answers a request that another replica has forwarded. It has checked the rate of the client.
-    async fn answer_hop<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        head: &mut Parts,
-        body: &mut B,
-        hops: &Hops,
-        connection: &ClientConnection,
-    ) -> Response<Reply> {
-        let accepted = hops.accept(head).and_then(|ticket| {
-            let facts = Head::read(&head.headers).facts();
-            self.forwarded_client(ticket, hops, facts)
-        });
-        match accepted {
-            Ok(client) => {
-                connection.set_authenticated();
-                let mut response = self.route(head, body, Ok(client)).await;
-                if response.status() == StatusCode::UNAUTHORIZED {
-                    HopRefusal::Request.write(response.headers_mut());
-                }
-                response
-            }
-            Err(refusal) => {
-                tracing::debug!(reason = refusal.name(), "refused a forwarded request");
-                let mut refused = self.mcp.refuse(&head.headers, &Error::Unauthorized, None);
-                refusal.write(refused.headers_mut());
-                reply::before_body(refused, &head.headers, body)
-            }
-        }
+    pub(super) fn share_sessions(&self, shared: Arc<dyn SharedSessions>) {
+        self.mcp.share_sessions(shared);
     }
 
     pub(super) fn server(&self) -> &Server {
@@ -199,13 +166,6 @@ impl Router {
         connection: &ClientConnection,
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
-        if let Some(hops) = self.mcp.hops()
-            && head.headers.contains_key(HOP)
-        {
-            return self
-                .answer_hop(&mut head, &mut body, hops, connection)
-                .await;
-        }
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
             let (body, peer) = (&mut body, connection.address);
             let response = self.answer_page(page, PageRequest { head, body, peer });

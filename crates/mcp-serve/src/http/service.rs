@@ -22,7 +22,7 @@ use super::guard::Guard;
 use super::limits::Limits;
 use super::router::Router;
 use crate::page_data::PageContent;
-use crate::{OwnPaths, ReplicaSet};
+use crate::{OwnPaths, SharedSessions};
 
 /// The paths `/mcp`, `/healthz`, `/readyz` and `/metrics` of a server. [`Listener`](crate::Listener)
 /// serves it; it is also a tower service, for the router of another program (axum).
@@ -63,9 +63,9 @@ impl HttpService {
         self.0.serve_paths(paths);
     }
 
-    /// Forwards what only one of these replicas can answer. Only the first call has an effect.
-    pub(crate) fn serve_replicas(&self, replicas: Arc<dyn ReplicaSet>) {
-        self.0.serve_replicas(replicas);
+    /// Shares its sessions with other processes. Only the first call has an effect.
+    pub(crate) fn share_sessions(&self, shared: Arc<dyn SharedSessions>) {
+        self.0.share_sessions(shared);
     }
 
     /// Serves the page for people at `url`, which ends with a slash, and prints where it is. `content` is what it

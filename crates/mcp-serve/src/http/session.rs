@@ -2,7 +2,7 @@
 //!
 //! A session id is not a key into a table, but a signed description of the session: the result of the
 //! negotiation, its time, and the principal. So a session survives a restart of the server and is valid
-//! on every replica with the same key, and memory for sessions has a limit.
+//! in every process with the same key, and memory for sessions has a limit.
 //!
 //! Kept in memory are requests in flight, open questions to clients, subscriptions, revocations, and some idle
 //! sessions.
@@ -13,11 +13,13 @@ use std::sync::atomic::AtomicBool;
 use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
+use futures_util::future::BoxFuture;
 use mcp_core::revision::Revision;
 use mcp_core::server::{ClientName, Connection, Negotiated};
 use mcp_core::sign::Signer;
 use mcp_core::tool::ClientCapabilities;
 use parking_lot::Mutex;
+use tokio::sync::OnceCell;
 
 use super::events::ReplayPolicy;
 use crate::clock::unix_time;
@@ -25,7 +27,7 @@ use crate::key::{handle, process_id};
 
 /// A client must initialize again after this time.
 const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
-/// Limit by which the clock of a replica may be ahead, and by which ours may step back.
+/// Limit by which the clock of another process may be ahead, and by which ours may step back.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
 /// Sessions in memory at the same time. Beyond that, the oldest of the client with the most sessions is removed:
 /// a client that opens many ends its own and no other's.
@@ -71,6 +73,8 @@ struct LiveSession {
     verified: VerifiedId,
     /// True if its id is among the idle ones.
     was_idle: AtomicBool,
+    /// True if this process may serve it; set once that is known, where other processes may serve it, too.
+    is_claimed: OnceCell<bool>,
     connection: Arc<Connection>,
 }
 
@@ -239,7 +243,7 @@ impl LiveSessions {
     fn add(&mut self, id: &str, client: String, verified: VerifiedId) -> OpenSession {
         let connection = Connection::from_negotiated(verified.negotiated)
             .with_id(verified.number)
-            .at_replica(verified.handle, process_id());
+            .of_process(process_id());
         let id: Arc<str> = id.into();
         self.next_serial += 1;
         let session = Arc::new(LiveSession {
@@ -247,6 +251,7 @@ impl LiveSessions {
             client,
             verified,
             was_idle: AtomicBool::new(false),
+            is_claimed: OnceCell::new(),
             connection: Arc::new(connection),
         });
         // In use from now on.
@@ -362,6 +367,11 @@ impl Session {
 
     pub(super) fn handle(&self) -> u128 {
         self.live.verified.handle
+    }
+
+    /// Returns true if this process may serve it, by `claim`, which is asked once.
+    pub(super) async fn is_claimed<'a>(&self, claim: impl FnOnce() -> BoxFuture<'a, bool>) -> bool {
+        *self.live.is_claimed.get_or_init(claim).await
     }
 
     /// Returns the policy for streams of this session.

@@ -11,7 +11,7 @@ use super::fetch::check_url;
 use super::keys::{IssuerKeys, Source};
 use super::metadata::Metadata;
 use super::token::Rules;
-use super::{ForwardedTokens, ResourceServer, crypto};
+use super::{ResourceServer, crypto};
 
 /// The options of the resource server. Without an issuer there is none.
 #[derive(Args, Clone, Default)]
@@ -178,7 +178,6 @@ impl OauthOptions {
             issuers: keys,
             metadata,
             verified: parking_lot::Mutex::default(),
-            forwarded: ForwardedTokens::default(),
         }))
     }
 

@@ -13,8 +13,6 @@ pub(crate) struct Credential {
     pub(crate) principal: Arc<Principal>,
     /// The time at which it ends, in seconds since 1970.
     expires: Option<u64>,
-    /// The hash of a token of the token file; `None` for one of an issuer.
-    digest: Option<[u8; 32]>,
     /// Cancelled when it is not valid any more.
     pub(crate) revoked: Arc<CancellationToken>,
 }
@@ -24,20 +22,8 @@ impl Credential {
         Self {
             principal,
             expires,
-            digest: None,
             revoked: Arc::default(),
         }
-    }
-
-    /// The same for a token of the token file.
-    pub(super) fn with_digest(self, digest: [u8; 32]) -> Self {
-        let digest = Some(digest);
-        Self { digest, ..self }
-    }
-
-    /// The hash of its token, if that is in the token file.
-    pub(crate) fn digest(&self) -> Option<&[u8; 32]> {
-        self.digest.as_ref()
     }
 
     /// Returns true until it is revoked or has expired. Ends its streams when it has expired.

@@ -135,7 +135,7 @@ impl Line {
         let expires = self
             .expires
             .map(|time| time.as_second().try_into().unwrap_or_default());
-        Credential::new(Arc::new(principal), expires).with_digest(self.digest)
+        Credential::new(Arc::new(principal), expires)
     }
 }
 

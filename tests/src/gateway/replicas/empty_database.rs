@@ -1,30 +1,27 @@
-//! Three gateways that start at the same moment on a database that has nothing yet.
+//! A database that has nothing yet, so that no gateway of another test is a replica of those on it.
 
 use std::io::{Read, Write};
 use std::net::TcpStream;
 
 use reqwest::Url;
-use serde_json::json;
 
-use super::env::ReplicaGroup;
 use crate::harness::real::postgres;
-use crate::harness::{http_client, wait_until};
 
 /// A database of its own, which is removed at the end.
-struct EmptyDatabase {
+pub(super) struct EmptyDatabase {
     server: Url,
     name: String,
 }
 
 impl EmptyDatabase {
-    fn create() -> Option<Self> {
+    pub(super) fn create() -> Option<Self> {
         let server: Url = postgres()?.parse().unwrap();
         let name = format!("empty_{}", uuid::Uuid::new_v4().simple());
         execute(&server, &format!("create database {name}"));
         Some(Self { server, name })
     }
 
-    fn address(&self) -> String {
+    pub(super) fn address(&self) -> String {
         let mut address = self.server.clone();
         address.set_path(&self.name);
         address.into()
@@ -63,34 +60,4 @@ fn execute(server: &Url, sql: &str) {
     };
     send(b"", &start);
     send(b"Q", &format!("{sql}\0"));
-}
-
-#[tokio::test]
-async fn replicas_that_start_at_once_on_an_empty_database_become_ready() {
-    let Some(database) = EmptyDatabase::create() else {
-        return;
-    };
-    let group = ReplicaGroup::start_on(&database.address()).await;
-    for (at, gateway) in group.gateways.iter().flatten().enumerate() {
-        wait_until("all three at each", async || {
-            let status = group.status(at).await;
-            let replicas = status["replicas"].as_array().unwrap();
-            replicas.len() == 3 && replicas.iter().all(|one| one["status"] == "alive")
-        })
-        .await;
-        let ready = gateway.server.url.replace("/mcp", "/readyz");
-        let ready = http_client().get(ready).send().await.unwrap();
-        assert_eq!(ready.status(), 200);
-    }
-    let session = group.session(0).await;
-    for at in 0..3 {
-        let listed = group.ask(at, &session, "tools/list", json!({})).await;
-        assert!(listed["result"]["tools"].is_array(), "{at}");
-    }
-    // One that creates a table which another has created fails, says so, and tries again.
-    for gateway in group.gateways.iter().flatten() {
-        let log = gateway.server.log();
-        let is_bad = |line: &&str| line.contains("ERROR") || line.contains("WARN gateway_store");
-        assert_eq!(log.lines().find(is_bad), None);
-    }
 }

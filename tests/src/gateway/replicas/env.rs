@@ -4,9 +4,9 @@ use std::time::Duration;
 
 use serde_json::{Value, json};
 
+use super::empty_database::EmptyDatabase;
 use crate::gateway::env::{Folder, Gateway, legacy_fixture, stdio_fixture};
-use crate::harness::real::postgres;
-use crate::harness::{Server, binary, http_client, wait_until};
+use crate::harness::{Server, http_client, wait_until};
 
 pub(super) const TOKEN: &str = "token-of-ada-16-chars";
 
@@ -14,7 +14,8 @@ pub(super) const TOKEN: &str = "token-of-ada-16-chars";
 /// revision later than 2025-11-25.
 pub(super) struct ReplicaGroup {
     pub(super) gateways: Vec<Option<Gateway>>,
-    urls: Vec<String>,
+    pub(super) urls: Vec<String>,
+    pub(super) database: EmptyDatabase,
     _backend: Server,
 }
 
@@ -38,143 +39,85 @@ impl Event {
 }
 
 impl ReplicaGroup {
-    /// Starts them; `None` without a database for tests.
+    /// Starts them at the same moment; `None` without a database for tests.
     pub(super) async fn start() -> Option<Self> {
-        Self::start_with(&[], 3).await
+        Self::start_with("").await
     }
 
-    /// The same with more options, and only so many that need a token.
-    pub(super) async fn start_with(options: &[&str], with_token: usize) -> Option<Self> {
-        let options = options.iter().map(|option| (*option).to_owned());
-        let options: Vec<_> = options.collect();
-        Self::start_each(|_, _| options.clone(), with_token).await
-    }
-
-    /// The same with options for each one of them, which may name files in its folder.
-    pub(super) async fn start_each(
-        options: impl Fn(usize, &Folder) -> Vec<String>,
-        with_token: usize,
-    ) -> Option<Self> {
-        Self::start_more(options, with_token, "").await
-    }
-
-    /// The same with a child that only one of them runs (`one`). Each child writes its process id into the
-    /// file `children`.
-    pub(super) async fn start_placed(folder: &Folder) -> Option<Self> {
-        let store = postgres()?;
-        Some(Self::start_placed_on([&store; 3], folder).await)
-    }
-
-    /// The same, each with its own way to the database.
-    pub(super) async fn start_placed_on(stores: [&str; 3], folder: &Folder) -> Self {
-        let program = binary("mcp-conformance");
-        let script = format!(
-            "echo $$ >> {}; exec {} --stdio",
-            folder.path("children"),
-            program.display()
-        );
-        let table = format!(
-            "[backends.one]\ncommand = [\"/bin/sh\", \"-c\", {script:?}]\nplacement = \"one\"\n"
-        );
-        let group = Self::start_with_stores(stores, |_, _| Vec::new(), 3, &table, &[]).await;
-        for at in 0..3 {
-            // The list of tools is published a moment after the state of the backend.
-            wait_until("a call of the placed backend", async || {
-                let echo = json!({"name": "one__test_simple_text", "arguments": {}});
-                let reply = group.ask(at, "", "tools/call", echo).await;
-                reply["result"].is_object()
-            })
-            .await;
-        }
-        group
-    }
-
-    /// The same with more backends.
-    pub(super) async fn start_more(
-        options: impl Fn(usize, &Folder) -> Vec<String>,
-        with_token: usize,
-        more: &str,
-    ) -> Option<Self> {
-        Some(Self::start_with_stores([&postgres()?; 3], options, with_token, more, &[]).await)
-    }
-
-    /// The same with more variables.
-    pub(super) async fn start_with_env(env: &[(&str, &str)]) -> Option<Self> {
-        Some(Self::start_with_stores([&postgres()?; 3], |_, _| Vec::new(), 3, "", env).await)
-    }
-
-    /// The same on another database.
-    pub(super) async fn start_on(store: &str) -> Self {
-        Self::start_with_stores([store; 3], |_, _| Vec::new(), 3, "", &[]).await
-    }
-
-    async fn start_with_stores(
-        stores: [&str; 3],
-        options: impl Fn(usize, &Folder) -> Vec<String>,
-        with_token: usize,
-        more: &str,
-        more_env: &[(&str, &str)],
-    ) -> Self {
+    /// The same with more tables in their file.
+    pub(super) async fn start_with(more: &str) -> Option<Self> {
+        let database = EmptyDatabase::create()?;
         let backend = Server::start("mcp-conformance", &[]).await;
-        // All have the same resources: they are those of the last one here, or of b.
-        let deny = "deny = [\"test://*\"]";
-        let deny_b = if more.contains("[backends.") {
-            deny
-        } else {
-            ""
-        };
+        // Else no resource is offered, since several backends have it.
+        let deny = "deny = [\"test://*\", \"codefluss://*\"]";
         let config = format!(
-            "[backends.b]\nurl = {:?}\n{deny_b}\n[backends.old]\n{}\n{deny}\n[backends.child]\n{}\n{deny}\n{more}",
+            "[backends.b]\nurl = {:?}\n[backends.old]\n{}\n{deny}\n[backends.child]\n{}\n{deny}\n{more}",
             backend.url,
             legacy_fixture(),
             stdio_fixture()
         );
-        // Other tests use the same database: those with another key are no replicas of these.
-        let key = uuid::Uuid::new_v4().to_string();
-        let start = async |at| {
+        let store = database.address();
+        let start = async || {
             let folder = Folder::new();
             let file = folder.write("gateway.toml", &config);
-            let args = ["--config", file.as_str(), "--events", stores[at]];
-            let options = options(at, &folder);
-            let mut options: Vec<_> = options.iter().map(String::as_str).collect();
-            if !options.contains(&"--replica-address") {
-                options.extend(["--replica-address", "auto"]);
-            }
-            let args = [&args[..], &options].concat();
-            let env = [("MCP_SESSION_KEY", key.as_str()), ("MCP_TOKEN", TOKEN)];
-            let env = &env[..if at < with_token { 2 } else { 1 }];
-            let env = [env, more_env].concat();
+            let tokens = folder.write("tokens", &format!("ada {TOKEN}\n"));
+            let args = [
+                "--config",
+                &file,
+                "--events",
+                &store,
+                "--token-file",
+                &tokens,
+            ];
+            let env = [("MCP_SESSION_KEY", "one key for all, of 32 characters")];
             let server = Server::with_args("mcp-gateway", &args, &env).await;
             Gateway { server, folder }
         };
-        let (a, b, c) = tokio::join!(start(0), start(1), start(2));
+        let (a, b, c) = tokio::join!(start(), start(), start());
         let gateways = [a, b, c];
         let group = Self {
             urls: gateways.iter().map(|one| one.server.url.clone()).collect(),
             gateways: gateways.map(Some).into(),
+            database,
             _backend: backend,
         };
         for at in 0..3 {
-            wait_until("the tools of both backends", async || {
-                let listed = group.post(at, "", &request("tools/list", json!({}))).await;
-                let listed = listed.text().await.unwrap();
-                ["b__slow", "old__slow", "child__slow"]
-                    .iter()
-                    .all(|name| listed.contains(name))
+            wait_until("the tools of all backends, and the others", async || {
+                let listed = group.ask(at, "", "tools/list", json!({})).await.to_string();
+                let tools = ["b__slow", "old__slow", "child__slow"];
+                let has_tools = tools.iter().all(|name| listed.contains(name));
+                has_tools && group.others(at).await == 2
             })
             .await;
         }
-        group
+        Some(group)
     }
 
-    /// The URL of the replica `at`.
-    pub(super) fn url(&self, at: usize) -> &str {
-        &self.urls[at]
+    /// The number of other gateways that `at` sees.
+    pub(super) async fn others(&self, at: usize) -> u64 {
+        let status = json!({"name": "gateway_status", "arguments": {}});
+        let status = self.ask(at, "", "tools/call", status).await;
+        let text = status["result"]["content"][0]["text"]
+            .as_str()
+            .unwrap_or("{}");
+        let status: Value = serde_json::from_str(text).unwrap_or_default();
+        status["other_gateways"].as_u64().unwrap_or_default()
     }
 
     /// The log of the replica `at` so far.
     pub(super) fn log(&self, at: usize) -> String {
         self.gateways[at].as_ref().unwrap().server.log()
+    }
+
+    /// Ends one of them by a signal, and waits for that.
+    pub(super) async fn stop(&mut self, at: usize) {
+        let mut gateway = self.gateways[at].take().unwrap();
+        let mut sending = std::process::Command::new("kill");
+        let sent = sending
+            .args(["-TERM", &gateway.server.pid().to_string()])
+            .status();
+        assert!(sent.unwrap().success());
+        assert_eq!(gateway.server.wait_for_exit().await, Some(0));
     }
 
     /// Kills one of them.
@@ -231,15 +174,10 @@ impl ReplicaGroup {
         Stream::new(response).response(7).await
     }
 
-    /// Opens a session at the replica `at`.
+    /// Opens a session of 2025-11-25 at the replica `at`.
     pub(super) async fn session(&self, at: usize) -> String {
-        self.session_of(at, "2025-11-25").await
-    }
-
-    /// Opens a session of a revision at the replica `at`.
-    pub(super) async fn session_of(&self, at: usize, revision: &str) -> String {
         let params = json!({
-            "protocolVersion": revision,
+            "protocolVersion": "2025-11-25",
             "capabilities": {"elicitation": {}},
             "clientInfo": {"name": "tests", "version": "1"},
         });
@@ -266,23 +204,6 @@ impl ReplicaGroup {
     pub(super) async fn delete(&self, at: usize, session: &str) -> u16 {
         let builder = self.builder("DELETE", at, session);
         builder.send().await.unwrap().status().as_u16()
-    }
-
-    /// Returns the number of calls of `slow` that run at the backend.
-    pub(super) async fn running(&self, at: usize) -> u64 {
-        self.count_slow(at).await["running"].as_u64().unwrap()
-    }
-
-    /// Returns the number of calls of `slow` that have started at the backend.
-    pub(super) async fn started(&self, at: usize) -> u64 {
-        self.count_slow(at).await["started"].as_u64().unwrap()
-    }
-
-    async fn count_slow(&self, at: usize) -> Value {
-        let params = json!({"name": "b__count_slow", "arguments": {}});
-        let found = self.ask(at, "", "tools/call", params).await;
-        let text = found["result"]["content"][0]["text"].as_str().unwrap();
-        serde_json::from_str(text).unwrap()
     }
 }
 
@@ -320,19 +241,6 @@ impl Stream {
             let event = self.next().await.expect("a message");
             if !event.data.is_empty() {
                 return event;
-            }
-        }
-    }
-
-    /// The responses to a batch.
-    pub(super) async fn batch(&mut self) -> Value {
-        if self.response.headers()["content-type"] == "application/json" {
-            return self.json().await;
-        }
-        loop {
-            let message = self.message().await.json();
-            if message.is_array() {
-                return message;
             }
         }
     }

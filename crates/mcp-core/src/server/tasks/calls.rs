@@ -86,7 +86,7 @@ impl Server {
         let era = context.era;
         let task = self.new_task(tool, arguments, ttl, context)?;
         // In the modern era only the task reaches the client.
-        let call = in_task(&context.call, &task, &tool.0.name, era != Era::Modern);
+        let call = in_task(&context.call, &task, era != Era::Modern);
         let mut work = self.work(tool, arguments, call, context);
         if era == Era::Modern
             && let Some(outcome) = (&mut work).now_or_never()
@@ -115,7 +115,7 @@ impl Server {
             task.stop.cancel();
             self.tasks.remove(&task);
         });
-        let in_task = in_task(call, &task, &tool.0.name, true);
+        let in_task = in_task(call, &task, true);
         let mut work = self.work(tool, arguments, in_task, context);
         let outcome = tokio::select! {
             biased;
@@ -171,7 +171,7 @@ impl Server {
         Ok(task)
     }
 
-    /// Runs `work` in the background, and answers with its task once other replicas can find it.
+    /// Runs `work` in the background, and answers with its task once other processes can find it.
     async fn detached(&self, task: Arc<Task>, work: Work, era: Era) -> MethodResult {
         task.detach();
         let created: Json = match era {
@@ -185,8 +185,8 @@ impl Server {
         }
     }
 
-    /// Runs `work` until it ends or its task expires. The result completes once other replicas can find the task, and
-    /// need not be awaited.
+    /// Runs `work` until it ends or its task expires. The result completes once other processes can find the
+    /// task, and need not be awaited.
     pub(super) fn spawn_task(
         &self,
         task: Arc<Task>,
@@ -230,10 +230,10 @@ impl Server {
     }
 }
 
-/// Returns the call of `tool` with the cancellation and the client of `task` instead of the request's.
-pub(super) fn in_task(call: &Call, task: &Arc<Task>, tool: &str, keeps_peer: bool) -> Call {
+/// Returns the call with the cancellation and the client of `task` instead of the request's.
+pub(super) fn in_task(call: &Call, task: &Arc<Task>, keeps_peer: bool) -> Call {
     call.with_client(task.stop.clone(), |client| {
-        Arc::new(TaskClient::new(task, tool, client, keeps_peer))
+        Arc::new(TaskClient::new(task, client, keeps_peer))
     })
 }
 

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use futures_util::future::BoxFuture;
 use serde_json::{Map, Value};
 
-use super::resumption::Resumption;
 use super::task::{Task, TaskState};
 use crate::server::OnDrop;
 use crate::tool::{AnswersFuture, Client, ClientInfo, InputRequest, ToolError};
@@ -15,19 +14,12 @@ pub(super) struct TaskClient {
     /// The client of its request.
     request_client: Arc<dyn Client>,
     info: ClientInfo,
-    /// The name of the tool.
-    tool: String,
     /// True if notifications still go over the request's connection.
     keeps_peer: bool,
 }
 
 impl TaskClient {
-    pub(super) fn new(
-        task: &Arc<Task>,
-        tool: &str,
-        request_client: Arc<dyn Client>,
-        keeps_peer: bool,
-    ) -> Self {
+    pub(super) fn new(task: &Arc<Task>, request_client: Arc<dyn Client>, keeps_peer: bool) -> Self {
         let info = ClientInfo {
             message_meta: Some(Arc::new(task.related())),
             task_id: Some(task.digits().into()),
@@ -37,7 +29,6 @@ impl TaskClient {
             task: Arc::clone(task),
             request_client,
             info,
-            tool: tool.to_owned(),
             keeps_peer,
         }
     }
@@ -62,13 +53,6 @@ impl Client for TaskClient {
 
     fn show_status(&self, message: &str) {
         self.task.set_message(message);
-    }
-
-    fn keep_reference(&self, reference: &str) {
-        self.task.keep_resumption(Resumption {
-            tool: self.tool.clone(),
-            reference: reference.to_owned(),
-        });
     }
 
     fn ask<'a>(&'a self, questions: &'a [(&'a str, InputRequest)]) -> AnswersFuture<'a> {

@@ -8,7 +8,6 @@ use serde_json::Map;
 use super::TTL;
 use super::calls::in_task;
 use super::lifecycle::catch_panic;
-use super::resumption::Resumption;
 use super::task::Task;
 use crate::error::Error;
 use crate::server::Server;
@@ -34,35 +33,26 @@ fn parse(id: &str) -> Option<(&str, EarlierTask<'_>)> {
 }
 
 impl Server {
-    /// The caller's task with this id, which may have been begun before a restart.
+    /// The caller's task with this id, which may run in another process, or have been begun before a restart.
     ///
     /// # Errors
-    /// The service does not say whether there is one, or the task is at another replica.
+    /// The service or the store does not say whether there is one.
     pub(super) async fn find_task(
         &self,
         id: &str,
         context: &Context<'_>,
     ) -> Result<Option<Arc<Task>>, Error> {
-        let known = self.task_here(id, context.caller).await;
-        if known.is_none()
-            && let Some(forwarding) = context.caller.forwarding()
-            && let Some(place) = forwarding.task_place(id)
-        {
-            forwarding.check(place)?;
+        if let Some(known) = self.tasks.find(id, context.caller) {
+            return Ok(Some(known));
         }
-        let stored = match &known {
-            Some(_) => None,
-            None => self.stored_task(id, context).await?,
-        };
-        match (known, parse(id)) {
-            (Some(task), _) => Ok(Some(task)),
-            (None, None) => Ok(stored),
-            (None, Some(_)) if stored.as_ref().is_some_and(|task| task.has_result()) => Ok(stored),
-            // Boxed: few requests need it.
-            (None, Some((tool, task))) => {
+        let stored = self.stored_task(id, context.caller).await?;
+        match parse(id) {
+            Some((tool, task)) if stored.as_ref().is_none_or(|task| task.has_failed()) => {
+                // Boxed: few requests need it.
                 let found = Box::pin(self.earlier(id, tool, task, context)).await?;
                 Ok(found.or(stored))
             }
+            _ => Ok(stored),
         }
     }
 
@@ -78,7 +68,6 @@ impl Server {
         let Some((definition, tool)) = catalog.tool(tool) else {
             return Ok(None);
         };
-        let reference = task.reference;
         let searching = tool.find_task(task, &context.call);
         let found = match self
             .within_limits("the search for the task", context, searching)
@@ -103,12 +92,8 @@ impl Server {
             return Ok(Some(stored));
         }
         task.detach();
-        task.keep_resumption(Resumption {
-            tool: definition.name.clone(),
-            reference: reference.to_owned(),
-        });
         // The request that asks for it is not that of the call.
-        let call = in_task(&context.call, &task, &definition.name, false);
+        let call = in_task(&context.call, &task, false);
         let (name, era, client) = (definition.name.clone(), context.era, context.client.clone());
         let capabilities = context.call.capabilities();
         let failures = Arc::clone(&self.failures);

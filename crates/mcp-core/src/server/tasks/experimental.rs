@@ -28,10 +28,8 @@ impl Server {
                 "tasks/list needs a session or a token".to_owned(),
             ));
         };
-        self.taken_tasks_known().await;
         let tasks = self.tasks.owned_by(caller).into_iter();
         let tasks = tasks.filter(|task| task.view.as_ref() == context.caller.view());
-        let tasks = tasks.filter(|task| !self.is_taken(task));
         let mut tasks: Vec<Value> = tasks.map(|task| task.legacy()).collect();
         let elsewhere = self.tasks_elsewhere(context.caller).await?;
         tasks.extend(elsewhere.iter().map(Task::legacy));
@@ -46,6 +44,7 @@ impl Server {
     ) -> Result<Outcome, Error> {
         let Context { call, caller, .. } = context;
         let task = self.task(context).await?;
+        self.follow(&task);
         let mut changes = task.changes();
         let mut asked = HashSet::new();
         let mut answers = FuturesUnordered::new();

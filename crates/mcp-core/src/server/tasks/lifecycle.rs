@@ -2,10 +2,11 @@
 
 use std::future::Future;
 use std::panic::AssertUnwindSafe;
-use std::pin::{Pin, pin};
+use std::pin::Pin;
 use std::sync::Arc;
 
 use futures_util::FutureExt as _;
+use futures_util::future::OptionFuture;
 
 use super::Tasks;
 use super::outcome::TaskOutcome;
@@ -35,7 +36,7 @@ pub(super) fn catch_panic(
 }
 
 /// Runs the work until it ends, is cancelled or expires, and stores the outcome until the task
-/// expires. Where another process can take the task, it is left to that one when this one stops.
+/// expires.
 pub(super) async fn run(
     tasks: Arc<Tasks>,
     task: Arc<Task>,
@@ -45,15 +46,7 @@ pub(super) async fn run(
 ) {
     let mut expiry = clock.sleep(task.ttl());
     let store = store.as_ref();
-    let work = pin!(certain_end(work, &task, store));
-    let is_in_time = tokio::select! {
-        biased;
-        () = moved(&task, store) => {
-            task.give_up();
-            return tasks.remove(&task);
-        }
-        is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, &*clock) => is_in_time,
-    };
+    let is_in_time = ended_in_time(&tasks, &task, work, &mut expiry, &*clock, store).await;
     drop(save(store, &task));
     if is_in_time {
         tokio::select! {
@@ -64,57 +57,16 @@ pub(super) async fn run(
     tasks.remove(&task);
 }
 
-/// Completes when the task is that of another process: it was taken, or is left behind. Meanwhile stores how to go on
-/// with it.
-async fn moved(task: &Task, store: Option<&Arc<dyn TaskStore>>) {
-    let Some(store) = store else {
-        return std::future::pending().await;
-    };
-    let stored = async {
-        task.resumption_known().await;
-        drop(save(Some(store), task));
-        std::future::pending().await
-    };
-    let left = async {
-        task.closing.cancelled().await;
-        // One that was cancelled before has its outcome.
-        if task.has_ended() {
-            std::future::pending::<()>().await;
-        }
-    };
-    tokio::select! {
-        () = store.taken(&task.id) => {}
-        () = left => {}
-        () = stored => {}
-    }
-}
-
-/// The work, and then the wait until it is certain that no other process has told the client of another end, as one
-/// can during a pause of this process. Where the table is out of reach, that may last until the task expires.
-async fn certain_end(
-    work: Work,
-    task: &Task,
-    store: Option<&Arc<dyn TaskStore>>,
-) -> Result<Outcome, Error> {
-    let outcome = work.await;
-    if let Some(store) = store {
-        store.certain().await;
-        // That may have become known since `moved` has looked, which comes first and ends this.
-        if store.has_taken(&task.id) {
-            return std::future::pending().await;
-        }
-    }
-    outcome
-}
-
 /// Returns false if the task expired before its end.
 async fn ended_in_time(
     tasks: &Tasks,
     task: &Task,
-    mut work: Pin<&mut impl Future<Output = Result<Outcome, Error>>>,
+    mut work: Work,
     expiry: &mut Sleep,
     clock: &dyn Clock,
+    store: Option<&Arc<dyn TaskStore>>,
 ) -> bool {
+    let cancelled_elsewhere: OptionFuture<_> = store.map(|store| store.cancelled(&task.id)).into();
     let in_time = tokio::select! {
         biased;
         outcome = &mut work => {
@@ -123,8 +75,15 @@ async fn ended_in_time(
             return true;
         }
         () = task.stop.cancelled() => true,
+        Some(()) = cancelled_elsewhere => true,
         // Not of a call whose request still waits for its result.
-        () = task.closing.cancelled() => true,
+        () = task.closing.cancelled() => {
+            if store.is_some() {
+                // For those that ask another process.
+                task.end(TaskOutcome::lost());
+            }
+            true
+        }
         () = expiry => {
             task.end(TaskOutcome::expired());
             tasks.remove(task);

@@ -16,6 +16,7 @@ use crate::server::Server;
 use crate::server::context::Context;
 use crate::server::outcome::Outcome;
 use crate::server::params::wrong;
+use crate::tool::ToolError;
 
 impl Server {
     /// The caller's task that the request names.
@@ -48,7 +49,10 @@ impl Server {
         context: &Context<'_>,
     ) -> Result<Outcome, Error> {
         let task = self.task(context).await?;
-        let is_cancelled = task.cancel();
+        let is_cancelled = match task.is_elsewhere {
+            true => Box::pin(self.cancel_elsewhere(&task)).await?,
+            false => task.cancel(),
+        };
         match context.era {
             Era::Modern => Ok(empty()),
             _ if is_cancelled => Ok(task.legacy().into()),
@@ -69,6 +73,11 @@ impl Server {
             responses: Map<String, Value>,
         }
         let task = self.task(context).await?;
+        if task.is_elsewhere && !task.has_ended() {
+            let message = "This task runs in another process of the server, which has not got these answers; send \
+                them again.";
+            return Err(Error::ToolFailed(ToolError::unavailable(message)));
+        }
         let Params { responses } = context.parse("inputResponses")?;
         let wrong = |reason: String| wrong("inputResponses", &reason);
         if let Some((key, _)) = responses.iter().find(|(_, answer)| !answer.is_object()) {

@@ -56,9 +56,10 @@ impl TaskOutcome {
         Self::Error(Arc::new(Error::ToolFailed(error)))
     }
 
-    /// The outcome at a process whose task another one has taken.
-    pub(super) fn taken() -> Self {
-        let message = "Another replica has taken this task over; ask for it again.";
+    /// The outcome of a task whose process has ended.
+    pub(super) fn lost() -> Self {
+        let message = "The server process that ran this task has ended, and the task with it. Check whether it took \
+            effect, and call again.";
         let error = ToolError::new(ToolErrorKind::Interrupted, message);
         Self::Error(Arc::new(Error::ToolFailed(error)))
     }

@@ -1,4 +1,7 @@
-//! Tasks in a store that replicas share, so that the others know of them when their replica is gone.
+//! Tasks in a store that several processes share, so that each of them can answer for the tasks of all.
+//!
+//! The process that has started a task runs it until its end. The others read its state, and ask for its cancellation.
+//! A task whose process has ended has failed.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -10,21 +13,19 @@ use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::outcome::TaskOutcome;
-use super::resumption::Resumption;
 use super::task::Task;
 use crate::era::Era;
 use crate::error::{Error, ErrorCodes};
 use crate::jsonrpc::ErrorObject;
-use crate::server::{Place, ReplicaId};
-use crate::tool::{ToolError, ToolErrorKind};
+use crate::tool::ToolError;
 
-/// The largest result that is stored; a larger one ends with its replica.
+/// The largest result that is stored; a larger one ends with its process.
 const MAX_STORED_RESULT_BYTES: usize = 1024 * 1024;
 
 /// A task in the store.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct StoredTask {
-    /// Its id, which begins with that of its process.
+    /// Its id.
     pub id: String,
     /// Milliseconds since 1970.
     pub(super) created: u64,
@@ -34,44 +35,15 @@ pub struct StoredTask {
     pub(super) message: Option<String>,
     /// `None` while it runs.
     pub(super) outcome: Option<StoredOutcome>,
-    /// The way to go on with it in another process, if there is one.
-    #[serde(default)]
-    pub(super) resumption: Option<Resumption>,
-    /// The place of the process that runs it; said by the store, not stored.
-    #[serde(skip, default = "gone")]
-    pub place: Place,
-    /// The process that runs it; said by the store, not stored.
-    #[serde(skip)]
-    pub replica: Option<ReplicaId>,
-    /// True if its process has ended, and it has no resumption; said by the store, not stored.
+    /// True if its process has ended before it; said by the store, not stored.
     #[serde(skip)]
     pub is_lost: bool,
 }
 
-fn gone() -> Place {
-    Place::Gone
-}
-
 impl StoredTask {
-    /// The task as the store found it: where it runs, or whether it has ended with its process.
-    #[must_use]
-    pub fn found(self, replica: Option<ReplicaId>, place: Place, is_lost: bool) -> Self {
-        Self {
-            place,
-            replica,
-            is_lost,
-            ..self
-        }
-    }
-
     /// Returns true if it has ended.
     pub fn has_ended(&self) -> bool {
         self.outcome.is_some()
-    }
-
-    /// Returns true if another process can go on with it.
-    pub fn can_move(&self) -> bool {
-        self.resumption.is_some()
     }
 }
 
@@ -96,7 +68,7 @@ pub type TaskOwner = [u8; 32];
 pub trait TaskStore: Send + Sync {
     /// Stores the state of a task for its lifetime, whether the result is awaited or not. That completes once other
     /// processes can find the task; within a second, if the store cannot be used now: then it is stored later.
-    /// It does nothing if another process has taken the task.
+    /// The outcome that was stored first stays.
     fn save(
         &self,
         owner: TaskOwner,
@@ -120,25 +92,14 @@ pub trait TaskStore: Send + Sync {
     /// The store cannot be used now.
     fn list(&self, owner: TaskOwner) -> BoxFuture<'_, Result<Vec<StoredTask>, ToolError>>;
 
-    /// Takes a task whose process is gone: it is of this process then, or lost. Does nothing while that process may
-    /// still run it.
+    /// Asks the process that runs the task to cancel it.
     ///
     /// # Errors
     /// The store cannot be used now.
-    fn adopt<'a>(
-        &'a self,
-        owner: TaskOwner,
-        task: &'a StoredTask,
-    ) -> BoxFuture<'a, Result<(), ToolError>>;
+    fn cancel<'a>(&'a self, id: &'a str) -> BoxFuture<'a, Result<(), ToolError>>;
 
-    /// Completes when another process has taken this task.
-    fn taken<'a>(&'a self, id: &'a str) -> BoxFuture<'a, ()>;
-
-    /// Returns true if another process has taken this task.
-    fn has_taken(&self, id: &str) -> bool;
-
-    /// Completes when no other process can have taken a task without [`TaskStore::taken`] saying so.
-    fn certain(&self) -> BoxFuture<'_, ()>;
+    /// Completes when another process asks for the cancellation of this task.
+    fn cancelled(&self, id: &str) -> BoxFuture<'static, ()>;
 }
 
 /// Stores a task, if there is a store. The result need not be awaited.
@@ -163,19 +124,8 @@ fn stored(task: &Task) -> StoredTask {
         ttl: millis(task.ttl()),
         message: state.message.clone(),
         outcome: state.outcome.as_ref().map(StoredOutcome::new),
-        resumption: task.resumption.get().cloned(),
-        place: Place::Here,
-        replica: None,
         is_lost: false,
     }
-}
-
-/// The outcome of a task whose replica is gone.
-pub(super) fn lost() -> TaskOutcome {
-    TaskOutcome::Error(Arc::new(Error::ToolFailed(ToolError::new(
-        ToolErrorKind::Interrupted,
-        "The replica that ran this task has ended, and the task with it. Check whether it took effect, and call again.",
-    ))))
 }
 
 pub(super) fn owner(caller: Option<&Arc<str>>, view: Option<&Arc<str>>) -> TaskOwner {
@@ -200,7 +150,7 @@ impl StoredOutcome {
             TaskOutcome::Result { json, .. } if json.as_str().len() > MAX_STORED_RESULT_BYTES => {
                 let error = ToolError::unavailable(format!(
                     "The task has completed, but its result was larger than {MAX_STORED_RESULT_BYTES} bytes and is \
-                     gone with its replica."
+                     gone with its process."
                 ));
                 Self::from(&Error::ToolFailed(error))
             }
@@ -281,7 +231,10 @@ mod tests {
             TaskOutcome::Cancelled
         ));
         let large = format!(r#"{{"text":"{}"}}"#, "x".repeat(MAX_STORED_RESULT_BYTES));
-        for (outcome, words) in [(result(large), "larger than"), (lost(), "replica")] {
+        for (outcome, words) in [
+            (result(large), "larger than"),
+            (TaskOutcome::lost(), "process"),
+        ] {
             assert!(stored(&outcome).message().unwrap().contains(words));
         }
     }

@@ -42,12 +42,10 @@ impl Server {
         let searched = MAX_SEARCHED_TASKS.min(MAX_SUBSCRIBED_TASKS - known.len());
         let mut tasks: Vec<Arc<Task>> = Vec::new();
         for id in known.into_iter().chain(others.into_iter().take(searched)) {
-            match self.find_task(id, context).await {
-                // One replica has to send all notifications.
-                Err(error @ Error::InvalidRequest { .. }) if tasks.is_empty() => return Err(error),
-                found => tasks.extend(found.ok().flatten()),
-            }
+            let found = self.find_task(id, context).await;
+            tasks.extend(found.ok().flatten());
         }
+        tasks.iter().for_each(|task| self.follow(task));
         Ok(TaskSubscription {
             ids: tasks.iter().map(|task| task.id.clone()).collect(),
             changes: tasks.into_iter().map(changes).collect(),
@@ -75,10 +73,6 @@ fn changes(task: Arc<Task>) -> BoxStream<'static, Arc<Task>> {
             return None;
         }
         changes.changed().await.ok()?;
-        if task.taken.is_cancelled() {
-            // Its client hears from the other process.
-            return None;
-        }
         Some((Arc::clone(&task), (task, changes)))
     };
     stream::unfold((task, changes), next).boxed()

@@ -1,8 +1,8 @@
 //! The state of a task, which its work, polls and subscribers share.
 
 use std::collections::HashMap;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, OnceLock};
 use std::time::Duration;
 
 use serde_json::{Map, Value};
@@ -10,7 +10,6 @@ use tokio::sync::{Notify, watch};
 use tokio_util::sync::CancellationToken;
 
 use super::outcome::TaskOutcome;
-use super::resumption::Resumption;
 use crate::clock::Clock;
 use crate::error::truncated;
 use crate::server::Caller;
@@ -23,9 +22,8 @@ pub(in crate::server) struct Task {
     pub(super) owner: Option<Arc<str>>,
     /// The only view in which it is there; `None` for the server itself.
     pub(super) view: Option<Arc<str>>,
-    /// The tool, and what it needs to find the work again.
-    pub(super) resumption: OnceLock<Resumption>,
-    resumption_known: Notify,
+    /// True if another process runs it, and this one knows what the store says.
+    pub(super) is_elsewhere: bool,
     /// Creation time, since 1970.
     pub(super) created: Duration,
     /// Lifetime in milliseconds, from its creation.
@@ -36,8 +34,6 @@ pub(in crate::server) struct Task {
     pub(super) closing: CancellationToken,
     /// Cancelled when the task is no longer stored.
     pub(super) removed: CancellationToken,
-    /// Cancelled when another process has taken the task.
-    pub(super) taken: CancellationToken,
     /// The work asks to answer its request with the task.
     detach_request: Notify,
     /// Cancelled when the request was answered with the task.
@@ -86,14 +82,12 @@ impl Task {
             id,
             owner: caller.name().cloned(),
             view: caller.view().cloned(),
-            resumption: OnceLock::new(),
-            resumption_known: Notify::new(),
+            is_elsewhere: false,
             created,
             ttl: AtomicU64::new(as_millis(ttl)),
             stop: CancellationToken::new(),
             closing: closing.clone(),
             removed: CancellationToken::new(),
-            taken: CancellationToken::new(),
             detach_request: Notify::new(),
             detached: CancellationToken::new(),
             clock,
@@ -101,7 +95,7 @@ impl Task {
         }
     }
 
-    /// The same task as it was stored.
+    /// The same task as another process has stored it.
     pub(super) fn restored(
         self,
         created: Duration,
@@ -118,32 +112,16 @@ impl Task {
             state.updated = updated;
             state.outcome = outcome;
         });
-        Self { created, ..self }
+        Self {
+            created,
+            is_elsewhere: true,
+            ..self
+        }
     }
 
     /// The random digits with which its id begins.
     pub(super) fn digits(&self) -> &str {
         self.id.split('.').next().unwrap_or_default()
-    }
-
-    /// Keeps what its tool needs to find the work again. Only the first call has an effect.
-    pub(super) fn keep_resumption(&self, resumption: Resumption) {
-        if self.resumption.set(resumption).is_ok() {
-            self.resumption_known.notify_one();
-        }
-    }
-
-    /// Completes once it is known how to find the work again.
-    pub(super) async fn resumption_known(&self) {
-        self.resumption_known.notified().await;
-    }
-
-    /// Ends it here, since another process has it.
-    pub(super) fn give_up(&self) {
-        self.taken.cancel();
-        self.end(TaskOutcome::taken());
-        self.stop.cancel();
-        self.removed.cancel();
     }
 
     /// Lifetime, from its creation.
@@ -209,11 +187,9 @@ impl Task {
         self.state().outcome.is_some()
     }
 
-    /// True if it has ended with a result, or was cancelled.
-    pub(super) fn has_result(&self) -> bool {
-        let state = self.state();
-        let outcome = state.outcome.as_ref();
-        outcome.is_some_and(|outcome| !matches!(outcome, TaskOutcome::Error(_)))
+    /// True if it has ended with an error.
+    pub(super) fn has_failed(&self) -> bool {
+        matches!(self.state().outcome, Some(TaskOutcome::Error(_)))
     }
 
     pub(super) fn state(&self) -> watch::Ref<'_, TaskState> {

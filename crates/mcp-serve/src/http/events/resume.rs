@@ -10,6 +10,8 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use parking_lot::Mutex;
+use serde::Deserialize;
+use serde_json::value::RawValue;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::{CancellationToken, DropGuard};
 
@@ -51,7 +53,14 @@ pub(in crate::http) struct ReplayPolicy {
 const MAX_REQUEST_BYTES: usize = 40;
 
 /// Returns the id of a request in hexadecimal digits, for the ids of its events; `None` if it is too long.
-pub(in crate::http) fn request_digits(id: &str) -> Option<String> {
+pub(in crate::http) fn request_digits(request: &[u8]) -> Option<String> {
+    #[derive(Deserialize)]
+    struct Envelope<'a> {
+        #[serde(borrow)]
+        id: &'a RawValue,
+    }
+    let envelope: Envelope<'_> = serde_json::from_slice(request).ok()?;
+    let id = envelope.id.get();
     let digits = |id: &str| id.bytes().map(|byte| format!("{byte:02x}")).collect();
     (id.len() <= MAX_REQUEST_BYTES).then(|| digits(id))
 }
@@ -192,15 +201,15 @@ mod tests {
 
     #[test]
     fn event_id_names_its_process_and_its_request() {
+        let frame = |id: &str| format!(r#"{{"id":{id},"method":"ping"}}"#).into_bytes();
         for request in ["1", "\"a-b.c\"", "\"\u{e4}\""] {
-            let digits = request_digits(request);
+            let digits = request_digits(&frame(request));
             let log = EventLog::new(true, digits.as_deref()).unwrap();
             let event = format!("{}-0", log.id());
-            let process = mcp_core::server::ReplicaId::from_digits(&event);
-            assert_eq!(process, Some(crate::process_id()));
+            assert!(event.starts_with(&format!("{:08x}", crate::process_id())));
             assert_eq!(lost_request(&event).as_deref(), Some(request));
         }
-        assert!(request_digits(&"x".repeat(MAX_REQUEST_BYTES + 1)).is_none());
+        assert!(request_digits(&frame(&"1".repeat(MAX_REQUEST_BYTES + 1))).is_none());
         let log = EventLog::new(true, None).unwrap();
         assert!(lost_request(&format!("{}-0", log.id())).is_none());
     }

@@ -2,13 +2,11 @@
 
 use std::net::IpAddr;
 use std::sync::Arc;
-use std::time::Instant;
 
-use http::header::HeaderMap;
 use mcp_core::server::Principal;
 use tokio_util::sync::CancellationToken;
 
-use crate::http::headers::{Head, HeaderFacts};
+use crate::http::headers::HeaderFacts;
 use crate::http::stream_slots::Revocation;
 use crate::tokens::Credential;
 
@@ -17,13 +15,9 @@ pub(in crate::http) struct Authenticated {
     /// `None` where no token is required.
     pub(in crate::http) credential: Option<Arc<Credential>>,
     pub(in crate::http) address: IpAddr,
-    /// The time at which its head was read.
-    pub(in crate::http) arrived: Instant,
     pub(in crate::http) headers: HeaderFacts,
     /// The view that its path names.
     pub(in crate::http) view: Option<ViewOwner>,
-    /// The hash of its body, if another replica has forwarded it.
-    pub(in crate::http) forwarded_body: Option<Box<[u8; 32]>>,
 }
 
 /// A view, and the owner of the sessions of one client there.
@@ -56,26 +50,6 @@ impl Authenticated {
         match &self.view {
             Some(view) => &view.owner,
             None => self.principal().map_or("", |principal| &principal.name),
-        }
-    }
-
-    /// The same client, of a request with these headers.
-    pub(super) fn again(&self, headers: &HeaderMap) -> Self {
-        Self {
-            arrived: self.arrived,
-            credential: self.credential.clone(),
-            address: self.address,
-            headers: Head::read(headers).facts(),
-            view: self.view.clone(),
-            forwarded_body: self.forwarded_body.clone(),
-        }
-    }
-
-    /// The path of its requests.
-    pub(in crate::http) fn path(&self) -> String {
-        match &self.view {
-            Some(view) => format!("/mcp/{}", view.name),
-            None => "/mcp".to_owned(),
         }
     }
 

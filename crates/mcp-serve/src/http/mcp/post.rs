@@ -16,12 +16,11 @@ use tokio_util::sync::CancellationToken;
 use super::super::body;
 use super::super::events::{
     EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
+    request_digits,
 };
 use super::super::headers::{Accepts, HeaderFacts, params};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
-use super::forward::{ForwardOutcome, KeptMessage};
-use super::parts::BatchForwarding;
 use super::refusal::Refusal;
 use super::{Authenticated, McpEndpoint};
 
@@ -39,8 +38,8 @@ struct PendingReply<'a> {
     /// The headers of the request, whose memory those of the response take.
     headers: &'a mut HeaderMap,
     accepts: Accepts,
-    /// The message, if there are other replicas.
-    kept: Option<Arc<KeptMessage>>,
+    /// The message, if another process may be asked for its stream.
+    message: Option<Bytes>,
     /// Set if the stream of this call can be resumed.
     replay: Option<ReplayPolicy>,
     /// True if the client only listens from now on (2026-07-28, "subscriptions/listen").
@@ -81,27 +80,6 @@ impl<'a> Post<'a> {
         reply.send(messages).await
     }
 
-    /// Answers a message whose body was read, with its permit if it has one.
-    pub(super) async fn answer_body(
-        mut self,
-        body: Bytes,
-        permit: Option<OwnedSemaphorePermit>,
-    ) -> Response<Reply> {
-        let permit = permit.or_else(|| self.endpoint.permit());
-        let opened = self
-            .session()
-            .and_then(|session| Ok((session, permit.ok_or(Refusal::AtLimit)?)));
-        match opened {
-            Ok((session, permit)) => {
-                let (reply, messages) = self.call(session, body, permit);
-                reply.send(messages).await
-            }
-            Err(refusal) => self
-                .endpoint
-                .refuse_post(&self.headers, &self.client, refusal),
-        }
-    }
-
     /// Accepts the message and passes it to `start`, which answers it elsewhere.
     pub(super) async fn accept<B>(
         self,
@@ -131,17 +109,13 @@ impl<'a> Post<'a> {
         body: &mut B,
     ) -> Result<(Option<Session>, Bytes, OwnedSemaphorePermit), Refusal> {
         self.admit()?;
-        let session = self.session()?;
+        let session = self.session().await?;
         let body = body::read(body, &self.endpoint.limits)
             .await
             .map_err(Refusal::Body)?;
         // The body may have taken longer than its token was valid.
         let revoked = self.client.revoked();
         if revoked.is_some_and(|revoked| revoked.is_cancelled()) {
-            return Err(Refusal::Unauthorized);
-        }
-        let forwarded = self.client.forwarded_body.as_deref();
-        if forwarded.is_some_and(|hash| *hash != hmac_sha256::Hash::hash(&body)) {
             return Err(Refusal::Unauthorized);
         }
         // After the body: a slow body must not take the permit of another request.
@@ -164,7 +138,7 @@ impl<'a> Post<'a> {
     }
 
     /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
-    fn session(&self) -> Result<Option<Session>, Refusal> {
+    async fn session(&self) -> Result<Option<Session>, Refusal> {
         let facts = &self.client.headers;
         if facts.era == Era::Modern {
             return Ok(None);
@@ -172,7 +146,7 @@ impl<'a> Post<'a> {
         let Some(id) = facts.protocol.as_ref().and_then(|fields| fields.session()) else {
             return Ok(None);
         };
-        let session = self.endpoint.session(id, &self.client);
+        let session = self.endpoint.session(Some(id), &self.client).await;
         session.map(Some).ok_or(Refusal::SessionNotFound)
     }
 
@@ -189,7 +163,6 @@ impl<'a> Post<'a> {
             headers,
         } = self;
         let endpoint = *endpoint;
-        let kept = endpoint.keep_message(client, headers, &body);
         let HeaderFacts {
             era,
             accepts,
@@ -198,15 +171,16 @@ impl<'a> Post<'a> {
             ..
         } = client.headers;
         // Boxed: few requests have some.
-        let arguments = repeats_arguments && kept.is_none();
-        let arguments = arguments.then(|| Box::new(std::mem::take(headers)));
+        let arguments = repeats_arguments.then(|| Box::new(std::mem::take(headers)));
         let protocol = client.headers.protocol.take();
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
         let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
-        let is_forwarded = client.forwarded_body.is_some();
         let replay = session
             .as_ref()
             .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
+        // For the client that asks another process for its stream.
+        let is_shared = replay.is_some() && endpoint.shared.get().is_some();
+        let message = is_shared.then(|| body.clone());
         let session_id = session.as_ref().map(|session| Arc::clone(session.id()));
         let client_gone = Arc::<CancellationToken>::default();
         // Before the modern era a client that disconnects does not cancel its call.
@@ -217,7 +191,6 @@ impl<'a> Post<'a> {
             .with_principal(client.principal().cloned())
             .with_view(client.view().cloned())
             .with_address(client.address)
-            .with_forwarding(kept.as_ref().map(|kept| Arc::clone(&kept.forwarding)))
             .with_revocation(client.revoked().cloned());
         let is_subscription = era == Era::Modern && is_subscription;
         let (permit, accepting) = match is_subscription {
@@ -225,22 +198,15 @@ impl<'a> Post<'a> {
             false => (Some(permit), None),
         };
         let server = Arc::clone(&endpoint.server);
-        let message = kept.clone();
-        let batch = kept
-            .as_ref()
-            .and_then(|kept| BatchForwarding::new(endpoint, client, kept));
         let answer = async move {
-            let kept = message.as_ref().map(|kept| &kept.headers);
-            let headers = arguments.as_deref().or(kept.filter(|_| repeats_arguments));
             let connection = session
                 .as_ref()
                 .map(|session| Arc::clone(&session.connection));
-            let params = headers.map(params).unwrap_or_default();
+            let params = arguments.as_deref().map(params).unwrap_or_default();
             let hints = protocol.as_ref().map(|protocol| protocol.hints());
             let hints = Hints {
                 params: &params,
                 has_headers: true,
-                is_forwarded,
                 ..hints.unwrap_or_default()
             };
             let answer = server
@@ -251,21 +217,14 @@ impl<'a> Post<'a> {
                     caller,
                 })
                 .await;
-            let answer = match batch {
-                Some(batch) => batch.complete(answer).await,
-                None => answer,
-            };
-            match &message {
-                Some(message) => message.keep_permit(permit),
-                None => drop(permit),
-            }
+            drop(permit);
             answer
         };
         let reply = PendingReply {
             endpoint,
             client,
             accepts,
-            kept,
+            message,
             headers,
             replay,
             is_subscription,
@@ -282,11 +241,11 @@ impl PendingReply<'_> {
     async fn send(mut self, messages: Option<Receiver<ServerMessage>>) -> Response<Reply> {
         let Some(mut messages) = messages else {
             let answer = (&mut self.call).await;
-            return self.answered(answer, None).await;
+            return self.answered(answer, None);
         };
         let may_wait = self.accepts.json || self.is_subscription;
         match FirstEvent::next(&mut self.call, &mut messages, may_wait).await {
-            FirstEvent::Answer(answer) => self.answered(answer, Some(messages)).await,
+            FirstEvent::Answer(answer) => self.answered(answer, Some(messages)),
             FirstEvent::Message(message) if self.is_subscription => {
                 let slots = &self.endpoint.slots;
                 match slots.acquire(self.client.share()) {
@@ -303,22 +262,11 @@ impl PendingReply<'_> {
     }
 
     /// Replies to a call that has sent no message before its answer.
-    async fn answered(
+    fn answered(
         mut self,
         answer: FrameReply,
         messages: Option<Receiver<ServerMessage>>,
     ) -> Response<Reply> {
-        let kept = self.kept.take();
-        if let Some(kept) = kept.filter(|kept| kept.is_for_others()) {
-            // Boxed: few messages need it.
-            match Box::pin(self.endpoint.forward(&kept, self.client, &answer)).await {
-                ForwardOutcome::Told => {}
-                ForwardOutcome::Answered(response) => return response,
-                ForwardOutcome::Unreachable => {
-                    return self.endpoint.answer_again(&kept, self.client).await;
-                }
-            }
-        }
         match messages {
             Some(messages) if !self.accepts.json && answer.status == 200 => {
                 let session = self.new_session(answer.negotiated);
@@ -347,7 +295,7 @@ impl PendingReply<'_> {
         let streams = &self.endpoint.streams;
         match self.replay.take().filter(|_| streams.make_room()) {
             Some(mut policy) => {
-                policy.request = self.kept.and_then(|kept| kept.request_digits());
+                policy.request = self.message.as_deref().and_then(request_digits);
                 match streams.start(policy, first, messages, self.call) {
                     Some(replay) => reply::resumable(replay.until(self.client.revocation())),
                     None => reply::busy(),

@@ -1,7 +1,7 @@
 //! The sign-in of the page: a token or a one-time link is exchanged for a signed cookie and a key, which together
 //! are valid for 8 h, on the paths of the page only. Tokens of the file are found again by their fingerprint, so that
-//! replicas with one key share these sign-ins, and those by the link, too ([`super::link`]). Those by access tokens of
-//! OAuth issuers are of one process, and remembered here.
+//! processes with one key share these sign-ins. Sign-ins by the link ([`super::link`]) and by access tokens of OAuth
+//! issuers are of one process, and remembered here.
 
 use std::collections::HashMap;
 use std::io::Write as _;
@@ -19,7 +19,6 @@ use serde_json::json;
 use super::super::guard::Guard;
 use super::link::{Links, random};
 use super::{FOLDER, KEY, host};
-use crate::ReplicaSet;
 use crate::clock::unix_time;
 use crate::tokens::{Credential, Digest, LastToken, digest};
 
@@ -79,14 +78,9 @@ pub(super) struct PageSessions {
 }
 
 impl PageSessions {
-    pub(super) fn new(
-        name: &str,
-        url: Option<String>,
-        signer: Signer,
-        replicas: Option<Arc<dyn ReplicaSet>>,
-    ) -> Self {
+    pub(super) fn new(name: &str, url: Option<String>, signer: Signer) -> Self {
         Self {
-            links: Links::new(name, signer.clone(), replicas),
+            links: Links::new(),
             signer,
             name: name.to_owned(),
             url,
@@ -121,9 +115,9 @@ impl PageSessions {
     }
 
     /// Ends a sign-in by a link.
-    pub(super) async fn end_link(&self, signed_in: &SignedIn) {
-        if let Some(name) = &signed_in.link {
-            self.links.sign_out(name).await;
+    pub(super) fn end_link(&self, signed_in: &SignedIn) {
+        if signed_in.link.is_some() {
+            self.links.sign_out();
         }
     }
 
@@ -166,7 +160,7 @@ impl PageSessions {
                 SignIn {
                     link: Some(given), ..
                 },
-            ) => (None, None, self.links.sign_in(&given).await?),
+            ) => (None, None, self.links.sign_in(&given)?),
             (false, _) => return Err("open the link that the server has printed"),
         };
         let page_key = random().ok_or("there are no random numbers")?;
@@ -293,7 +287,7 @@ mod tests {
 
     #[tokio::test]
     async fn sign_in_ends_after_its_time_and_when_tokens_are_needed() {
-        let sessions = PageSessions::new("x", None, Signer::new([7; 32]), None);
+        let sessions = PageSessions::new("x", None, Signer::new([7; 32]));
         let now = unix_time().as_secs();
         let (open, secured) = (
             Guard::new(Tokens::default(), &[]),

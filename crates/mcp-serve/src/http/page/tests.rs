@@ -318,7 +318,7 @@ async fn cookie_is_of_its_page_and_cannot_be_changed() {
     assert_eq!(
         other.post("/page/me", Some(&ada), &[], "{}").await.status,
         200,
-        "replicas share the key"
+        "both have the key"
     );
 }
 

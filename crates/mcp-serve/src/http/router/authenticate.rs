@@ -8,8 +8,7 @@ use mcp_core::error::Error;
 
 use super::super::connection::ClientConnection;
 use super::super::cors;
-use super::super::headers::{Head, HeaderFacts};
-use super::super::mcp::hop::{HopRefusal, HopTicket, Hops};
+use super::super::headers::Head;
 use super::super::mcp::{Authenticated, ViewOwner};
 use super::{Router, has_session_id};
 
@@ -67,10 +66,8 @@ impl Router {
         let mut client = Authenticated {
             credential,
             address: connection.address,
-            arrived: Instant::now(),
             headers: fields.facts(),
             view: None,
-            forwarded_body: None,
         };
         self.check_role(&client)?;
         fields.check_unambiguous()?;
@@ -87,55 +84,13 @@ impl Router {
         Ok(client)
     }
 
-    /// Returns the client of a request that another replica has forwarded, by the tokens, roles and views of this one:
-    /// those of the other may be older.
-    ///
-    /// # Errors
-    /// Its token, role or view is not valid here.
-    pub(super) fn forwarded_client(
-        &self,
-        ticket: HopTicket,
-        hops: &Hops,
-        headers: HeaderFacts,
-    ) -> Result<Authenticated, HopRefusal> {
-        let HopTicket { body, client, .. } = ticket;
-        let credential = match client.principal() {
-            Some(principal) => {
-                let known = self.guard.forwarded(&client, principal, hops.signer());
-                Some(known.ok_or(HopRefusal::Token)?)
-            }
-            None if self.guard.needs_token() => return Err(HopRefusal::Token),
-            None => None,
-        };
-        let mut authenticated = Authenticated {
-            credential,
-            address: client.address,
-            arrived: Instant::now(),
-            headers,
-            view: None,
-            forwarded_body: Some(Box::new(body)),
-        };
-        if self.check_role(&authenticated).is_err() {
-            return Err(HopRefusal::Token);
-        }
-        if let Some(view) = client.view {
-            let principal = authenticated.principal().map(|principal| &**principal);
-            let found = self.server().view(principal, &view);
-            let name = found.ok_or(HopRefusal::Token)?;
-            authenticated.view = Some(ViewOwner::new(name, principal));
-        }
-        Ok(authenticated)
-    }
-
     /// Counts a request of some kind against the rate limit of its client.
     fn limit_rate(&self, client: &Authenticated, kind: &str) -> Result<(), Error> {
         let Some(rate) = &self.rate else {
             return Ok(());
         };
         let share = format!("{kind}{}", client.share());
-        let hops = self.mcp.hops();
-        let part = hops.map_or(1.0, |hops| hops.replicas().rate_share(&share));
-        rate.admit(&share, part, Instant::now()).map_err(|wait| {
+        rate.admit(&share, Instant::now()).map_err(|wait| {
             let error = Error::RateLimited(wait);
             let caller = client.principal().map(|principal| &principal.name);
             self.server().record_refusal(caller, error.kind());

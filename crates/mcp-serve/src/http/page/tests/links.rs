@@ -14,7 +14,6 @@ impl Linked {
             "page-test",
             Some(ORIGIN.into()),
             signer,
-            None,
             PageContent::default(),
         );
         let guard = Guard::new(Tokens::default(), &[]);
@@ -105,6 +104,6 @@ async fn sign_out_ends_the_sign_ins_by_link_and_another_process_has_its_own() {
     assert!(!Linked::new().is_open(&signed).await);
     let sessions = &linked.page.sessions;
     let found = sessions.open(&linked.guard, &signed).await.unwrap();
-    sessions.end_link(&found).await;
+    sessions.end_link(&found);
     assert!(!linked.is_open(&signed).await);
 }

@@ -1,0 +1,141 @@
+//! Tests on PostgreSQL, if `MCP_TEST_POSTGRES_URL` names one.
+
+use std::time::Instant;
+
+use mcp_core::server::{StoredTask, TaskOwner, TaskStore as _};
+use serde_json::json;
+
+use super::*;
+use crate::state::tests::postgres;
+
+const OWNER: TaskOwner = [7; 32];
+const LIFETIME: Duration = Duration::from_secs(600);
+
+/// The database blocks.
+async fn location(schema: &'static str) -> Option<StoreLocation> {
+    let location = tokio::task::spawn_blocking(move || postgres(schema));
+    location.await.unwrap()
+}
+
+async fn start(location: &StoreLocation, process: u32) -> SharedTables {
+    let tables = SharedTables::start_as(process, location).unwrap().unwrap();
+    tables.ready().await;
+    tables
+}
+
+/// Ends the gateway as its kill would.
+async fn kill(tables: SharedTables, location: &StoreLocation) {
+    let (own, location) = (tables.known.own, location.clone());
+    let StoreLocation::Postgres(address) = location else {
+        return;
+    };
+    let (client, _) = crate::events::connect_to_postgres(&address).await.unwrap();
+    // Its thread ends with the sender of jobs; meanwhile its connection and its lock end here.
+    std::mem::forget(tables.thread.lock().take());
+    drop(tables);
+    let end = format!(
+        "select pg_terminate_backend(pid) from pg_locks where locktype = 'advisory' and classid = 7168880 \
+            and objid = {own} and pid <> pg_backend_pid()"
+    );
+    client.batch_execute(&end).await.unwrap();
+}
+
+async fn until(what: &str, is_so: impl Fn() -> bool) {
+    let started = Instant::now();
+    while !is_so() {
+        assert!(started.elapsed() < Duration::from_secs(20), "{what}");
+        sleep(Duration::from_millis(50)).await;
+    }
+}
+
+fn task(number: u32, outcome: &serde_json::Value) -> StoredTask {
+    let id = format!("{number:032x}");
+    let task = json!({
+        "id": id, "created": 1, "updated": 1, "ttl": 1, "message": null, "outcome": outcome,
+    });
+    serde_json::from_value(task).unwrap()
+}
+
+#[tokio::test]
+async fn session_moves_between_live_gateways_and_ends_with_a_killed_one() {
+    let Some(location) = location("shared_sessions").await else {
+        return;
+    };
+    let (a, b, c) = (
+        start(&location, 1).await,
+        start(&location, 2).await,
+        start(&location, 3).await,
+    );
+    for tables in [&a, &b, &c] {
+        until("others", || tables.others() == 2).await;
+    }
+    for (tables, session) in [(&a, 1), (&b, 1), (&a, 1), (&a, 2), (&a, 3)] {
+        assert!(tables.claim(session).await, "{session}");
+    }
+    // Ended at one, and known to the others without a question.
+    a.end(2).await;
+    until("the end", || c.has_ended(2)).await;
+    assert!(!b.claim(2).await);
+    // Given up by a gateway that stops.
+    assert!(c.claim(4).await);
+    tokio::task::spawn_blocking(move || c.close())
+        .await
+        .unwrap();
+    until("its end", || a.others() == 1).await;
+    assert!(b.claim(4).await);
+    // Lost with a gateway that is killed.
+    kill(a, &location).await;
+    until("its end", || b.others() == 0).await;
+    let started = Instant::now();
+    assert!(!b.claim(1).await && b.has_ended(1));
+    assert!(started.elapsed() >= GONE_AFTER);
+    assert!(b.claim(5).await);
+}
+
+#[tokio::test]
+async fn task_of_a_gateway_is_found_cancelled_and_lost_with_it() {
+    let Some(location) = location("shared_tasks").await else {
+        return;
+    };
+    let (a, b) = (start(&location, 1).await, start(&location, 2).await);
+    let running = task(1, &json!(null));
+    let ended = task(2, &json!("Cancelled"));
+    a.save(OWNER, running.clone(), LIFETIME).await;
+    a.save(OWNER, ended.clone(), LIFETIME).await;
+    // The first outcome stays.
+    b.save(OWNER, task(2, &json!(null)), LIFETIME).await;
+    let found = b.find(OWNER, &ended.id).await.unwrap().unwrap();
+    assert!(found.has_ended() && !found.is_lost);
+    let found = b.find(OWNER, &running.id).await.unwrap().unwrap();
+    assert!(!found.has_ended() && !found.is_lost);
+    assert_eq!(b.list(OWNER).await.unwrap().len(), 2);
+    assert!(b.find([8; 32], &running.id).await.unwrap().is_none());
+    // An id that PostgreSQL refuses keeps the connection.
+    for id in ["", "\0", "x"] {
+        assert!(b.find(OWNER, id).await.unwrap().is_none());
+    }
+    let cancelled = a.cancelled(&running.id);
+    b.cancel(&running.id).await.unwrap();
+    timeout(Duration::from_secs(10), cancelled).await.unwrap();
+    kill(a, &location).await;
+    until("its end", || b.others() == 0).await;
+    assert!(b.find(OWNER, &running.id).await.unwrap().unwrap().is_lost);
+}
+
+#[tokio::test]
+async fn writes_wait_for_a_database_that_is_away() {
+    // Nothing listens there.
+    let location = StoreLocation::Postgres("postgres://x@127.0.0.1:1/x".into());
+    let tables = SharedTables::start_as(1, &location).unwrap().unwrap();
+    let started = Instant::now();
+    tables.save(OWNER, task(1, &json!(null)), LIFETIME).await;
+    tables.end(1).await;
+    assert!(tables.has_ended(1) && tables.outage().is_some());
+    // Calls of a session go on.
+    assert!(tables.claim(2).await);
+    assert!(tables.find(OWNER, &task(1, &json!(null)).id).await.is_err());
+    assert!(started.elapsed() < Duration::from_secs(10));
+    tokio::task::spawn_blocking(move || tables.close())
+        .await
+        .unwrap();
+}

@@ -1,0 +1,272 @@
+//! The thread with the connection to the database. No request waits for it without a limit.
+
+use std::collections::VecDeque;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::Duration;
+
+use tokio::runtime::{Builder, Runtime};
+use tokio::sync::mpsc::Receiver;
+use tokio::time::{Instant, interval, timeout, timeout_at};
+
+use super::Known;
+use super::job::Job;
+use super::tables::{News, SWEEP_INTERVAL, Tables};
+use crate::events::{Notifications, StoreError, StoreFault, connect_to_postgres};
+
+/// Time between two attempts to connect, and to get the lock of this gateway.
+pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
+/// Timeout of one job, and of connecting.
+const JOB_TIMEOUT: Duration = Duration::from_secs(4);
+/// Writes that wait while the database is away; the oldest are not made.
+const MAX_WAITING_WRITES: usize = 1_000;
+
+/// The reason why a connection is not served any more.
+enum End {
+    Closed,
+    Failed(StoreError),
+}
+
+impl From<StoreError> for End {
+    fn from(error: StoreError) -> Self {
+        Self::Failed(error)
+    }
+}
+
+pub(super) struct Worker {
+    address: String,
+    runtime: Runtime,
+    jobs: Receiver<Job>,
+    known: Arc<Known>,
+    /// [`Job::EndSession`] and [`Job::SaveTask`], oldest first.
+    writes: VecDeque<Job>,
+}
+
+impl Worker {
+    pub(super) fn new(
+        address: String,
+        jobs: Receiver<Job>,
+        known: Arc<Known>,
+    ) -> std::io::Result<Self> {
+        Ok(Self {
+            address,
+            runtime: Builder::new_current_thread().enable_all().build()?,
+            jobs,
+            known,
+            writes: VecDeque::new(),
+        })
+    }
+
+    pub(super) fn run(self) {
+        let Self {
+            address,
+            runtime,
+            jobs,
+            known,
+            writes,
+        } = self;
+        let mut follower = Follower {
+            jobs,
+            known,
+            writes,
+        };
+        runtime.block_on(async {
+            let mut failure = None;
+            loop {
+                let End::Failed(error) = follower.follow(&address).await else {
+                    return;
+                };
+                follower.known.is_connected.store(false, Ordering::Relaxed);
+                if failure.as_ref() != Some(&error.reason) {
+                    let reason = &error.reason;
+                    tracing::warn!(reason, "the database of the gateways cannot be used");
+                    failure = Some(error.reason);
+                }
+                if follower.wait().await {
+                    return;
+                }
+            }
+        });
+    }
+}
+
+struct Follower {
+    jobs: Receiver<Job>,
+    known: Arc<Known>,
+    writes: VecDeque<Job>,
+}
+
+impl Follower {
+    /// Connects, and works until the connection fails or the gateway ends.
+    async fn follow(&mut self, address: &str) -> End {
+        let connecting = timeout(JOB_TIMEOUT, async {
+            let (client, notifications) = connect_to_postgres(address).await?;
+            Ok::<_, StoreError>((Tables::open(client, self.known.own).await?, notifications))
+        });
+        let (tables, notifications) = match connecting.await {
+            Ok(Ok(connected)) => connected,
+            Ok(Err(error)) => return End::Failed(error),
+            Err(_) => return End::Failed(late()),
+        };
+        match self.serve(&tables, notifications).await {
+            Ok(()) => End::Closed,
+            Err(end) => end,
+        }
+    }
+
+    async fn serve(
+        &mut self,
+        tables: &Tables,
+        mut notifications: Notifications,
+    ) -> Result<(), End> {
+        let mut is_locked = in_time(tables.lock()).await?;
+        // Notifications of the time without a connection are lost.
+        let ended = in_time(tables.ended_sessions()).await?;
+        *self.known.ended_sessions.write() = ended.into_iter().collect();
+        self.known.is_connected.store(true, Ordering::Relaxed);
+        self.write(tables).await?;
+        let mut look = interval(RETRY_INTERVAL);
+        let mut swept = None::<Instant>;
+        loop {
+            tokio::select! {
+                notification = notifications.recv() => match notification {
+                    Some(text) => self.hear(&text),
+                    None => return Err(StoreError::unavailable("the connection has ended").into()),
+                },
+                job = self.jobs.recv() => match job {
+                    Some(Job::Close) | None => {
+                        self.write(tables).await?;
+                        in_time(tables.give_up_sessions()).await?;
+                        return Ok(());
+                    }
+                    Some(job) => self.work(job, tables).await?,
+                },
+                _ = look.tick() => {
+                    if !is_locked {
+                        is_locked = in_time(tables.lock()).await?;
+                    }
+                    let others = in_time(tables.others()).await?;
+                    self.known.others.store(others, Ordering::Relaxed);
+                    if swept.is_none_or(|at| at.elapsed() >= SWEEP_INTERVAL) {
+                        in_time(tables.sweep()).await?;
+                        swept = Some(Instant::now());
+                    }
+                }
+            }
+        }
+    }
+
+    fn hear(&self, text: &str) {
+        match News::read(text) {
+            Some(News::SessionEnded(session)) => {
+                self.known.ended_sessions.write().insert(session);
+            }
+            // An error means that no task runs here.
+            Some(News::CancelTask(id)) => _ = self.known.cancelled.send(id.into()),
+            None => {}
+        }
+    }
+
+    async fn work(&mut self, job: Job, tables: &Tables) -> Result<(), StoreError> {
+        match job {
+            Job::EndSession(..) | Job::SaveTask(_) => {
+                self.keep(job);
+                self.write(tables).await
+            }
+            Job::Connect(done) => {
+                let _ = done.send(());
+                Ok(())
+            }
+            // Requests that have given up would make those after them wait as long.
+            Job::Claim(_, answer) if answer.is_closed() => Ok(()),
+            Job::FindTasks(query) if query.answer.is_closed() => Ok(()),
+            Job::Claim(session, answer) => {
+                let claim = in_time(tables.claim(session)).await?;
+                let _ = answer.send(Some(claim));
+                Ok(())
+            }
+            Job::FindTasks(query) => {
+                let found = in_time(tables.tasks(&query.owner, query.id.as_deref())).await;
+                let found = match found {
+                    // No task has such an id; the connection is as before.
+                    Err(error) if error.fault == StoreFault::Rejected => Vec::new(),
+                    found => found?,
+                };
+                let _ = query.answer.send(found);
+                Ok(())
+            }
+            Job::CancelTask(id, done) => {
+                in_time(tables.cancel_task(&id)).await?;
+                let _ = done.send(());
+                Ok(())
+            }
+            Job::Close => Ok(()),
+        }
+    }
+
+    /// Makes the writes that wait, in their order.
+    async fn write(&mut self, tables: &Tables) -> Result<(), StoreError> {
+        while let Some(write) = self.writes.front() {
+            let written = match write {
+                Job::SaveTask(task) => in_time(tables.save_task(task)).await,
+                Job::EndSession(session, _) => in_time(tables.end_session(*session)).await,
+                _ => Ok(()),
+            };
+            match written {
+                // It would be refused again, and hold up all others.
+                Err(error) if error.fault == StoreFault::Rejected => {
+                    tracing::warn!(reason = error.reason, "a task is not stored");
+                }
+                written => written?,
+            }
+            // Drops the sender for which a client waits.
+            self.writes.pop_front();
+        }
+        Ok(())
+    }
+
+    /// Waits until the next attempt to connect. Meanwhile writes are kept, and questions are not answered. Returns true if
+    /// the gateway ends.
+    async fn wait(&mut self) -> bool {
+        self.let_clients_go();
+        let until = Instant::now() + RETRY_INTERVAL;
+        while let Ok(job) = timeout_at(until, self.jobs.recv()).await {
+            match job {
+                Some(Job::Close) | None => return true,
+                Some(job @ (Job::EndSession(..) | Job::SaveTask(_))) => {
+                    self.keep(job);
+                    self.let_clients_go();
+                }
+                Some(Job::Claim(_, answer)) => _ = answer.send(None),
+                Some(Job::Connect(_) | Job::FindTasks(_) | Job::CancelTask(..)) => {}
+            }
+        }
+        false
+    }
+
+    fn keep(&mut self, write: Job) {
+        if self.writes.len() >= MAX_WAITING_WRITES {
+            self.writes.pop_front();
+        }
+        self.writes.push_back(write);
+    }
+
+    /// Lets those go on that wait for a write, which is made later.
+    fn let_clients_go(&mut self) {
+        for write in &mut self.writes {
+            match write {
+                Job::SaveTask(task) => task.waiter = None,
+                Job::EndSession(_, waiter) => *waiter = None,
+                _ => {}
+            }
+        }
+    }
+}
+
+async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
+    timeout(JOB_TIMEOUT, work).await.map_err(|_| late())?
+}
+
+fn late() -> StoreError {
+    StoreError::unavailable("the database does not answer in time")
+}
