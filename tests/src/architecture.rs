@@ -10,7 +10,7 @@ use crate::surface::SERVERS;
 use crate::tidy::files;
 
 /// Each crate of the workspace, and those of the workspace that it may use, in tests too.
-const ALLOWED_CRATES: [(&str, &str); 19] = [
+const ALLOWED_CRATES: [(&str, &str); 16] = [
     ("mcp-core", ""),
     // mcp-hosts and mcp-client for the commands `connect` and `doctor`.
     ("mcp-serve", "mcp-core mcp-client mcp-hosts telemetry"),
@@ -27,18 +27,8 @@ const ALLOWED_CRATES: [(&str, &str); 19] = [
         "n8n-mcp-server",
         "mcp-core mcp-serve mcp-client upstream n8n-workflow",
     ),
-    ("openhands-api", "mcp-core upstream"),
-    ("openhands-git", "mcp-core upstream openhands-api"),
-    (
-        "openhands-mcp-server",
-        "mcp-core mcp-serve upstream openhands-api openhands-git",
-    ),
-    // mcp-core for the errors, upstream for redaction.
-    ("docker-engine", "mcp-core upstream"),
-    (
-        "docker-mcp-server",
-        "mcp-core mcp-serve upstream docker-engine",
-    ),
+    ("openhands-mcp-server", "mcp-core mcp-serve upstream"),
+    ("docker-mcp-server", "mcp-core mcp-serve upstream"),
     ("gateway-access", "mcp-core"),
     // mcp-serve for files that only this user can read, mcp-client for TLS, upstream for timestamps.
     ("gateway-store", "mcp-core mcp-serve mcp-client upstream"),
@@ -61,9 +51,9 @@ const ALLOWED_CRATES: [(&str, &str); 19] = [
 
 /// Third-party crates with few users. The tests may use all of them.
 const USERS: [(&str, &str); 12] = [
-    ("bollard", "docker-engine"),
+    ("bollard", "docker-mcp-server"),
     ("cel", "gateway-access"),
-    ("hyper", "mcp-serve mcp-client docker-engine"),
+    ("hyper", "mcp-serve mcp-client docker-mcp-server"),
     // Others use `upstream::time`.
     ("jiff", "upstream mcp-core mcp-serve"),
     ("prost", "telemetry"),
@@ -71,7 +61,7 @@ const USERS: [(&str, &str); 12] = [
     ("reqwest", "upstream"),
     ("rusqlite", "gateway-store"),
     ("tokio-postgres", "gateway-store"),
-    ("tokio-tungstenite", "openhands-api"),
+    ("tokio-tungstenite", "openhands-mcp-server"),
     ("ureq", "xtask"),
     // Command lines and untyped errors are for programs, not for libraries.
     ("clap", PROGRAMS),

@@ -36,7 +36,7 @@ const MODULES: [&str; 18] = [
     "mcp-serve/src/tokens",
     "upstream/src/redact",
     "n8n-mcp-server/src/policy",
-    "docker-engine/src/name",
+    "docker-mcp-server/src/engine/name",
     "docker-mcp-server/src/policy",
     "gateway-access/src/filter",
     "mcp-gateway/src/names",

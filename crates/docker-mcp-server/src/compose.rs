@@ -10,10 +10,10 @@ mod order;
 
 use std::collections::BTreeMap;
 
-use docker_engine::{ContainerName, ContainerSummary, ObjectName};
 use mcp_core::tool::ToolError;
 
 use crate::docker::Docker;
+use crate::engine::{ContainerName, ContainerSummary, ObjectName};
 use crate::policy::CREATED;
 
 pub(crate) use files::project_files;

@@ -13,7 +13,6 @@ mod signs;
 mod start;
 mod table;
 
-use docker_engine::{ContainerName, ContainerSummary, Event};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -25,6 +24,7 @@ use upstream::time::rfc3339;
 use self::facts::Facts;
 use self::finding::{Cause, Confidence, Finding};
 use crate::docker::Docker;
+use crate::engine::{ContainerName, ContainerSummary, Event};
 
 /// Events that are shown.
 const MAX_TIMELINE_EVENTS: usize = 10;
@@ -214,7 +214,7 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use docker_engine::ContainerDetails;
+    use crate::engine::ContainerDetails;
 
     /// The facts of an engine with API version 1.52 or later: without the deprecated members, with
     /// some new ones, and with the memory of cgroup v2.

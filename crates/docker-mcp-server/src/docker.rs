@@ -19,19 +19,18 @@ pub(crate) use objects::HIDDEN;
 use std::sync::Arc;
 use std::time::Duration;
 
-use docker_engine::command::RunningGroups;
-use docker_engine::exec::RunningProcesses;
-use docker_engine::registry::Registries;
-use docker_engine::self_container;
-use docker_engine::{
-    Address, ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, History,
-    ImageName, ObjectKind, Path,
-};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::Value;
 use upstream::redact::Redactor;
 
+use crate::engine::command::RunningGroups;
+use crate::engine::exec::RunningProcesses;
+use crate::engine::registry::Registries;
+use crate::engine::{
+    Address, ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, History,
+    ImageName, ObjectKind, Path, self_container,
+};
 use crate::options::DockerOptions;
 use crate::policy::{CREATED, Policy, Subject, forbidden};
 

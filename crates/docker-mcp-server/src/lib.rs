@@ -1,14 +1,15 @@
 //! MCP server for Docker containers.
 //!
 //! A call arrives as the arguments of one of the `tools`; every name in them is a
-//! [`docker_engine::Name`], which cannot change a URL path. The tool gets its objects from [`Docker`],
-//! which applies the `policy`, and sends requests through [`docker_engine`], which knows the address of
+//! `engine::Name`, which cannot change a URL path. The tool gets its objects from [`Docker`],
+//! which applies the `policy`, and sends requests through `engine`, which knows the address of
 //! Docker and explains its errors. Results are cleaned, redacted (`upstream::redact`) and truncated,
 //! since a container decides the content and the size of its log and its labels.
 
 mod compose;
 mod diagnose;
 mod docker;
+mod engine;
 mod events;
 mod options;
 mod policy;

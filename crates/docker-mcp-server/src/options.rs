@@ -4,8 +4,8 @@ use std::path::PathBuf;
 use std::time::Duration;
 
 use clap::builder::FalseyValueParser;
-use docker_engine::AddressSettings;
 
+use crate::engine::AddressSettings;
 use crate::policy::PolicyFile;
 
 /// The engine, its timeout, and the operator's policy.

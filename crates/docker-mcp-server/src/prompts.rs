@@ -1,7 +1,6 @@
 //! Prompts for people: the steps of an experienced operator, filled with the current state of the
 //! engine.
 
-use docker_engine::ContainerName;
 use mcp_core::prompt::{Prompt, PromptMessage, PromptSet};
 use mcp_core::tool::{Call, Content, ToolError};
 use schemars::JsonSchema;
@@ -10,6 +9,7 @@ use serde::Deserialize;
 use crate::compose;
 use crate::diagnose;
 use crate::docker::Docker;
+use crate::engine::ContainerName;
 use crate::resources::{container_names, project_names};
 
 /// Most containers that a prompt lists.

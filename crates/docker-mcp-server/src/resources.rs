@@ -7,13 +7,13 @@ mod definitions;
 mod listed;
 pub(crate) mod uri;
 
-use docker_engine::ContainerSummary;
 use mcp_core::resource::ResourceSet;
 
 pub(crate) use listed::publish;
 
 use crate::compose;
 use crate::docker::Docker;
+use crate::engine::ContainerSummary;
 
 /// All resources and templates, in the order in which they are listed.
 pub(crate) fn all() -> ResourceSet<Docker> {

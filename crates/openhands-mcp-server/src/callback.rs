@@ -10,9 +10,10 @@ use std::time::Duration;
 use anyhow::ensure;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
-use openhands_api::TaskId;
 use tokio::time::Instant;
 use upstream::http::Url;
+
+use crate::api::TaskId;
 
 /// Attempts to send a result. The last one is about four minutes after the first.
 pub(crate) const MAX_ATTEMPTS: u32 = 9;

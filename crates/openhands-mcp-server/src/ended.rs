@@ -3,8 +3,7 @@
 use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-use openhands_api::{Execution, TaskId};
-
+use crate::api::{Execution, TaskId};
 use crate::tags::StopReason;
 
 /// Tasks that are remembered; about 40 bytes each.

@@ -14,15 +14,16 @@
 //! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
 //! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
-//! - `git_hosts`, `named_urls`: options that name other services;
-//! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits.
-//!
-//! The crate `openhands-api` calls OpenHands, and `openhands-git` the git hosts.
+//! - `named_urls`: options that name other services;
+//! - `tags`: the state of a task that is kept at its conversation; `budget`: its limits;
+//! - `git`: the repositories of tasks, and the git hosts;
+//! - `api`: the client of OpenHands.
 
+mod api;
 mod budget;
 mod callback;
 mod ended;
-mod git_hosts;
+mod git;
 mod named_urls;
 mod options;
 mod owner;

@@ -3,9 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Mutex, PoisonError};
 
-use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use uuid::Uuid;
 
+use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use crate::tags::ConversationTags;
 
 /// Owners that are kept in memory; they never change.

@@ -8,13 +8,13 @@ mod uri;
 
 use mcp_core::resource::{Resource, ResourceContents, ResourceSet};
 use mcp_core::tool::{Call, ToolError};
-use openhands_api::TaskId;
-use openhands_git::{ChangesQuery, DiffText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::resource::from_tool;
 
 use crate::OpenHands;
+use crate::api::TaskId;
+use crate::git::{ChangesQuery, DiffText};
 use crate::task::completion::task_ids;
 use crate::tools::{GetTaskEvents, GetTaskResult};
 use crate::workspace::read_changes;

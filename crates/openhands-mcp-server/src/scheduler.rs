@@ -16,7 +16,6 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use futures_util::future::join_all;
-use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, Servers, TaskId};
 use tokio::sync::{Notify, OwnedMutexGuard};
 use tokio::time::sleep;
 use upstream::time;
@@ -27,8 +26,9 @@ use self::queue::Queue;
 pub(crate) use self::run::use_model;
 use self::slots::{LimitedRuns, Slots};
 use self::starts::Starts;
+use crate::api::{AgentServer, ApiResult, Backend, Conversation, Execution, Servers, TaskId};
+use crate::git::printed_id;
 use crate::tags::{ConversationTags, StopReason, WaitsFor};
-use openhands_git::printed_id;
 
 /// The interval at which running and waiting tasks are checked.
 const TICK_INTERVAL: Duration = Duration::from_secs(1);

@@ -7,14 +7,13 @@ use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::Call;
 use mcp_serve::Secret;
-use openhands_api::{AgentServer, ApiResult, Backend, EventListeners, Servers, TaskId};
-use openhands_git::GitHosts;
 
 use crate::Options;
+use crate::api::{AgentServer, ApiResult, Backend, EventListeners, Servers, TaskId};
 use crate::budget::Budget;
 use crate::callback::Callbacks;
 use crate::ended::EndedTasks;
-use crate::git_hosts;
+use crate::git::GitHosts;
 use crate::owner::{Owner, Owners};
 use crate::scheduler::Scheduler;
 use crate::workspace::Root;
@@ -74,7 +73,7 @@ impl OpenHands {
             &options.openhands_mcp_tokens,
             &options.openhands_mcp_token_files,
         )?;
-        let git_hosts = git_hosts::parse_options(
+        let git_hosts = GitHosts::parse_options(
             &options.openhands_git_hosts,
             &options.openhands_git_tokens,
             &options.openhands_git_token_files,
@@ -96,7 +95,7 @@ impl OpenHands {
             url.username().is_empty() && url.password().is_none(),
             "OPENHANDS_URL must not contain a password: put the key into OPENHANDS_API_KEY"
         );
-        let servers = Servers::new(url, move || key.get())?;
+        let servers = Servers::new(url, key)?;
         Ok(Self {
             profile: profile.filter(|name| !name.trim().is_empty()),
             roots,

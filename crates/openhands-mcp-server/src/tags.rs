@@ -7,12 +7,13 @@ mod limits;
 #[cfg(test)]
 mod tests;
 
-use openhands_api::{Conversation, Execution, Tags};
 use upstream::text::one_line;
 use uuid::Uuid;
 
 pub(crate) use check_run::CheckRun;
 pub(crate) use delivery::Delivery;
+
+use crate::api::{Conversation, Execution, Tags};
 
 /// The agent server takes values of up to 256 characters.
 const MAX_VALUE_CHARS: usize = 200;

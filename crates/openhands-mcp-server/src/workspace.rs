@@ -8,5 +8,4 @@ mod setup;
 
 pub(crate) use changes::{changed_directory, read_changes};
 pub(crate) use directory::{Directory, Root};
-pub(crate) use openhands_api::{ArchivePart, FileName, MAX_ARCHIVE_BYTES, archive_part};
 pub(crate) use setup::{FileContent, WorkspaceSpec, absolute_roots, set_up, snapshots};

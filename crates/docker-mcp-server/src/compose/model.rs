@@ -4,13 +4,13 @@
 use std::collections::BTreeMap;
 use std::path::Path;
 
-use docker_engine::api::ContainerCreateBody;
-use docker_engine::{ImageName, ObjectName};
+use bollard::models::ContainerCreateBody;
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 use upstream::redact::Redactor;
 
 use crate::docker::Docker;
+use crate::engine::{ImageName, ObjectName};
 use crate::policy::{CREATED, PrivilegeRequest, forbidden, permit_marks};
 
 /// Members of a service that stay inside of its container, or only concern compose.

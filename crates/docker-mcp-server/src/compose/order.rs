@@ -1,8 +1,7 @@
 //! The order of the services of a project, from the labels that compose gives their containers.
 
-use docker_engine::ContainerDetails;
-
 use super::SERVICE;
+use crate::engine::ContainerDetails;
 
 /// The label with the services that one needs: `db:service_healthy:false,cache:service_started:true`.
 const DEPENDS_ON: &str = "com.docker.compose.depends_on";

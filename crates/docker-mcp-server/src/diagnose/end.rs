@@ -1,13 +1,12 @@
 //! Findings about containers that ran and exited.
 
-use docker_engine::Event;
-use docker_engine::exit_code;
 use upstream::time::rfc3339;
 
 use super::facts::{Facts, LogTail, RunEnd};
 use super::finding::{Cause, Finding};
 use super::refine::refine;
 use super::start;
+use crate::engine::{Event, exit_code};
 
 /// Explains why the last run ended.
 pub(super) fn explain(end: RunEnd, facts: &Facts) -> Finding {

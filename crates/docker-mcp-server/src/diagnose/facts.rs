@@ -3,17 +3,17 @@
 use std::path::Path;
 use std::time::Duration;
 
-use docker_engine::log::LogQuery;
-use docker_engine::{
-    ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, LocalFacts,
-    ObjectName, Path as EnginePath,
-};
 use serde_json::Value;
 use upstream::time::Timestamp;
 
 use super::finding::Cause;
 use super::signs::{TellingLine, telling_line};
 use crate::docker::Docker;
+use crate::engine::log::LogQuery;
+use crate::engine::{
+    ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, LocalFacts,
+    ObjectName, Path as EnginePath,
+};
 use crate::unix_time;
 
 /// The period of the events, in seconds.

@@ -2,11 +2,10 @@
 
 use std::collections::BTreeMap;
 
-use docker_engine::{ContainerSummary, EndpointSettings};
-
 use super::facts::Facts;
 use super::finding::{Cause, Finding};
 use crate::compose;
+use crate::engine::{ContainerSummary, EndpointSettings};
 
 /// Words before a host name in messages of libraries.
 const BEFORE_HOST: &str = "lookup|enotfound|eai_again|host|host:|name|unknownhostexception:|address|resolve|resolve:|to|at|upstream";

@@ -2,11 +2,10 @@
 
 use std::fmt::Display;
 
-use docker_engine::ContainerSummary;
-
 use super::facts::{Facts, LogTail, is_oom};
 use super::finding::{Confidence, Finding};
 use super::refine::refine;
+use crate::engine::ContainerSummary;
 
 /// The period in which exits count as parts of one crash loop, in seconds.
 const LOOP_WINDOW_SECONDS: i64 = 600;

@@ -1,7 +1,8 @@
 //! Changes that the engine is asked to make, and the words of their failure.
 
-use docker_engine::{Engine, EngineError, ObjectKind};
 use mcp_core::tool::{ToolError, ToolErrorKind};
+
+use crate::engine::{Engine, EngineError, ObjectKind};
 
 /// A change that the engine is asked to make.
 #[derive(Clone, Copy, Debug)]

@@ -2,12 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use docker_engine::ImageName;
-use docker_engine::build::{bases, frontend, images, reaches_host};
 use futures_util::StreamExt as _;
 use mcp_core::tool::ToolError;
 
 use super::Docker;
+use crate::engine::ImageName;
+use crate::engine::build::{bases, frontend, images, reaches_host};
 use crate::policy::forbidden;
 
 impl Docker {

@@ -3,12 +3,12 @@
 
 use std::collections::BTreeMap;
 
-use docker_engine::api::{ContainerCreateBody, HostConfig, Mount, MountType};
-use docker_engine::{ContainerName, Engine, ImageName, ObjectKind, ObjectName, Path};
+use bollard::models::{ContainerCreateBody, HostConfig, Mount, MountType};
 use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
 
 use super::{Action, Docker};
+use crate::engine::{ContainerName, Engine, ImageName, ObjectKind, ObjectName, Path};
 use crate::policy::{CREATED, Policy, PrivilegeRequest, Subject};
 
 /// Members of `HostConfig` that stay inside of the container.
@@ -298,7 +298,7 @@ fn is_empty(value: &Value) -> bool {
     }
 }
 
-fn invalid(error: docker_engine::InvalidName) -> ToolError {
+fn invalid(error: crate::engine::InvalidName) -> ToolError {
     ToolError::invalid_argument(error.to_string())
 }
 

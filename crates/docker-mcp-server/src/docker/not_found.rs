@@ -2,12 +2,12 @@
 
 use std::time::Duration;
 
-use docker_engine::{Engine, EngineError, ObjectKind, Path};
 use mcp_core::suggestion::nearest;
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::de::DeserializeOwned;
 
 use super::{Action, Docker};
+use crate::engine::{Engine, EngineError, ObjectKind, Path};
 
 /// The timeout of the names of existing objects, which are read to suggest one in an error.
 const SUGGESTION_TIMEOUT: Duration = Duration::from_secs(2);

@@ -2,14 +2,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use docker_engine::{
-    ContainerDetails, ContainerName, EngineError, Event, ImageDetails, ImageName, ImageSummary,
-    Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
-};
 use mcp_core::tool::ToolError;
 use serde::de::DeserializeOwned;
 
 use super::Docker;
+use crate::engine::{
+    ContainerDetails, ContainerName, EngineError, Event, ImageDetails, ImageName, ImageSummary,
+    Network, ObjectKind, ObjectName, Path, Volume, is_anonymous,
+};
 use crate::policy::{Subject, forbidden};
 
 /// The name that is shown of an object which the rules hide.

@@ -2,11 +2,11 @@
 
 use std::time::Duration;
 
-use docker_engine::{EngineError, Event, within};
 use serde_json::json;
 use upstream::time::{Timestamp, rfc3339};
 
 use super::Docker;
+use crate::engine::{EngineError, Event, within};
 
 /// Events of a period.
 #[derive(Debug, Default)]

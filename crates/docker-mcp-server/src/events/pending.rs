@@ -2,9 +2,8 @@
 
 use std::collections::BTreeSet;
 
-use docker_engine::{ContainerSummary, Event};
-
 use crate::compose::{PROJECT, project_of};
+use crate::engine::{ContainerSummary, Event};
 use crate::resources::uri;
 
 /// The URIs of changed resources.

@@ -1,6 +1,5 @@
 //! The resources: each one holds the answer of a read tool.
 
-use docker_engine::{ContainerName, ObjectName};
 use mcp_core::resource::{Resource, ResourceContents};
 use mcp_core::tool::{Call, ToolError};
 use schemars::JsonSchema;
@@ -9,6 +8,7 @@ use upstream::resource::from_tool;
 
 use super::{container_names, project_names, uri};
 use crate::docker::Docker;
+use crate::engine::{ContainerName, ObjectName};
 use crate::tools::{
     GetContainer, GetContainerLogs, GetContainerStats, ListComposeProjects, ListContainers,
     ListImages,

@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use docker_engine::ContainerSummary;
 use mcp_core::resource::ResourceDefinition;
 use mcp_core::server::{Server, ServerItems};
 use upstream::redact::Redactor;
 
 use super::{definitions, uri};
 use crate::docker::Docker;
+use crate::engine::ContainerSummary;
 
 /// Most containers that are listed, the newest; the others can still be read.
 const MAX_LISTED: usize = 50;

@@ -2,10 +2,9 @@
 
 use std::collections::HashMap;
 
-use docker_engine::{BuildRequest, EngineError, build};
-
 use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
+use crate::engine::{BuildRequest, EngineError, build};
 use crate::policy::CREATED;
 
 /// Bytes of the builder's output in an answer, which contains them twice.

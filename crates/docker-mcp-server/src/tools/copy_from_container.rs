@@ -4,9 +4,9 @@ use std::io::Read as _;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use docker_engine::{EngineError, within};
 
 use super::prelude::*;
+use crate::engine::{EngineError, within};
 
 /// Bytes of the file without `max_bytes`, and of one that is no text.
 const DEFAULT_BYTES: u32 = 7_000;

@@ -4,10 +4,10 @@ use std::time::SystemTime;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use docker_engine::EngineError;
 
 use super::copy_from_container::{archive, check_path, explain};
 use super::prelude::*;
+use crate::engine::EngineError;
 
 /// Write a file into a container; its directory must exist.
 #[derive(Deserialize, JsonSchema)]

@@ -2,14 +2,13 @@
 
 use std::net::IpAddr;
 
-use docker_engine::ports;
-
 use self::mount::MountSpec;
 use self::port::PortSpec;
 use super::limits::{Megabytes, RestartPolicy};
 use super::prelude::*;
 use super::start_container;
 use super::state_change;
+use crate::engine::ports;
 use crate::policy::permit_marks;
 
 mod body;

@@ -1,9 +1,9 @@
 //! `create_network`.
 
-use docker_engine::EngineError;
 use serde_json::json;
 
 use super::prelude::*;
+use crate::engine::EngineError;
 use crate::policy::{CREATED, permit_marks};
 
 /// Create a bridge network, in which containers find each other by name.

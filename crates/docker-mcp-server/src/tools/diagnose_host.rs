@@ -2,13 +2,13 @@
 
 mod seen;
 
-use docker_engine::Path;
 use serde_json::{Value, json};
 use upstream::text::truncate_list;
 
 use self::seen::{Seen, available_memory, megabytes};
 use super::get_system_info::{DiskUsage, disk_usage};
 use super::prelude::*;
+use crate::engine::Path;
 
 /// Bytes from which on disk space counts.
 const MUCH_DISK: i64 = 100_000_000;

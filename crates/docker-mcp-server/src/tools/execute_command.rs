@@ -1,8 +1,7 @@
 //! `execute_command`.
 
-use docker_engine::exec::{Command, Process, ProcessEnd};
-
 use super::prelude::*;
+use crate::engine::exec::{Command, Process, ProcessEnd};
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;

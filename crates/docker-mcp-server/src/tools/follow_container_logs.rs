@@ -1,11 +1,11 @@
 //! `follow_container_logs`.
 
-use docker_engine::log::{FrameDecoder, LogQuery, Pattern, TailBuffer};
 use tokio::time::Instant;
 use upstream::redact::LineRedactor;
 
 use super::get_container_logs::explain;
 use super::prelude::*;
+use crate::engine::log::{FrameDecoder, LogQuery, Pattern, TailBuffer};
 
 /// Seconds without `seconds`.
 const DEFAULT_SECONDS: u32 = 20;

@@ -1,7 +1,5 @@
 //! `get_compose_logs`.
 
-use docker_engine::ContainerSummary;
-use docker_engine::log::{self, LogQuery, Pattern};
 use futures_util::stream;
 use upstream::text::truncate_list;
 use upstream::time::Since;
@@ -9,6 +7,8 @@ use upstream::time::Since;
 use super::get_container_logs::line_filter;
 use super::prelude::*;
 use crate::compose;
+use crate::engine::ContainerSummary;
+use crate::engine::log::{self, LogQuery, Pattern};
 use crate::unix_time;
 
 /// Lines of each container without `tail`.

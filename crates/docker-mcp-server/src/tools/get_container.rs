@@ -4,11 +4,10 @@ mod activity;
 
 use std::collections::BTreeSet;
 
-use docker_engine::{ContainerState, Health, HostConfig, MountPoint, exit_code, ports};
-
 use super::prelude::*;
 use crate::compose;
 use crate::docker::HIDDEN;
+use crate::engine::{ContainerState, Health, HostConfig, MountPoint, exit_code, ports};
 
 /// Longest text that is shown (a value, a label, a command), in characters.
 const MAX_TEXT: usize = 400;

@@ -1,11 +1,11 @@
 //! `get_container_logs`.
 
-use docker_engine::EngineError;
-use docker_engine::log::{self, LineFilter, Log, LogQuery, Pattern};
 use upstream::redact::LineRedactor;
 use upstream::time::Since;
 
 use super::prelude::*;
+use crate::engine::EngineError;
+use crate::engine::log::{self, LineFilter, Log, LogQuery, Pattern};
 use crate::unix_time;
 
 /// Lines without `tail`.

@@ -1,11 +1,11 @@
 //! `get_container_stats`.
 
-use docker_engine::stats::{Counters, SAMPLE_INTERVAL, Usage};
-use docker_engine::{Engine, Event};
 use futures_util::stream;
 use upstream::time::Timestamp;
 
 use super::prelude::*;
+use crate::engine::stats::{Counters, SAMPLE_INTERVAL, Usage};
+use crate::engine::{Engine, Event};
 
 /// Containers that are sampled concurrently.
 const MAX_CONCURRENT_SAMPLES: usize = 16;

@@ -1,9 +1,9 @@
 //! `get_system_info`.
 
-use docker_engine::{Engine, Path};
 use serde_json::Value;
 
 use super::prelude::*;
+use crate::engine::{Engine, Path};
 
 /// The timeout of disk usage, for which the engine reads the size of every file.
 const DISK_USAGE_TIMEOUT: Duration = Duration::from_secs(20);

@@ -1,10 +1,9 @@
 //! `list_compose_projects`.
 
-use docker_engine::{ContainerSummary, ports};
-
 use super::list_containers::health;
 use super::prelude::*;
 use crate::compose;
+use crate::engine::{ContainerSummary, ports};
 
 /// Services of a project that are shown beside other projects.
 const MAX_SERVICES: usize = 20;

@@ -1,9 +1,8 @@
 //! `list_containers`.
 
-use docker_engine::{ContainerSummary, ports};
-
 use super::prelude::*;
 use crate::compose;
+use crate::engine::{ContainerSummary, ports};
 
 /// Rows without `limit`.
 const DEFAULT_ROWS: usize = 50;

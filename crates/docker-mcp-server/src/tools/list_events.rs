@@ -1,9 +1,9 @@
 //! `list_events`.
 
-use docker_engine::{Event, SHOWN_DETAILS};
 use upstream::time::Since;
 
 use super::prelude::*;
+use crate::engine::{Event, SHOWN_DETAILS};
 use crate::unix_time;
 
 /// The period before now without `since`.

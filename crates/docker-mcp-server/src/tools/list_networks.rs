@@ -1,8 +1,7 @@
 //! `list_networks`.
 
-use docker_engine::Network;
-
 use super::prelude::*;
+use crate::engine::Network;
 
 /// Labels of a network that are shown.
 const MAX_LABELS: usize = 20;

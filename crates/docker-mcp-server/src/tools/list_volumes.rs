@@ -1,8 +1,7 @@
 //! `list_volumes`.
 
-use docker_engine::is_anonymous;
-
 use super::prelude::*;
+use crate::engine::is_anonymous;
 
 /// Labels and users of a volume that are shown.
 const MAX_ITEMS: usize = 20;

@@ -3,7 +3,7 @@
 pub(super) use std::collections::BTreeMap;
 pub(super) use std::time::Duration;
 
-pub(super) use docker_engine::{
+pub(super) use crate::engine::{
     ContainerDetails, ContainerName, ImageName, ObjectKind, ObjectName, Path,
 };
 pub(super) use futures_util::StreamExt as _;

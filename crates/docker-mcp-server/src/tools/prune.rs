@@ -1,10 +1,9 @@
 //! `prune`.
 
-use docker_engine::is_anonymous;
-
 use super::get_system_info::{Share, disk_usage};
 use super::prelude::*;
 use super::recreate_container::is_kept;
+use crate::engine::is_anonymous;
 
 /// Objects that are listed in an answer, and in a question to the user.
 const MAX_ITEMS: usize = 100;

@@ -1,10 +1,9 @@
 //! `push_image`.
 
-use docker_engine::registry;
-
 use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
 use super::transfer::Transfer;
+use crate::engine::registry;
 
 /// Send an image to the registry in its name, with the operator's login.
 #[derive(Deserialize, JsonSchema)]

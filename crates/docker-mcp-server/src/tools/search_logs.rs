@@ -1,7 +1,5 @@
 //! `search_logs`.
 
-use docker_engine::ContainerSummary;
-use docker_engine::log::{self, LineFilter, LogQuery, Pattern};
 use futures_util::stream;
 use tokio::time::{Instant, timeout_at};
 use upstream::time::{Since, Timestamp, parse_timestamp};
@@ -9,6 +7,8 @@ use upstream::time::{Since, Timestamp, parse_timestamp};
 use super::get_container_logs::line_filter;
 use super::prelude::*;
 use crate::compose;
+use crate::engine::ContainerSummary;
+use crate::engine::log::{self, LineFilter, LogQuery, Pattern};
 use crate::unix_time;
 
 /// The period before now without `since`, in seconds.

@@ -1,10 +1,9 @@
 //! `start_container`.
 
-use docker_engine::EngineError;
-
 use super::prelude::*;
 use super::state_change::{self, StateChange};
 use crate::docker::permit_start;
+use crate::engine::EngineError;
 
 /// Start a container and check that it stays up.
 #[derive(Deserialize, JsonSchema)]

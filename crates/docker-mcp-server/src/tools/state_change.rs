@@ -1,10 +1,9 @@
 //! The state of a container before and after a change, and whether a started container stays up.
 
-use docker_engine::log::LogQuery;
-use docker_engine::{Engine, exit_code};
-
 use super::prelude::*;
 use crate::docker::redactor_of;
+use crate::engine::log::LogQuery;
+use crate::engine::{Engine, exit_code};
 use crate::unix_time;
 
 /// The delays between the inspections of a started container: one that has nothing to run, or a

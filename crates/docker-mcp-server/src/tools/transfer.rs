@@ -1,10 +1,9 @@
 //! Pulls and pushes of images: progress, and errors of the registry.
 
-use docker_engine::registry::{self, RegistryLogin};
-use docker_engine::{EngineError, TransferStream};
-
 use super::deadline::Deadline;
 use super::prelude::*;
+use crate::engine::registry::{self, RegistryLogin};
+use crate::engine::{EngineError, TransferStream};
 
 /// Longest message of the engine that an error repeats, in characters.
 const MAX_MESSAGE: usize = 300;

@@ -1,9 +1,9 @@
 //! `wait_container`.
 
-use docker_engine::exit_code;
 use tokio::time::Instant;
 
 use super::prelude::*;
+use crate::engine::exit_code;
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 25;

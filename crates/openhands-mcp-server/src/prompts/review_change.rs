@@ -2,14 +2,14 @@
 
 use mcp_core::prompt::{Prompt, PromptMessage};
 use mcp_core::tool::{Call, Content, ToolError};
-use openhands_api::TaskId;
-use openhands_git::{ChangesQuery, DiffText};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use upstream::redact::redacted;
 
 use super::source::{FENCE, code_source, non_blank};
 use crate::OpenHands;
+use crate::api::TaskId;
+use crate::git::{ChangesQuery, DiffText};
 use crate::tags::ConversationTags;
 use crate::task::completion::task_ids;
 use crate::task::{MAX_RESULT_BYTES, TaskSnapshot};

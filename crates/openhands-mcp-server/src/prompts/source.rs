@@ -1,8 +1,9 @@
 //! The sentence of a prompt that says where the code of a task is.
 
 use mcp_core::tool::ToolError;
-use openhands_git::Repository;
 use serde_json::json;
+
+use crate::git::Repository;
 
 /// The fence around quoted text. It is unlikely to occur in the text, unlike the usual one.
 pub(super) const FENCE: &str = "~~~~~~~~";

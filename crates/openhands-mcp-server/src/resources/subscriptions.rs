@@ -7,12 +7,12 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
-use openhands_api::{ApiFailure, ApiResult, Listener, TaskId};
-use openhands_git::content_id;
 use upstream::poll::{self, Backoff, PollTarget};
 
 use super::uri::{self, TaskPart};
 use crate::OpenHands;
+use crate::api::{ApiFailure, ApiResult, Listener, TaskId};
+use crate::git::content_id;
 
 /// The poll intervals of a task without an event socket.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(3));

@@ -1,6 +1,6 @@
 //! The URIs of resources. Pure.
 
-use openhands_api::TaskId;
+use crate::api::TaskId;
 
 /// The prefix of all resources.
 const TASKS: &str = "openhands://tasks/";

@@ -1,9 +1,9 @@
 //! Tasks that do not run and are not done: their run has yet to begin, or has to be followed by another one.
 
-use openhands_api::{AgentServer, ApiResult, Conversation, Execution, RunError, event_kind};
 use upstream::time;
 
 use super::CUT_OFF_AFTER;
+use crate::api::{AgentServer, ApiResult, Conversation, Execution, RunError, event_kind};
 use crate::tags::ConversationTags;
 
 const MAX_ITERATIONS_REACHED: &str = "MaxIterationsReached";

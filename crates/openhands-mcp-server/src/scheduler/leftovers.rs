@@ -1,6 +1,6 @@
 //! Actions that a stopped task has not taken: no user has allowed them, or its run was cut off.
 
-use openhands_api::{AgentServer, ApiResult, TaskId};
+use crate::api::{AgentServer, ApiResult, TaskId};
 
 /// Refuses the actions of a stopped task that have no result: the next run would take them, although no user has
 /// allowed them. Returns false if the task does not stand still, so that it must not be run.

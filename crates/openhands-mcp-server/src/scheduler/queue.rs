@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use openhands_api::TaskId;
+use crate::api::TaskId;
 
 /// The waiting tasks, first come first served, and when each may start.
 #[derive(Default)]

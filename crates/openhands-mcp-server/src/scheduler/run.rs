@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use openhands_api::{AgentServer, ApiResult, Execution, TaskId, event_kind};
 use tokio::time::sleep;
 
 use super::{Scheduler, refuse_leftovers};
+use crate::api::{AgentServer, ApiResult, Execution, TaskId, event_kind};
 use crate::tags::{ConversationTags, WaitsFor};
 
 /// The reason for the agent whose action no user has allowed.

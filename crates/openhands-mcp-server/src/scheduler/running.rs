@@ -4,9 +4,8 @@ use std::collections::HashSet;
 use std::sync::{MutexGuard, PoisonError};
 use std::time::Instant;
 
-use openhands_api::{AgentServer, ApiResult, Backend, Conversation, Execution, MAX_IDS, TaskId};
-
 use super::{PAGE_SIZE, Scheduler};
+use crate::api::{AgentServer, ApiResult, Backend, Conversation, Execution, MAX_IDS, TaskId};
 
 /// The pause after a list of tasks, also one that failed, as a multiple of the time that it took.
 pub(super) const LIST_PAUSE: u32 = 20;

@@ -2,12 +2,12 @@
 
 use std::time::{Duration, Instant};
 
-use openhands_api::{AgentServer, ApiResult, Backend, Execution};
 use tokio::time::{sleep, timeout};
 use upstream::time;
 
 use super::running::LIST_PAUSE;
 use super::{CUT_OFF_AFTER, PAGE_SIZE, Scheduler, TICK_INTERVAL};
+use crate::api::{AgentServer, ApiResult, Backend, Execution};
 use crate::tags::ConversationTags;
 
 /// The interval of searches, unless something has failed.

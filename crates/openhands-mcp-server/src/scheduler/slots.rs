@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
-use openhands_api::TaskId;
+use crate::api::TaskId;
 
 /// The time from the start of a task until the agent server lists it as running.
 const START_GRACE: Duration = Duration::from_secs(2);

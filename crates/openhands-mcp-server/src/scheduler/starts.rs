@@ -3,8 +3,9 @@
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
-use openhands_api::TaskId;
 use tokio::sync::OwnedMutexGuard;
+
+use crate::api::TaskId;
 
 type Start = Arc<tokio::sync::Mutex<()>>;
 

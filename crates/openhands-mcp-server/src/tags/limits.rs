@@ -1,12 +1,12 @@
 //! The runs of a task and its limits over all of them.
 
-use openhands_api::Execution;
 use upstream::time::Timestamp;
 
 use super::{
     AFTER_TAG, COST_TAG, ConversationTags, DEADLINE_TAG, SECONDS_LEFT_TAG, SECONDS_TAG, STEPS_TAG,
     STOP_REASON_TAG, StopReason, WAITS_FOR_TAG, WaitsFor,
 };
+use crate::api::Execution;
 use crate::budget::{Budget, TaskLimits};
 
 impl ConversationTags {

@@ -1,11 +1,12 @@
 //! The wait for a task that another call starts. Calls of this server wait for each other (`scheduler::starts`), those of
-//! replicas see a [`openhands_api::Claim`].
+//! replicas see a [`crate::api::Claim`].
 
 use std::time::Duration;
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use openhands_api::TaskId;
 use tokio::time::{Instant, sleep};
+
+use crate::api::TaskId;
 
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
 

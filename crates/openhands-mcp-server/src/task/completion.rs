@@ -1,7 +1,6 @@
 //! Completion of task ids.
 
-use openhands_api::{ApiResult, Backend, Servers, TaskId};
-
+use crate::api::{ApiResult, Backend, Servers, TaskId};
 use crate::tags::ConversationTags;
 
 /// The newest tasks, whose ids are completed: the agent server takes 10 ms for each.

@@ -4,10 +4,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
-use openhands_api::{
-    AgentServer, ApiResult, Backend, Claim, Claimed, ConfirmationPolicy, Conversation, Execution,
-    NewAgent, NewConversation, TaskId,
-};
 use tokio::sync::OwnedMutexGuard;
 use tokio::time::timeout_at;
 use upstream::text::one_line;
@@ -19,6 +15,10 @@ use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use super::turn::Turn;
 use crate::OpenHands;
+use crate::api::{
+    AgentServer, ApiResult, Backend, Claim, Claimed, ConfirmationPolicy, Conversation, Execution,
+    NewAgent, NewConversation, TaskId,
+};
 use crate::callback::CallbackUrl;
 use crate::owner::Owner;
 use crate::scheduler::{CUT_OFF_AFTER, Scheduler};

@@ -4,7 +4,6 @@
 
 use std::time::Duration;
 
-use openhands_api::{AgentServer, ApiResult, Backend, TaskId};
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use upstream::http::header::AUTHORIZATION;
@@ -15,6 +14,7 @@ use super::outcome::TaskStatus;
 use super::report::Report;
 use super::snapshot::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use crate::OpenHands;
+use crate::api::{AgentServer, ApiResult, Backend, TaskId};
 use crate::callback::MAX_ATTEMPTS;
 use crate::scheduler::{GoesOn, goes_on};
 use crate::tags::{ConversationTags, Delivery};
@@ -37,7 +37,7 @@ static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
     timeout: SEND_TIMEOUT,
     max_body: MAX_RESPONSE_BYTES,
-    wording: openhands_api::WORDING,
+    wording: crate::api::WORDING,
 };
 
 /// Sends results until the server stops.

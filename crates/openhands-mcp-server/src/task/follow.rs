@@ -3,12 +3,12 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use openhands_api::{ApiFailure, ApiResult, Servers, TaskId};
 use tokio::time::{Instant, sleep_until, timeout_at};
 use upstream::poll::Backoff;
 
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
+use crate::api::{ApiFailure, ApiResult, Servers, TaskId};
 use crate::scheduler::Scheduler;
 use crate::tags::StopReason;
 

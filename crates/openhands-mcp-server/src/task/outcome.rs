@@ -2,10 +2,10 @@
 
 use std::time::Duration;
 
-use openhands_api::{Execution, RunEnd, SandboxProblem, explain_run_end};
 use schemars::JsonSchema;
 use serde::Serialize;
 
+use crate::api::{Execution, RunEnd, SandboxProblem, explain_run_end};
 use crate::tags::{StopReason, WaitsFor};
 
 /// A running task without any event for this time is reported: no model call takes as long, but a
@@ -285,7 +285,7 @@ impl TaskOutcome {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use openhands_api::Execution as E;
+    use crate::api::Execution as E;
 
     fn evaluate(execution: E, has_acted: bool, run_end: Option<RunEnd>) -> TaskOutcome {
         TaskOutcome::from_facts(&TaskFacts {

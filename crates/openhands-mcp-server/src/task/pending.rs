@@ -1,11 +1,12 @@
 //! The actions that wait for a permission: all of them, each whole.
 
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiResult, PendingAction, TaskId};
 use serde::Serialize;
 use serde_json::{Map, Value};
 use upstream::redact::Redactor;
 use upstream::text::{page, visible};
+
+use crate::api::{AgentServer, ApiResult, PendingAction, TaskId};
 
 /// Bytes of the actions in a report.
 const MAX_SHOWN_BYTES: usize = 5_000;

@@ -4,12 +4,12 @@ use std::time::Duration;
 
 use mcp_core::server::PreviousRounds;
 use mcp_core::tool::{Call, InputRequest, ToolError, ToolErrorKind};
-use openhands_api::{AgentServer, Conversation, Execution, TaskId};
 use serde::Deserialize as _;
 use serde_json::{Value, json};
 use upstream::text::head;
 
 use super::pending::PendingActions;
+use crate::api::{AgentServer, Conversation, Execution, TaskId};
 use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
 

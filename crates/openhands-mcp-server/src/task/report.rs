@@ -3,8 +3,6 @@
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiFailure, ApiResult, TaskId};
-use openhands_git::{ChangesError, ChangesQuery};
 use schemars::JsonSchema;
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
@@ -16,8 +14,10 @@ use super::pending::Confirmation;
 use super::snapshot::{MAX_RESULT_BYTES, TaskSnapshot};
 use super::verify::{Check, check};
 use crate::OpenHands;
+use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
 use crate::callback::MAX_ATTEMPTS;
 use crate::ended::LastState;
+use crate::git::{ChangesError, ChangesQuery};
 use crate::tags::ConversationTags;
 use crate::workspace::read_changes;
 

@@ -1,10 +1,10 @@
 //! Resuming a task, with or without a message to its agent.
 
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiFailure, ApiResult, Execution, TaskId};
 
 use super::sandbox;
 use crate::OpenHands;
+use crate::api::{AgentServer, ApiFailure, ApiResult, Execution, TaskId};
 use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
 use crate::callback::CallbackUrl;
 use crate::scheduler::{refuse_leftovers, use_model};

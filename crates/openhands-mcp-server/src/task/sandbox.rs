@@ -3,18 +3,18 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
-use openhands_api::{
-    AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
-    TaskId,
-};
-use openhands_git::Repository;
 use tokio::time::{Instant, sleep};
 use uuid::Uuid;
 
 use super::spec::TaskSpec;
 use super::start_error::{start_before, uncertain};
 use crate::OpenHands;
+use crate::api::{
+    AgentServer, ApiFailure, ApiResult, AppServer, NewAppConversation, SandboxProblem, Servers,
+    TaskId,
+};
 use crate::budget::BudgetRequest;
+use crate::git::Repository;
 
 /// The time for a sandbox to resume, and the poll interval.
 const WAKE_TIMEOUT: Duration = Duration::from_secs(20);

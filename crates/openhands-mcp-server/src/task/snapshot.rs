@@ -1,15 +1,15 @@
 //! A snapshot of a task.
 
-use openhands_api::{
-    AgentServer, ApiResult, Conversation, Event, Execution, RunEnd, RunError, TaskId, event_kind,
-    summary,
-};
 use upstream::redact::{redacted, redacted_code};
 use upstream::text::{page, tail, visible};
 use upstream::time;
 
 use super::outcome::{TaskFacts, TaskOutcome, TaskStatus};
 use super::pending::PendingActions;
+use crate::api::{
+    AgentServer, ApiResult, Conversation, Event, Execution, RunEnd, RunError, TaskId, event_kind,
+    summary,
+};
 use crate::ended::LastState;
 use crate::scheduler::{CUT_OFF_AFTER, GoesOn, goes_on};
 use crate::tags::{ConversationTags, StopReason};

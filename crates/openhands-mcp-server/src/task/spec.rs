@@ -1,16 +1,16 @@
 //! The specification of a task. Pure.
 
 use mcp_core::tool::ToolError;
-use openhands_api::{ConfirmationPolicy, TaskId};
-use openhands_git::Repository;
 use schemars::JsonSchema;
 use serde::Deserialize;
 use tokio::time::Instant;
 use uuid::Uuid;
 
+use crate::api::{ConfirmationPolicy, FileName, TaskId};
 use crate::budget::BudgetRequest;
 use crate::callback::CallbackUrl;
-use crate::workspace::{FileContent, FileName, WorkspaceSpec};
+use crate::git::Repository;
+use crate::workspace::{FileContent, WorkspaceSpec};
 
 /// Bytes of a task's text.
 const MAX_TASK_BYTES: usize = 200_000;

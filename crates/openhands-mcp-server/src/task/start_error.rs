@@ -1,8 +1,9 @@
 //! Errors of a start whose outcome is uncertain: the task may or may not have been created.
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use openhands_api::TaskId;
 use tokio::time::{Instant, timeout_at};
+
+use crate::api::TaskId;
 
 /// Runs the start of a task, but not beyond `answer_by`.
 ///

@@ -3,7 +3,6 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use openhands_api::{AgentServer, ApiFailure, ApiResult, Claim, Claimed, TaskId, shell_quoted};
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::redact::redacted;
 use upstream::text::tail;
@@ -11,6 +10,7 @@ use upstream::text::tail;
 use super::outcome::TaskStatus;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
+use crate::api::{AgentServer, ApiFailure, ApiResult, Claim, Claimed, TaskId, shell_quoted};
 use crate::scheduler::Scheduler;
 use crate::tags::{CheckRun, ConversationTags};
 use crate::workspace::absolute_roots;

@@ -4,7 +4,6 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use openhands_api::TaskId;
 use serde_json::{Value, json};
 use tokio::time::{sleep, timeout};
 use upstream::time::Timestamp;
@@ -12,6 +11,7 @@ use upstream::time::Timestamp;
 use super::fake::{FakeAgentServer, RecordedRequest, Reply};
 use super::{ID, assert_error, options, try_call};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::tags::StopReason;
 use crate::task::deliver_results;
 

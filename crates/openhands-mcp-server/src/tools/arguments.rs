@@ -3,14 +3,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, ToolError};
-use openhands_git::Repository;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
+use crate::api::FileName;
 use crate::budget::BudgetRequest;
 use crate::callback::CallbackUrl;
+use crate::git::Repository;
 use crate::task::{Confirm, TaskSpec};
-use crate::workspace::{Directory, FileContent, FileName};
+use crate::workspace::{Directory, FileContent};
 
 use super::wait::WaitFor;
 

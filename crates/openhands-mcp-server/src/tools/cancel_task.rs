@@ -1,11 +1,11 @@
 //! `cancel_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{ApiFailure, Backend, Execution, SandboxProblem, StartEnd, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
+use crate::api::{ApiFailure, Backend, Execution, SandboxProblem, StartEnd, TaskId};
 use crate::tags::StopReason;
 use crate::task::{TaskSnapshot, TaskStatus};
 

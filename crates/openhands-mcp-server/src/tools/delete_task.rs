@@ -1,13 +1,13 @@
 //! `delete_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, ApiFailure, AppServer, Backend, Execution, StartEnd, TaskId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::cancel_task::unconfirmed;
 use super::list_tasks::task_words;
 use crate::OpenHands;
+use crate::api::{AgentServer, ApiFailure, AppServer, Backend, Execution, StartEnd, TaskId};
 use crate::tags::{ConversationTags, StopReason};
 
 /// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.

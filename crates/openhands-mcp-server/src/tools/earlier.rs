@@ -5,9 +5,9 @@
 
 use futures_util::future::try_join_all;
 use mcp_core::tool::{Call, EarlierTask, ToolError};
-use openhands_api::TaskId;
 
 use crate::OpenHands;
+use crate::api::TaskId;
 
 /// Tasks of one call.
 pub(super) const MAX_TASKS: usize = 20;

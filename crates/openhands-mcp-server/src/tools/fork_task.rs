@@ -1,12 +1,12 @@
 //! `fork_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::scheduler::refuse_leftovers;
 use crate::tags::ConversationTags;
 use crate::task::{Continuation, Report, resume};

@@ -3,13 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use uuid::Uuid;
 
 use crate::OpenHands;
-use crate::workspace::{ArchivePart, FileName, MAX_ARCHIVE_BYTES, archive_part};
+use crate::api::{ArchivePart, FileName, MAX_ARCHIVE_BYTES, TaskId, archive_part};
 
 const DEFAULT_BYTES: u32 = 24_000;
 

@@ -1,13 +1,12 @@
 //! `get_task_changes`
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
-use openhands_git::{ChangesQuery, DiffText};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::OpenHands;
-use crate::workspace::FileName;
+use crate::api::{FileName, TaskId};
+use crate::git::{ChangesQuery, DiffText};
 use crate::workspace::read_changes;
 
 /// Bytes of a diff. With the list of files, the answer stays under 2,000 tokens.

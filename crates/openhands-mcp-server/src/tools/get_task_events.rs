@@ -1,12 +1,12 @@
 //! `get_task_events`
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::{Event, TaskId, event_kind, summary};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::text::fitting;
 
 use crate::OpenHands;
+use crate::api::{Event, TaskId, event_kind, summary};
 
 const DEFAULT_LIMIT: u32 = 30;
 /// Bytes of an answer, which stays under 2,000 tokens.

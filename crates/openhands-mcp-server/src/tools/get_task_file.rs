@@ -3,13 +3,12 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
 use crate::OpenHands;
-use crate::workspace::FileName;
+use crate::api::{FileName, TaskId};
 
 /// Bytes of a part. By default an answer stays under 2,000 tokens.
 const DEFAULT_BYTES: u32 = 6_000;

@@ -3,15 +3,15 @@
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
-use openhands_git::{ChangesQuery, is_object_id, part_end};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
 
 use super::get_task_file::LOSSY;
 use crate::OpenHands;
-use crate::workspace::{FileName, read_changes};
+use crate::api::{FileName, TaskId};
+use crate::git::{ChangesQuery, is_object_id, part_end};
+use crate::workspace::read_changes;
 
 const DEFAULT_BYTES: u32 = 6_000;
 

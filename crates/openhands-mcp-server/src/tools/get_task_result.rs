@@ -3,13 +3,13 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, TaskId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use tokio::time::Instant;
 
 use crate::OpenHands;
+use crate::api::{AgentServer, TaskId};
 use crate::task::{MAX_RESULT_BYTES, MAX_WHOLE_RESULT_BYTES, Report, TaskSnapshot};
 
 /// The wait for the verify command.

@@ -1,11 +1,11 @@
 //! `get_task_status`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{Report, TaskSnapshot};
 
 /// Returns the state of a task: queued, running, finished, failed (and why), waiting for a user.

@@ -4,12 +4,12 @@ use std::collections::BTreeMap;
 use std::time::Duration;
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, Conversation, round_cost};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::time::{Timestamp, before, parse_timestamp};
 
 use crate::OpenHands;
+use crate::api::{AgentServer, Conversation, round_cost};
 use crate::tags::ConversationTags;
 
 const DEFAULT_DAYS: u32 = 7;

@@ -48,7 +48,7 @@ impl Tool for ListAgentProfiles {
     async fn call(self, service: &OpenHands, _: &Call) -> Result<AgentProfiles, ToolError> {
         let server = service.servers.shared_agent().await?;
         let (profiles, active) = server.agent_profiles().await?;
-        let row = |profile: openhands_api::AgentProfile| ProfileRow {
+        let row = |profile: crate::api::AgentProfile| ProfileRow {
             default: match &service.profile {
                 Some(name) => *name == profile.name,
                 None => active.as_ref() == Some(&profile.id),
@@ -59,7 +59,7 @@ impl Tool for ListAgentProfiles {
         };
         let models = server.models().await?.into_iter();
         let models =
-            models.map(|openhands_api::ModelProfile { name, model }| ModelRow { name, model });
+            models.map(|crate::api::ModelProfile { name, model }| ModelRow { name, model });
         Ok(AgentProfiles {
             profiles: profiles.into_iter().map(row).collect(),
             models: models.collect(),

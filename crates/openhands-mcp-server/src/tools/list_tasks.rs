@@ -1,16 +1,16 @@
 //! `list_tasks`
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::{
-    AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus, Servers, StartEnd,
-    TaskId,
-};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted;
 use upstream::text::one_line;
 
 use crate::OpenHands;
+use crate::api::{
+    AppConversation, AppServer, Backend, Conversation, Execution, SandboxStatus, Servers, StartEnd,
+    TaskId,
+};
 use crate::tags::ConversationTags;
 use crate::task::{TaskOutcome, TaskStatus};
 

@@ -1,12 +1,12 @@
 //! `pause_task`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{Execution, TaskId};
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::cancel_task::StopResult;
 use crate::OpenHands;
+use crate::api::{Execution, TaskId};
 use crate::task::{TaskSnapshot, TaskStatus};
 
 /// Stops a task after its current step; resume_task continues it. To stop it at once, cancel_task.

@@ -3,10 +3,6 @@
 use std::sync::Arc;
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::{AgentServer, ApiResult, Conversation, TaskId};
-use openhands_git::{
-    Commit, HostedRepository, NewCommit, PullRequest, Refs, Repository, Service, is_ref_name,
-};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use upstream::redact::redacted_code;
@@ -14,6 +10,10 @@ use upstream::text::one_line;
 use upstream::time::parse_timestamp;
 
 use crate::OpenHands;
+use crate::api::{AgentServer, ApiResult, Conversation, TaskId};
+use crate::git::{
+    Commit, HostedRepository, NewCommit, PullRequest, Refs, Repository, Service, is_ref_name,
+};
 use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
 use crate::task::{TaskSnapshot, known_exit_code};

@@ -1,12 +1,12 @@
 //! `respond_confirmation`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{PermissionAnswer, Report, ask_user, send_answer};
 
 /// Allows or refuses all actions in confirmation of a task that is waiting_for_confirmation. A refused

@@ -1,12 +1,12 @@
 //! `resume_task`
 
 use mcp_core::tool::{Bounded, Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::budget::BudgetRequest;
 use crate::task::{Continuation, Report, resume};
 

@@ -7,7 +7,6 @@ use futures_util::future::join_all;
 use mcp_core::tool::{
     Bounded, Call, EarlierTask, Effect, TaskSupport, Tool, ToolError, ToolErrorKind,
 };
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use tokio::sync::Semaphore;
@@ -17,6 +16,7 @@ use super::arguments::{Limits, TaskArguments};
 use super::earlier::{self, MAX_TASKS};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{Confirm, Report, TaskSpec, TaskStatus, Turn, create_in_turn};
 
 /// Tasks that are started at once. Each sets up an agent, which uses a processor for a moment.

@@ -1,7 +1,6 @@
 //! `run_task`
 
 use mcp_core::tool::{Bounded, Call, EarlierTask, Effect, TaskSupport, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
@@ -9,6 +8,7 @@ use super::arguments::{Context, Limits, TaskArguments};
 use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{Confirm, Report, TaskSpec, create, task_of_question};
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns

@@ -1,12 +1,12 @@
 //! `send_message`
 
 use mcp_core::tool::{Call, Effect, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{Continuation, Report, resume};
 
 /// Bytes of a message.

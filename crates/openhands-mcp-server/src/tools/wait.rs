@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use mcp_core::tool::{Bounded, Call, ToolError, ToolErrorKind};
-use openhands_api::{ApiFailure, TaskId};
 use tokio::time::Instant;
 
 use crate::OpenHands;
+use crate::api::{ApiFailure, TaskId};
 use crate::task::{ObservedTask, Report, ask_user, observe, send_answer, stop_abandoned};
 
 /// Hosts and our own transports time out after 30 s. A call must be answered by then, or the id of its

@@ -1,13 +1,13 @@
 //! `wait_task`
 
 use mcp_core::tool::{Call, EarlierTask, Effect, TaskSupport, Tool, ToolError};
-use openhands_api::TaskId;
 use schemars::JsonSchema;
 use serde::Deserialize;
 
 use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
+use crate::api::TaskId;
 use crate::task::{ObservedTask, Report};
 
 /// Waits up to wait_seconds until a task ends, asks or stops. Returns as get_task_result.

@@ -1,8 +1,7 @@
 //! Changes that a task made in its directory. Changes after the start of a later task there are not its own.
 
-use openhands_api::{AgentServer, ApiResult, Conversation, event_kind};
-use openhands_git::{ChangedDirectory, Changes, ChangesError, ChangesQuery, OtherWork};
-
+use crate::api::{AgentServer, ApiResult, Conversation, event_kind};
+use crate::git::{ChangedDirectory, Changes, ChangesError, ChangesQuery, OtherWork};
 use crate::tags::ConversationTags;
 
 /// Conversations that are searched, newest first.

@@ -1,7 +1,7 @@
 //! Directories in which tasks may work. Pure: symbolic links are checked on the machine of the agent
 //! server (see `setup`).
 
-use openhands_api::FileName;
+use crate::api::FileName;
 
 /// A directory on the machine of the agent server below which tasks may work. A relative one is below
 /// the agent server's home directory.

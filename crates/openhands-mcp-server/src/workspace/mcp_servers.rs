@@ -7,11 +7,11 @@
 use futures_util::future::join_all;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
-use openhands_api::{AgentServer, Plugin};
 use serde_json::{Map, Value, json};
 use upstream::http::Url;
 use uuid::Uuid;
 
+use crate::api::{AgentServer, Plugin};
 use crate::named_urls::{NamedUrl, OptionNames};
 
 /// The directory of the plugins, below the root of tasks.

@@ -4,15 +4,13 @@
 use std::fmt;
 
 use mcp_core::tool::ToolError;
-use openhands_api::{AgentServer, ApiResult, ScriptOutput, TaskId, shell_quoted};
-use openhands_git::{
-    EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, snapshot_script, start_fetch,
-};
 use uuid::Uuid;
 
 use super::directory::{Directory, Root};
-
-use openhands_api::FileName;
+use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
+use crate::git::{
+    EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, snapshot_script, start_fetch,
+};
 
 /// Exit codes of the scripts below.
 const EXIT_SYMLINK: i32 = 73;

@@ -4,7 +4,6 @@ use std::io;
 use std::path::PathBuf;
 use std::process::Stdio;
 
-use docker_engine::command::ProcessGroup;
 use futures_util::stream::{self, BoxStream};
 use tokio::io::{
     AsyncBufReadExt as _, AsyncRead, AsyncReadExt as _, AsyncWriteExt as _, BufReader,
@@ -13,6 +12,7 @@ use tokio::process::Command;
 
 use super::super::deadline::Deadline;
 use super::super::prelude::*;
+use crate::engine::command::ProcessGroup;
 
 /// Bytes of output that are kept, the newest.
 const MAX_OUTPUT_BYTES: usize = 32 << 10;

@@ -1,6 +1,6 @@
 //! The engine's request for a new container (`POST /containers/create`).
 
-use docker_engine::api::ContainerCreateBody;
+use bollard::models::ContainerCreateBody;
 use serde_json::{Map, Value, json};
 
 use super::super::limits::{RestartPolicy, memory_bytes, nano_cpus};

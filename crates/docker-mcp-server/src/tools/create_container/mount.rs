@@ -2,8 +2,9 @@
 
 use std::fmt;
 
-use docker_engine::ObjectName;
 use serde::Deserialize;
+
+use crate::engine::ObjectName;
 
 /// `source:/path[:ro]`, where the source is a volume or a path of the host.
 #[derive(Clone, Debug, Deserialize, PartialEq, Eq)]

@@ -2,7 +2,7 @@
 
 use std::net::IpAddr;
 
-use docker_engine::api::{PortBinding, PortMap};
+use bollard::models::{PortBinding, PortMap};
 use serde::Deserialize;
 use serde_json::{Value, json};
 

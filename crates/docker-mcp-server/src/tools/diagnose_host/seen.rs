@@ -5,12 +5,12 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
-use docker_engine::stats::{self, Counters};
-use docker_engine::{ContainerDetails, ContainerSummary, Event};
 use futures_util::stream;
 use tokio::time::Instant;
 use upstream::time::Timestamp;
 
+use crate::engine::stats::{self, Counters};
+use crate::engine::{ContainerDetails, ContainerSummary, Event};
 use crate::tools::prelude::*;
 use crate::unix_time;
 

@@ -1,12 +1,12 @@
 //! The processes of a container, and the files that it has changed.
 
-use docker_engine::{ContainerDetails, Path};
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
 use upstream::redact::Redactor;
 use upstream::text::truncate_list;
 
 use crate::docker::Docker;
+use crate::engine::{ContainerDetails, Path};
 
 /// Processes and files that are shown, and the longest line in characters.
 const MAX_ITEMS: usize = 60;

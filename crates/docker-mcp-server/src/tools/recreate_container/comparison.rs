@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use docker_engine::is_anonymous;
-use docker_engine::own_options::{is_id, members, own_endpoint, remove_anonymous_volumes};
 use serde_json::{Map, Value, json};
 
+use crate::engine::is_anonymous;
+use crate::engine::own_options::{is_id, members, own_endpoint, remove_anonymous_volumes};
 use crate::policy::{CREATED, REPLACES};
 
 /// Members of the `Config` that are compared entry by entry: an image has some of them.

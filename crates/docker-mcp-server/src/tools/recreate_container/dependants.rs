@@ -1,11 +1,11 @@
 //! The containers that share namespaces of another one, and are cut off when that is replaced.
 
-use docker_engine::ContainerSummary;
 use futures_util::stream;
 use serde_json::Value;
 
 use super::super::prelude::*;
 use crate::docker::HIDDEN;
+use crate::engine::ContainerSummary;
 use crate::policy::Subject;
 
 /// Containers that are inspected concurrently.

@@ -1,9 +1,9 @@
 //! The engine's clock.
 
-use docker_engine::Engine;
 use serde_json::Value;
 
 use super::super::prelude::*;
+use crate::engine::Engine;
 use crate::unix_time;
 
 /// The engine's clock: containers are dated by it, and it may differ from ours.

@@ -1,8 +1,7 @@
 //! The name of the old container of a replacement that has not ended.
 
-use docker_engine::{ContainerSummary, Engine};
-
 use super::super::prelude::*;
+use crate::engine::{ContainerSummary, Engine};
 use crate::policy::{KEPT, REPLACES};
 
 /// After the name of an old container that has to run if it comes back.

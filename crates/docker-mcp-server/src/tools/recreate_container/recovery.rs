@@ -2,13 +2,13 @@
 
 use std::sync::Arc;
 
-use docker_engine::{ContainerSummary, Engine};
 use futures_util::future::join_all;
 
 use super::super::prelude::*;
 use super::engine_clock::EngineClock;
 use super::kept_name::{is_kept, ran};
 use super::replacement::{Replacement, STEPS_TIMEOUT};
+use crate::engine::{ContainerSummary, Engine};
 use crate::policy::{KEPT, Policy, REPLACES};
 
 /// The delay between two attempts, also to reach an engine that is down.

@@ -5,7 +5,6 @@
 
 use std::sync::Arc;
 
-use docker_engine::{Engine, EngineError, exit_code};
 use serde_json::{Value, json};
 
 use super::super::prelude::*;
@@ -16,6 +15,7 @@ use super::engine_clock::EngineClock;
 use super::kept_name::{is_kept_name, kept_name, under_way};
 use super::request::Request;
 use crate::docker::{explain, permit_start, redactor_of};
+use crate::engine::{Engine, EngineError, exit_code};
 use crate::policy::{CREATED, KEPT, Policy, REPLACES};
 
 /// The time for which a container without health check has to run.

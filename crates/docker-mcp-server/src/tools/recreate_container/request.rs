@@ -1,14 +1,14 @@
 //! The request that makes a container once more: its own options, without what came from its image or from
 //! the engine, and the changes.
 
-use docker_engine::ObjectName;
-use docker_engine::api::ContainerCreateBody;
-use docker_engine::own_options::{OwnOptions, kept_volumes, members};
+use bollard::models::ContainerCreateBody;
 use mcp_core::tool::ToolError;
 use serde_json::{Map, Value, json};
 
 use super::super::create_container::CreateContainer;
 use super::comparison::Asked;
+use crate::engine::ObjectName;
+use crate::engine::own_options::{OwnOptions, kept_volumes, members};
 use crate::policy::permit_marks;
 
 /// A new container.

@@ -7,10 +7,11 @@ use serde::Deserialize;
 use serde_json::{Map, Value};
 
 use crate::OpenHands;
+use crate::api::FileName;
 use crate::task::{Report, TaskSpec, create};
 use crate::tools::run_parallel_tasks::{ParallelRuns, run};
 use crate::tools::wait::{TaskWait, WaitFor};
-use crate::workspace::{FileContent, FileName};
+use crate::workspace::FileContent;
 
 /// Starts a task with an agent without waiting: call get_task_status and get_task_result.
 #[derive(Debug, Deserialize, JsonSchema)]

@@ -1,0 +1,348 @@
+//! Conversations of the agent server. Every task is one.
+
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Map, Value, json};
+use upstream::http::{Method, StatusCode};
+use upstream::time::{Timestamp, parse_timestamp};
+
+use crate::api::agent_server::{AgentServer, Page};
+use crate::api::failure::ApiResult;
+use crate::api::profiles::NewAgent;
+use crate::api::task_id::TaskId;
+
+/// The tags of a conversation, by name.
+pub(crate) type Tags = BTreeMap<String, String>;
+
+/// Creating a conversation sets up the agent and its tools: the first one took 4 s on a busy machine.
+const CREATE_TIMEOUT: Duration = Duration::from_secs(15);
+
+/// Ids in one request.
+pub(crate) const MAX_IDS: usize = 99;
+
+/// Parts of a US dollar to which costs are rounded.
+const COST_UNITS: f64 = 1e6;
+
+/// A conversation (`ConversationInfo`).
+#[derive(Debug, Clone, Deserialize)]
+pub(crate) struct Conversation {
+    pub(crate) id: TaskId,
+    /// The state of its agent.
+    pub(crate) execution_status: Execution,
+    /// The title that OpenHands gave it.
+    pub(crate) title: Option<String>,
+    /// The limit of steps in one run.
+    pub(crate) max_iterations: Option<u32>,
+    #[serde(default)]
+    pub(crate) tags: Tags,
+    #[serde(default)]
+    pub(crate) workspace: Workspace,
+    /// Its usage of models.
+    #[serde(default)]
+    pub(crate) stats: Stats,
+    /// RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) created_at: String,
+    /// The time of the last event: RFC 3339, UTC.
+    #[serde(default)]
+    pub(crate) updated_at: String,
+    launched_agent_profile: Option<LaunchedProfile>,
+    confirmation_policy: Option<Policy>,
+}
+
+/// The actions that need a confirmation.
+#[derive(Debug, Clone, Deserialize)]
+struct Policy {
+    #[serde(default)]
+    kind: String,
+}
+
+#[derive(Debug, Clone, Deserialize)]
+struct LaunchedProfile {
+    agent_profile_id: String,
+}
+
+impl Conversation {
+    /// Returns true if some of its actions need a confirmation.
+    pub(crate) fn needs_confirmation(&self) -> bool {
+        let policy = self.confirmation_policy.as_ref();
+        policy.is_some_and(|policy| policy.kind != "NeverConfirm")
+    }
+
+    /// The id of the agent profile that it was started with.
+    pub(crate) fn profile(&self) -> Option<&str> {
+        let launched = self.launched_agent_profile.as_ref()?;
+        Some(&launched.agent_profile_id)
+    }
+
+    /// The time from its creation to its last event, in seconds.
+    pub(crate) fn seconds(&self) -> Option<u64> {
+        let [created, updated] = [&self.created_at, &self.updated_at].map(|at| parse_timestamp(at));
+        let seconds = updated?.duration_since(created?).as_secs();
+        Some(seconds.max(0).unsigned_abs())
+    }
+
+    /// The time of the last event, or now.
+    pub(crate) fn last_event_at(&self) -> Timestamp {
+        parse_timestamp(&self.updated_at).unwrap_or_else(Timestamp::now)
+    }
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Workspace {
+    /// Absolute, on the machine of the agent server.
+    #[serde(default)]
+    pub(crate) working_dir: String,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Stats {
+    #[serde(default)]
+    usage_to_metrics: BTreeMap<String, Metrics>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+pub(crate) struct Metrics {
+    #[serde(default)]
+    pub(crate) accumulated_cost: f64,
+    #[serde(default)]
+    model_name: String,
+    accumulated_token_usage: Option<TokenUsage>,
+}
+
+#[derive(Debug, Clone, Default, Deserialize)]
+struct TokenUsage {
+    #[serde(default)]
+    prompt_tokens: u64,
+    #[serde(default)]
+    completion_tokens: u64,
+}
+
+impl Metrics {
+    fn tokens(&self) -> u64 {
+        let usage = self.accumulated_token_usage.as_ref();
+        usage.map_or(0, |usage| usage.prompt_tokens + usage.completion_tokens)
+    }
+}
+
+impl Stats {
+    /// The cost of all models together, in US dollars. OpenHands adds binary fractions, so it is
+    /// rounded.
+    pub(crate) fn cost(&self) -> f64 {
+        let metrics = self.usage_to_metrics.values();
+        let cost: f64 = metrics.map(|metrics| metrics.accumulated_cost).sum();
+        round_cost(cost)
+    }
+
+    /// The tokens of all models together, read and written.
+    pub(crate) fn tokens(&self) -> u64 {
+        self.usage_to_metrics.values().map(Metrics::tokens).sum()
+    }
+
+    /// The model with the most tokens.
+    pub(crate) fn model(&self) -> Option<&str> {
+        let metrics = self.usage_to_metrics.values();
+        let used = metrics.filter(|metrics| metrics.tokens() > 0);
+        let model = used.max_by_key(|metrics| metrics.tokens())?;
+        Some(model.model_name.as_str()).filter(|name| !matches!(*name, "" | "default"))
+    }
+}
+
+/// The cost in US dollars without the error of binary fractions.
+pub(crate) fn round_cost(cost: f64) -> f64 {
+    (cost * COST_UNITS).round() / COST_UNITS
+}
+
+/// `ConversationExecutionStatus`.
+#[derive(Debug, Clone, Copy, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "snake_case")]
+pub(crate) enum Execution {
+    /// The agent was not started yet, or has answered a message.
+    Idle,
+    /// The agent works.
+    Running,
+    /// The agent was stopped.
+    Paused,
+    /// The agent waits until its next action is allowed or refused.
+    WaitingForConfirmation,
+    /// The agent says that it is done.
+    Finished,
+    /// The run ended with an error.
+    Error,
+    /// The agent repeats itself.
+    Stuck,
+    /// The conversation is being deleted.
+    Deleting,
+    /// A status of a later version.
+    #[serde(other)]
+    Unknown,
+}
+
+impl Execution {
+    /// Returns true if the agent does not run and can be started.
+    pub(crate) fn is_stopped(self) -> bool {
+        matches!(
+            self,
+            Self::Idle | Self::Paused | Self::Finished | Self::Error | Self::Stuck
+        )
+    }
+}
+
+#[derive(Clone, Copy)]
+pub(crate) struct NewConversation<'a> {
+    /// Chosen by us, which makes the request safe to repeat.
+    pub(crate) id: TaskId,
+    pub(crate) agent: &'a NewAgent,
+    /// Absolute, on the machine of the agent server.
+    pub(crate) working_dir: &'a str,
+    pub(crate) tags: &'a Tags,
+    /// The limit of steps in one run.
+    pub(crate) max_iterations: u32,
+    /// The actions that need a confirmation; `None` for none.
+    pub(crate) confirmation: Option<ConfirmationPolicy>,
+    /// A plugin that gives the agent more tools.
+    pub(crate) plugin: Option<&'a Plugin>,
+    /// With a prompt the agent starts at once.
+    pub(crate) prompt: Option<&'a str>,
+}
+
+/// The actions for which the agent waits for a confirmation.
+#[derive(Clone, Copy)]
+pub(crate) enum ConfirmationPolicy {
+    AlwaysConfirm,
+    /// Actions that the model finds risky.
+    ConfirmRisky,
+}
+
+/// A plugin of a conversation. Holds secrets, so it has no `Debug`.
+pub(crate) struct Plugin {
+    /// Absolute, on the machine of the agent server.
+    pub(crate) directory: String,
+    /// Secrets of the conversation, by the names that the plugin refers to.
+    pub(crate) secrets: Map<String, Value>,
+}
+
+impl AgentServer {
+    /// Creates a conversation. Returns it and true if it is new. If the id exists already, returns
+    /// that conversation and does not run the prompt again. A refusal leaves nothing behind.
+    pub(crate) async fn create(
+        &self,
+        new: &NewConversation<'_>,
+    ) -> ApiResult<(Conversation, bool)> {
+        let mut body = json!({
+            "conversation_id": new.id,
+            "workspace": {"working_dir": new.working_dir},
+            // A title costs a call to the model and is not used here.
+            "autotitle": false,
+            "tags": new.tags,
+            "max_iterations": new.max_iterations,
+        });
+        new.agent.add_to(&mut body);
+        if let Some(prompt) = new.prompt {
+            body["initial_message"] = message(prompt);
+        }
+        if let Some(plugin) = new.plugin {
+            body["plugins"] = json!([{"source": plugin.directory}]);
+            body["secrets"] = json!(plugin.secrets);
+        }
+        match new.confirmation {
+            Some(ConfirmationPolicy::AlwaysConfirm) => {
+                body["confirmation_policy"] = json!({"kind": "AlwaysConfirm"});
+            }
+            Some(ConfirmationPolicy::ConfirmRisky) => {
+                body["confirmation_policy"] = json!({"kind": "ConfirmRisky"});
+                // The model judges its own actions. Without an analyzer every action counts as risky.
+                body["security_analyzer"] = json!({"kind": "LLMSecurityAnalyzer"});
+            }
+            None => {}
+        }
+        let request = self.post(&["api", "conversations"]);
+        let request = request.timeout(CREATE_TIMEOUT).json(&body);
+        let (status, conversation) = request.send_for_status().await?;
+        Ok((conversation, status == StatusCode::CREATED))
+    }
+
+    pub(crate) async fn conversation(&self, id: TaskId) -> ApiResult<Conversation> {
+        self.task_request(Method::GET, id, &[]).send().await
+    }
+
+    /// A page of the conversations in state `execution`, or of all; newest first, at most 100.
+    pub(crate) async fn conversations(
+        &self,
+        execution: Option<Execution>,
+        limit: u32,
+        page: Option<&str>,
+    ) -> ApiResult<Page<Conversation>> {
+        let limit = limit.to_string();
+        let status = json!(execution);
+        let mut query = vec![("limit", &*limit), ("sort_order", "CREATED_AT_DESC")];
+        query.extend(status.as_str().map(|status| ("status", status)));
+        query.extend(page.map(|page| ("page_id", page)));
+        let request = self.get(&["api", "conversations", "search"]);
+        request.query(&query).send().await
+    }
+
+    /// Counts the conversations in state `execution`. Takes milliseconds, while agent servers up to 1.31.1 at least take
+    /// 2 ms for each of all conversations to list some, and answer nothing else meanwhile.
+    pub(crate) async fn count_conversations(&self, execution: Execution) -> ApiResult<u64> {
+        let status = json!(execution);
+        let request = self.get(&["api", "conversations", "count"]);
+        let query = [("status", status.as_str().unwrap_or_default())];
+        request.query(&query).send().await
+    }
+
+    /// The conversations with these ids that exist, at most [`MAX_IDS`].
+    pub(crate) async fn conversations_by_id(&self, ids: &[TaskId]) -> ApiResult<Vec<Conversation>> {
+        let ids: Vec<String> = ids.iter().map(TaskId::to_string).collect();
+        let query: Vec<_> = ids.iter().map(|id| ("ids", id.as_str())).collect();
+        let request = self.get(&["api", "conversations"]).query(&query);
+        let found: Vec<Option<Conversation>> = request.send().await?;
+        Ok(found.into_iter().flatten().collect())
+    }
+
+    /// Replaces the tags of the conversation. Waits until the current step has ended.
+    pub(crate) async fn set_tags(&self, id: TaskId, tags: &Tags) -> ApiResult<()> {
+        let request = self.task_request(Method::PATCH, id, &[]);
+        request.json(&json!({"tags": tags})).run().await
+    }
+
+    /// The last message of the agent, or an empty text.
+    pub(crate) async fn final_response(&self, id: TaskId) -> ApiResult<String> {
+        #[derive(Deserialize)]
+        struct FinalResponse {
+            response: String,
+        }
+        let request = self.task_request(Method::GET, id, &["agent_final_response"]);
+        Ok(request.send::<FinalResponse>().await?.response)
+    }
+
+    /// Switches the conversation to the model of this profile, with the key in that profile.
+    pub(crate) async fn use_model(&self, id: TaskId, llm_profile: &str) -> ApiResult<()> {
+        let path = ["api", "conversations", &id.to_string(), "switch_profile"];
+        let body = json!({"profile_name": llm_profile});
+        self.post(&path).json(&body).run().await
+    }
+
+    /// Takes the model from a conversation whose agent has not run. Otherwise a switch to the profile that it had
+    /// before it was copied finds that one again, without its key.
+    pub(crate) async fn unset_model(&self, id: TaskId) -> ApiResult<()> {
+        let path = ["api", "conversations", &id.to_string(), "switch_llm"];
+        let body = json!({"llm": {"model": "none", "usage_id": "none"}});
+        self.post(&path).json(&body).run().await
+    }
+
+    /// Copies the conversation, with its history, to the new id `copy`. The copy works in the same
+    /// directory. It does not get the key of the model.
+    pub(crate) async fn fork(&self, id: TaskId, copy: TaskId, tags: &Tags) -> ApiResult<()> {
+        let request = self.task_request(Method::POST, id, &["fork"]);
+        let request = request.json(&json!({"id": copy, "tags": tags}));
+        request.timeout(CREATE_TIMEOUT).run().await
+    }
+}
+
+/// A user message with this text.
+pub(crate) fn message(text: &str) -> Value {
+    json!({"role": "user", "content": [{"type": "text", "text": text}]})
+}

@@ -1,0 +1,379 @@
+//! Failures of calls to the agent server, and their error messages for callers.
+
+use std::io;
+
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use serde::Deserialize;
+use serde_json::Value;
+use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, StatusCode};
+use upstream::redact::redacted;
+use upstream::text::one_line;
+
+use crate::api::task_id::TaskId;
+
+/// The message if another program answers.
+const OTHER_PROGRAM: &str = "The OpenHands agent server at {address} answers, but not as an agent \
+    server: this needs the OpenHands agent-server API (/api/conversations, version 1.x), not the \
+    OpenHands web app. Correct OPENHANDS_URL.";
+const NO_ANSWER: &str = "The OpenHands agent server at {address} does not answer. Start it or \
+    correct OPENHANDS_URL, then try again.";
+const NO_KEY: &str = "The key of the OpenHands agent server cannot be read (yet): check \
+    OPENHANDS_API_KEY_FILE.";
+
+/// The texts of failures.
+pub(crate) const WORDING: FailureTexts = FailureTexts {
+    unreachable: NO_ANSWER,
+    interrupted: NO_ANSWER,
+    timeout: "The OpenHands agent server at {address} did not answer within {seconds} s. Try again \
+        in a moment.",
+    too_large: "The OpenHands agent server at {address} sent an answer that is too large to be \
+        read.",
+    unreadable: OTHER_PROGRAM,
+    // The agent server may run without a key, so a missing one is no error before a request.
+    no_credential: NO_KEY,
+    credential_unreadable: NO_KEY,
+    credential_invalid: NO_KEY,
+    statuses: &[
+        (
+            409..=409,
+            ToolErrorKind::Conflict,
+            "The state of the task does not allow this. Call get_task_status.",
+        ),
+        (
+            429..=429,
+            ToolErrorKind::Unavailable,
+            "The OpenHands agent server has reached its limit of running tasks. Nothing was started: \
+             try again when a task has ended, or stop one with cancel_task.",
+        ),
+        (
+            500..=999,
+            ToolErrorKind::Unavailable,
+            "The OpenHands agent server at {address} has an internal problem (HTTP {status}). Try \
+             again in a moment; its log says more.",
+        ),
+    ],
+    refusal: explain_refusal,
+    reason: hint,
+};
+
+/// Characters of the reason for a failed start.
+const MAX_REASON_CHARS: usize = 300;
+
+/// The result of a call to the agent server or the app server.
+pub(crate) type ApiResult<T> = Result<T, ApiFailure>;
+
+/// The failure of a call to the agent server or the app server.
+#[derive(Debug)]
+pub(crate) enum ApiFailure {
+    /// The request was not sent, or its response is an error or unreadable.
+    Http(HttpFailure),
+    /// The object in the request's path does not exist.
+    Absent(RequestTarget),
+    /// OpenHands V0 answers at this address.
+    V0(String),
+    /// An app server is configured, so there is no agent server for all tasks.
+    SandboxesOnly,
+    /// The agent server of the task does not run.
+    SandboxDown(TaskId, SandboxProblem),
+    /// The app server could not start the task; its reason.
+    NotStarted(TaskId, Option<String>),
+    /// No response came while the caller waited.
+    NoAnswer,
+    /// The server at this address has no WebSocket for events.
+    NoSocket(String),
+    /// The agent server cannot write this file of ours.
+    NotWritable(String),
+    /// The API key for the event socket cannot be read.
+    Key(io::Error),
+}
+
+/// An object that a request names in its path.
+#[derive(Debug)]
+pub(crate) enum RequestTarget {
+    Task(TaskId),
+    /// An agent profile, by its name.
+    Profile(String),
+}
+
+/// The reason why the agent server in the sandbox of a task does not run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum SandboxProblem {
+    Starting,
+    /// The sandbox is paused and can be resumed.
+    Paused,
+    /// The sandbox is in an error state.
+    Broken,
+    /// The sandbox has been removed.
+    Gone,
+    /// The sandbox, or the conversation in it, could not be started.
+    NotStarted,
+    /// The task was cancelled before it had started.
+    Cancelled,
+}
+
+impl From<HttpFailure> for ApiFailure {
+    fn from(failure: HttpFailure) -> Self {
+        Self::Http(failure)
+    }
+}
+
+impl ApiFailure {
+    /// The failure for a task that does not exist.
+    pub(crate) fn absent(id: TaskId) -> Self {
+        Self::Absent(RequestTarget::Task(id))
+    }
+
+    fn status(&self) -> Option<StatusCode> {
+        match self {
+            Self::Http(failure) => failure.status(),
+            _ => None,
+        }
+    }
+
+    /// The status, if the response has the agent server's explanation; other programs send none.
+    fn explained_status(&self) -> Option<StatusCode> {
+        let Self::Http(failure) = self else {
+            return None;
+        };
+        let refusal = failure.refusal()?;
+        detail(refusal).map(|_| refusal.status())
+    }
+
+    /// Returns true if the agent server says that the path does not exist.
+    pub(crate) fn is_not_found(&self) -> bool {
+        self.explained_status() == Some(StatusCode::NOT_FOUND)
+    }
+
+    /// Converts a 404 to the absence of `target`.
+    pub(crate) fn with_target(self, target: Option<RequestTarget>) -> Self {
+        match target {
+            Some(target) if self.is_not_found() => Self::Absent(target),
+            _ => self,
+        }
+    }
+
+    /// Returns true if the task certainly does not exist.
+    pub(crate) fn is_unknown_task(&self) -> bool {
+        matches!(self, Self::Absent(RequestTarget::Task(_)))
+    }
+
+    /// The reason why the sandbox of the task does not run, if that is the failure.
+    pub(crate) fn sandbox_problem(&self) -> Option<SandboxProblem> {
+        match self {
+            Self::SandboxDown(_, sandbox) => Some(*sandbox),
+            Self::NotStarted(..) => Some(SandboxProblem::NotStarted),
+            _ => None,
+        }
+    }
+
+    /// The app server's reason why it could not start the task, with secrets redacted.
+    pub(crate) fn start_reason(&self) -> Option<String> {
+        match self {
+            Self::NotStarted(_, reason) => {
+                let reason = reason.as_deref()?.trim().trim_end_matches('.');
+                let reason = one_line(&redacted(reason), MAX_REASON_CHARS);
+                Some(reason).filter(|reason| !reason.is_empty())
+            }
+            _ => None,
+        }
+    }
+
+    /// Returns true if the API key is missing or wrong.
+    pub(crate) fn is_unauthorized(&self) -> bool {
+        let status = self.explained_status();
+        matches!(
+            status,
+            Some(StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN)
+        )
+    }
+
+    /// Returns true if the agent server has reached its limit of running tasks.
+    pub(crate) fn is_full(&self) -> bool {
+        self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
+    }
+
+    /// Returns true if the state of the conversation does not allow the request.
+    pub(crate) fn is_conflict(&self) -> bool {
+        self.explained_status() == Some(StatusCode::CONFLICT)
+    }
+
+    /// Returns true if the agent server refuses the path or the body of the request.
+    pub(crate) fn is_bad_request(&self) -> bool {
+        self.explained_status() == Some(StatusCode::BAD_REQUEST)
+    }
+
+    /// Returns true if a file cannot be written because of a directory or file of its name or of a part
+    /// of its path. Up to 1.34 at least, that is a 500 with the error of the system.
+    pub(crate) fn is_name_taken(&self) -> bool {
+        let Self::Http(failure) = self else {
+            return false;
+        };
+        let reason = failure.refusal().and_then(ErrorResponse::json::<Value>);
+        let reason = reason.as_ref().and_then(|body| body["exception"].as_str());
+        let reason = reason.unwrap_or_default();
+        // EEXIST, ENOTDIR and EISDIR have these numbers on all systems.
+        let is_error = |number| reason.contains(&format!("[Errno {number}]"));
+        self.is_bad_request() || [17, 20, 21].into_iter().any(is_error)
+    }
+
+    /// Returns true if no response came in time.
+    pub(crate) fn is_timeout(&self) -> bool {
+        matches!(self, Self::Http(failure) if failure.is_timeout())
+    }
+
+    /// Returns true if the file has no bytes in the requested range.
+    pub(crate) fn is_range_not_satisfiable(&self) -> bool {
+        self.status() == Some(StatusCode::RANGE_NOT_SATISFIABLE)
+    }
+
+    /// Returns true if an agent server would not answer this request like that.
+    pub(crate) fn is_other_program(&self) -> bool {
+        let Self::Http(failure) = self else {
+            return false;
+        };
+        match failure.status() {
+            Some(status) => status.is_redirection() || matches!(status.as_u16(), 404 | 405),
+            None => matches!(failure.fault(), Fault::Unreadable(_)),
+        }
+    }
+
+    /// Returns true if a retry may help: the agent server is restarting, busy or stalled.
+    pub(crate) fn is_transient(&self) -> bool {
+        match self {
+            Self::Http(failure) => failure.is_transient(),
+            Self::NoAnswer => true,
+            _ => self.sandbox_problem() == Some(SandboxProblem::Starting),
+        }
+    }
+
+    /// Returns true if the request may have been carried out although no response came.
+    pub(crate) fn is_ambiguous(&self) -> bool {
+        matches!(self, Self::Http(failure) if failure.is_ambiguous())
+    }
+}
+
+impl From<ApiFailure> for ToolError {
+    fn from(failure: ApiFailure) -> Self {
+        let reason = failure.start_reason();
+        match failure {
+            ApiFailure::Http(failure) => failure.into(),
+            ApiFailure::Key(cause) => Self::unauthorized(NO_KEY).caused_by(cause),
+            ApiFailure::NoSocket(address) => {
+                Self::upstream(OTHER_PROGRAM.replace("{address}", &address))
+            }
+            ApiFailure::NoAnswer => Self::new(
+                ToolErrorKind::Timeout,
+                "The OpenHands agent server did not answer in time, so nothing is known about the \
+                 task now. Ask again in a moment.",
+            ),
+            ApiFailure::Absent(RequestTarget::Task(id)) => Self::not_found(format!(
+                "There is no task {id} on the OpenHands agent server. Task ids come from run_task."
+            )),
+            ApiFailure::Absent(RequestTarget::Profile(name)) => Self::conflict(format!(
+                "There is no agent profile {name:?} on the OpenHands agent server: create it \
+                 there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
+            )),
+            ApiFailure::NotWritable(path) => Self::conflict(format!(
+                "The file {path} cannot be created on the agent server: check its disk space and who may \
+                 write to that directory, or have the operator set OPENHANDS_WORKSPACE_ROOT."
+            )),
+            ApiFailure::V0(address) => Self::upstream(format!(
+                "The server at {address} is OpenHands V0. OpenHands has removed its API, and this \
+                 server does not support it. Install OpenHands 1.x and set OPENHANDS_URL to the \
+                 address of its agent server (package openhands-agent-server)."
+            )),
+            ApiFailure::SandboxesOnly => Self::conflict(
+                "This is not possible with the OpenHands V1 app server, because every task has \
+                 its own sandbox there. Set OPENHANDS_URL to an agent server to use it.",
+            ),
+            ApiFailure::SandboxDown(id, problem) => sandbox_error(id, problem, None),
+            ApiFailure::NotStarted(id, _) => {
+                sandbox_error(id, SandboxProblem::NotStarted, reason.as_deref())
+            }
+        }
+    }
+}
+
+/// The error for a task whose sandbox does not run.
+fn sandbox_error(id: TaskId, problem: SandboxProblem, reason: Option<&str>) -> ToolError {
+    let reason = reason.map_or(String::new(), |reason| format!(" ({reason})"));
+    let state = match problem {
+        SandboxProblem::Starting => "is starting: try again in a few seconds, or call wait_task.",
+        SandboxProblem::Paused => "is paused: resume_task or send_message resumes it.",
+        SandboxProblem::Broken => "is broken: check it in OpenHands, or run the task again.",
+        SandboxProblem::Gone => "was removed, together with all that the task did there.",
+        SandboxProblem::NotStarted => "could not be started: run the task again.",
+        SandboxProblem::Cancelled => "was removed before the task had started: run it again.",
+    };
+    let message = format!("The sandbox of task {id} {state}{reason}");
+    match problem {
+        SandboxProblem::Starting => ToolError::unavailable(message),
+        _ => ToolError::conflict(message),
+    }
+}
+
+/// The agent server's explanation of a refusal: `{"detail": …}`. Other programs send none.
+fn detail(refusal: &ErrorResponse) -> Option<Value> {
+    #[derive(Deserialize)]
+    struct Explanation {
+        detail: Value,
+    }
+    refusal.json::<Explanation>().map(|body| body.detail)
+}
+
+/// A short name from that explanation: `detail.code`, or the path of the first invalid field, such as
+/// `body.workspace`. Never free text.
+fn hint(refusal: &ErrorResponse) -> Option<String> {
+    let detail = detail(refusal)?;
+    let names: Vec<&str> = match &detail {
+        Value::Object(_) => vec![detail.get("code")?.as_str()?],
+        Value::Array(errors) => {
+            let path = errors.first()?.get("loc")?.as_array()?;
+            path.iter().filter_map(Value::as_str).collect()
+        }
+        _ => return None,
+    };
+    let name = names.join(".");
+    let plain = |c: char| c.is_ascii_alphanumeric() || c == '_' || c == '.';
+    (name.len() <= 80 && name.chars().all(plain)).then_some(name)
+}
+
+/// Explains refusals for which the status alone is not enough.
+fn explain_refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)> {
+    let status = refusal.status().as_u16();
+    let hint = hint(refusal);
+    let (kind, message) = match status {
+        401 | 403 if refusal.has_credential() => (
+            ToolErrorKind::Unauthorized,
+            "refuses the key: correct OPENHANDS_API_KEY.".to_owned(),
+        ),
+        401 | 403 => (
+            ToolErrorKind::Unauthorized,
+            "requires a key: set OPENHANDS_API_KEY or OPENHANDS_API_KEY_FILE.".to_owned(),
+        ),
+        422 if hint.as_deref() == Some("unresolved_profile_references") => {
+            return Some((ToolErrorKind::Conflict, NO_MODEL.to_owned()));
+        }
+        400 | 422 if detail(refusal).is_some() => {
+            let hint = hint.map_or(String::new(), |hint| format!(", {hint}"));
+            let message = format!(
+                "does not accept the request (HTTP {status}{hint}). Its version may be \
+                 unsupported: 1.x is expected."
+            );
+            (ToolErrorKind::Upstream, message)
+        }
+        _ => return None,
+    };
+    let message = format!("The OpenHands agent server at {address} {message}");
+    Some((kind, message))
+}
+
+/// The message if no model is set up in OpenHands.
+const NO_MODEL: &str = "OpenHands has no model to work with, so no task was started. Choose one in \
+    its settings (PATCH /api/settings on the agent server, agent_settings_diff.llm), or name an \
+    agent profile that has one with OPENHANDS_AGENT_PROFILE.";
+
+/// The error if no model is set up in OpenHands.
+pub(crate) fn no_model() -> ToolError {
+    ToolError::conflict(NO_MODEL)
+}

@@ -1,0 +1,31 @@
+//! Git repositories of tasks, and the git hosts for which the operator has configured a credential.
+//!
+//! The machine of the agent server runs git in the directory of a task: for snapshots of it, changes since one
+//! ([`Changes`]), a commit of its content ([`Commit`]).
+//!
+//! Requests that need a credential are made by this process, which speaks git's own protocol over HTTP.
+//! Packs of objects are passed on between the git host and the machine of the agent server, and no
+//! credential ever is: no agent, hook or configuration of a repository there can read or use it.
+
+mod changes;
+mod commit;
+mod fetch;
+mod forge;
+mod host;
+mod pkt_line;
+mod pull_request;
+mod repository;
+mod smart_http;
+mod snapshot;
+
+pub(crate) use changes::{
+    ChangedDirectory, Changes, ChangesError, ChangesQuery, DiffText, OtherWork, content_id,
+    part_end,
+};
+pub(crate) use commit::{Commit, NewCommit};
+pub(crate) use fetch::start_fetch;
+pub(crate) use host::{GitHosts, HostedRepository};
+pub(crate) use pull_request::PullRequest;
+pub(crate) use repository::{Repository, is_ref_name};
+pub(crate) use smart_http::{Refs, Service};
+pub(crate) use snapshot::{EXIT_NO_DIRECTORY, is_object_id, printed_id, snapshot_script};

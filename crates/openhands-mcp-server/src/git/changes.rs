@@ -1,0 +1,444 @@
+//! Changes that the agent made in its directory, read with git on the machine of the agent server. Every
+//! git repository in the directory is compared on its own.
+
+use std::collections::BTreeMap;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mcp_core::tool::ToolError;
+use upstream::redact::{redacted, redacted_code};
+use upstream::text::{fitting, one_line, visible};
+
+use super::snapshot::{
+    EXIT_NO_DIRECTORY, EXIT_NO_GIT, EXIT_TIMEOUT, RANGE, is_object_id, printed_id, run_in,
+};
+use crate::api::{AgentServer, ApiFailure, ApiResult, FileName, ScriptOutput};
+
+const COMPARE: &str = include_str!("compare.sh");
+
+/// The exit code of the script if the content is another one than expected.
+const EXIT_OTHER_CONTENT: i32 = 79;
+/// Characters of one name in a list, and of the words of git.
+const MAX_NAME_CHARS: usize = 120;
+const MAX_REASON_CHARS: usize = 200;
+
+/// The reason why changes are not known.
+pub(crate) enum ChangesError {
+    Api(ApiFailure),
+    /// Git failed, or cannot be used.
+    Git(String),
+}
+
+impl From<ApiFailure> for ChangesError {
+    fn from(failure: ApiFailure) -> Self {
+        Self::Api(failure)
+    }
+}
+
+impl From<ChangesError> for ToolError {
+    fn from(error: ChangesError) -> Self {
+        match error {
+            ChangesError::Api(failure) => failure.into(),
+            ChangesError::Git(reason) => Self::conflict(reason),
+        }
+    }
+}
+
+/// A file that was added, modified, deleted or renamed.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) struct FileChange {
+    /// `A`, `M`, `D` or `R`.
+    letter: char,
+    /// Relative to the task's directory; a repository ends with `/`.
+    path: String,
+    /// The earlier path of a renamed file.
+    from: Option<String>,
+}
+
+/// The directory whose changes are read.
+pub(crate) struct ChangedDirectory<'a> {
+    /// Absolute, on the machine of the agent server.
+    pub(crate) path: &'a str,
+    /// The snapshot of its content before the work; `None` if there is none.
+    pub(crate) base: Option<&'a str>,
+    /// The directory with such snapshots.
+    pub(crate) store: Option<&'a str>,
+    /// Others who worked in it.
+    pub(crate) others: OtherWork,
+}
+
+impl<'a> ChangedDirectory<'a> {
+    /// The variables of `range.sh`.
+    pub(crate) fn variables(&'a self) -> Vec<(&'static str, &'a str)> {
+        vec![
+            ("base", self.base.unwrap_or_default()),
+            ("store", self.store.unwrap_or_default()),
+            ("ended", self.others.ended.as_deref().unwrap_or_default()),
+            ("others", &self.others.snapshots),
+        ]
+    }
+}
+
+/// Work of others in the same directory: changes after the start of a later one are theirs.
+#[derive(Default)]
+pub(crate) struct OtherWork {
+    /// The ids of the snapshots before it, oldest first, with blanks between them.
+    pub(crate) snapshots: String,
+    /// One began earlier and has not ended yet.
+    pub(crate) is_overlapping: bool,
+    /// The end of the work itself: the agent server's local time.
+    pub(crate) ended: Option<String>,
+}
+
+/// The part of the changes that a caller asks for.
+#[derive(Default)]
+pub(crate) struct ChangesQuery<'a> {
+    /// Only this file or directory.
+    pub(crate) file: Option<&'a FileName>,
+    /// A patch of this repository, `.` for that of the directory itself, instead of a diff of all.
+    pub(crate) patch_of: Option<&'a str>,
+    /// The id of the content, if it must be that.
+    pub(crate) content: Option<&'a str>,
+    /// The start of the part of the diff or patch, in bytes.
+    pub(crate) offset: u64,
+    /// Its maximum, in bytes.
+    pub(crate) length: usize,
+}
+
+/// The changes since the task started.
+#[derive(Debug)]
+pub(crate) struct Changes {
+    /// The id of the content, for more parts of the same diff.
+    pub(crate) content: String,
+    /// The first files, at most some thousands.
+    pub(crate) files: Vec<FileChange>,
+    /// The number of all changed files.
+    pub(crate) count: usize,
+    /// The repositories in the directory that have changes.
+    pub(crate) repositories: Vec<String>,
+    /// The requested part of the diff or patch.
+    pub(crate) diff: Vec<u8>,
+    /// Bytes of the whole diff or patch.
+    pub(crate) size: u64,
+    /// The repository of the patch does not exist.
+    pub(crate) is_absent: bool,
+    /// Warnings for the caller.
+    pub(crate) warnings: Vec<&'static str>,
+    /// The sizes of changed files whose content is left out.
+    large: BTreeMap<String, u64>,
+}
+
+/// Warnings about changes.
+pub(crate) const SHARED: &str =
+    "Another task also worked in this directory: its changes are among these.";
+const LOST: &str = "The agent removed or replaced .git, so the files are compared with the first \
+    commit of the repository that is there now, or with nothing.";
+const UNRECORDED: &str = "The state of the directory before the task is not known, so the files are \
+    compared with the last commit: changes may be somebody else's.";
+const LARGE: &str =
+    "Files larger than 20 MB are compared by size and time, and their content is left out.";
+
+impl Changes {
+    /// Reads the changes of a directory from git.
+    ///
+    /// # Errors
+    /// git fails, or the agent server.
+    pub(crate) async fn read(
+        server: &AgentServer,
+        changed: &ChangedDirectory<'_>,
+        query: &ChangesQuery<'_>,
+    ) -> Result<Self, ChangesError> {
+        let (offset, length) = (query.offset.to_string(), query.length.to_string());
+        let mut variables = changed.variables();
+        variables.extend([
+            ("expected", query.content.unwrap_or_default()),
+            ("file", query.file.map_or("", FileName::as_str)),
+            ("patch_of", query.patch_of.unwrap_or_default()),
+            ("offset", &offset),
+            ("length", &length),
+        ]);
+        let printed = run(server, changed.path, &variables, &[RANGE, COMPARE]).await?;
+        let unexpected = || {
+            let reason = "Changes are not known: git printed something unexpected. Read single \
+                          files with get_task_file.";
+            ChangesError::Git(reason.to_owned())
+        };
+        let mut changes = parse(printed.text()).ok_or_else(unexpected)?;
+        if changed.others.is_overlapping && !changes.warnings.contains(&SHARED) {
+            changes.warnings.push(SHARED);
+        }
+        Ok(changes)
+    }
+
+    /// One line for each change, such as `M src/a.py`, from the file number `skip` on: as many as fit
+    /// into `budget` bytes, and the number of the others.
+    pub(crate) fn lines(&self, skip: usize, budget: usize) -> Vec<String> {
+        let files = self.files.get(skip..).unwrap_or_default();
+        let left = self.count.saturating_sub(skip);
+        lines(files, left, &self.large, budget)
+    }
+}
+
+/// One line for each change, as many as fit into `budget` bytes, and the number of the others of `count`.
+pub(crate) fn lines(
+    files: &[FileChange],
+    count: usize,
+    large: &BTreeMap<String, u64>,
+    budget: usize,
+) -> Vec<String> {
+    let name = |path: &str| one_line(&visible(path), MAX_NAME_CHARS);
+    let line = |file: &FileChange| {
+        let mut line = match &file.from {
+            Some(from) => format!("{} {} -> {}", file.letter, name(from), name(&file.path)),
+            None => format!("{} {}", file.letter, name(&file.path)),
+        };
+        if let Some(size) = large.get(&file.path) {
+            line += &format!(" ({} MB)", size / 1_000_000);
+        }
+        line
+    };
+    let mut lines = fitting(files.iter().map(line).collect(), budget).rows;
+    if lines.len() < count {
+        lines.push(format!("… and {} more", count - lines.len()));
+    }
+    lines
+}
+
+/// A part of a diff as text, with secrets redacted.
+pub(crate) struct DiffText {
+    pub(crate) text: String,
+    /// The start of the rest.
+    pub(crate) next_offset: Option<u64>,
+}
+
+impl DiffText {
+    /// The diff from `offset` on, at most `limit` bytes, whole lines if they fit. `changes` must have
+    /// been read from that offset.
+    pub(crate) fn new(changes: &Changes, offset: u64, limit: usize) -> Self {
+        let diff = &changes.diff;
+        let shown = part_end(diff, limit, changes.size.saturating_sub(offset));
+        let end = offset + shown as u64;
+        let text = String::from_utf8_lossy(diff.get(..shown).unwrap_or_default());
+        Self {
+            text: visible(&redacted_code(&text)),
+            next_offset: (end < changes.size).then_some(end),
+        }
+    }
+}
+
+/// The length of the next part of a text of which `left` bytes are left: whole lines, otherwise whole
+/// characters, but never nothing.
+pub(crate) fn part_end(bytes: &[u8], limit: usize, left: u64) -> usize {
+    let part = bytes.get(..limit).unwrap_or(bytes);
+    if part.len() as u64 >= left {
+        return part.len();
+    }
+    let line = part.iter().rposition(|byte| *byte == b'\n');
+    let is_start = |at: &usize| part.get(*at).is_some_and(|byte| byte & 0xc0 != 0x80);
+    // A character has at most four bytes.
+    let cut = || {
+        (part.len().saturating_sub(4)..part.len())
+            .rev()
+            .find(is_start)
+    };
+    let cut = line.map(|at| at + 1).or_else(cut);
+    cut.filter(|end| *end > 0).unwrap_or(part.len())
+}
+
+/// An id of the directory's current content, which is another one after every change.
+pub(crate) async fn content_id(server: &AgentServer, directory: &str) -> ApiResult<Option<String>> {
+    let script = "snapshot && content_id \"$work/end\"\n";
+    match run(server, directory, &[], &[script]).await {
+        Ok(printed) => Ok(printed_id(printed.text())),
+        Err(ChangesError::Git(_)) => Ok(None),
+        Err(ChangesError::Api(failure)) => Err(failure),
+    }
+}
+
+/// Runs a script in the directory, with the functions of `snapshot.sh`.
+async fn run(
+    server: &AgentServer,
+    directory: &str,
+    variables: &[(&str, &str)],
+    parts: &[&str],
+) -> Result<ScriptOutput, ChangesError> {
+    let printed = run_in(server, directory, variables, parts).await?;
+    let reason = match printed.exit_code {
+        Some(0) => return Ok(printed),
+        Some(EXIT_OTHER_CONTENT) => {
+            return Err(ChangesError::Git(
+                "The files have changed since the first part: call this tool again without cursor."
+                    .to_owned(),
+            ));
+        }
+        code => failure_reason(code, printed.error()),
+    };
+    Err(ChangesError::Git(format!(
+        "Changes are not known: {reason}. Read single files with get_task_file."
+    )))
+}
+
+/// The reason for which a script with git failed.
+pub(crate) fn failure_reason(exit_code: Option<i32>, error: &str) -> String {
+    match exit_code {
+        Some(EXIT_NO_DIRECTORY) => "the task's directory is gone from the agent server".to_owned(),
+        Some(EXIT_NO_GIT) => "the agent server has no git".to_owned(),
+        None | Some(-1 | EXIT_TIMEOUT) => "git took too long".to_owned(),
+        Some(_) => {
+            let said = error.lines().find(|line| !line.trim().is_empty());
+            let said = redacted(said.unwrap_or("no reason given")).into_owned();
+            format!("git failed ({})", one_line(&said, MAX_REASON_CHARS))
+        }
+    }
+}
+
+/// Parses the output of `compare.sh`.
+fn parse(printed: &str) -> Option<Changes> {
+    let mut lines = printed.lines();
+    let content = lines.next().filter(|id| is_object_id(id))?.to_owned();
+    let notes = lines.next()?;
+    let has = |note: &str| notes.split(' ').any(|word| word == note);
+    let warnings = [
+        ("shared", SHARED),
+        ("lost", LOST),
+        ("unrecorded", UNRECORDED),
+    ];
+    let warnings = warnings.into_iter().filter(|(note, _)| has(note));
+    let mut warnings: Vec<_> = warnings.map(|(_, warning)| warning).collect();
+    let count = lines.next()?.trim().parse().ok()?;
+    let list = decoded(lines.next()?)?;
+    let large = decoded(lines.next()?)?;
+    let large = String::from_utf8_lossy(&large);
+    let large = large.lines().filter_map(|line| {
+        let (size, path) = line.split_once(' ')?;
+        Some((path.to_owned(), size.parse().ok()?))
+    });
+    let mut all_large = BTreeMap::new();
+    for (path, size) in large {
+        // The size at the end comes first.
+        all_large.entry(path).or_insert(size);
+    }
+    let size = lines.next()?.trim().parse().ok()?;
+    let diff = decoded(lines.next().unwrap_or_default())?;
+    let (files, repositories) = parse_list(&String::from_utf8_lossy(&list));
+    if files.iter().any(|file| all_large.contains_key(&file.path)) {
+        warnings.push(LARGE);
+    }
+    Some(Changes {
+        content,
+        files,
+        count,
+        repositories,
+        diff,
+        size,
+        is_absent: has("absent"),
+        warnings,
+        large: all_large,
+    })
+}
+
+/// Decodes a line that `encoded` of `range.sh` has printed.
+pub(crate) fn decoded(line: &str) -> Option<Vec<u8>> {
+    STANDARD.decode(line).ok()
+}
+
+/// Parses `@.\0A\0path\0R100\0from\0to\0+repository\0…`. The last entry may be truncated.
+pub(crate) fn parse_list(list: &str) -> (Vec<FileChange>, Vec<String>) {
+    let (mut changes, mut repositories) = (Vec::new(), Vec::new());
+    let mut prefix = String::new();
+    let mut words = list
+        .split_inclusive('\0')
+        .map_while(|word| word.strip_suffix('\0'));
+    while let Some(word) = words.next() {
+        if let Some(repository) = word.strip_prefix(['@', '+']) {
+            prefix = match repository {
+                "." => String::new(),
+                nested => format!("{nested}/"),
+            };
+            if repository != "." && !repositories.iter().any(|known| known == repository) {
+                repositories.push(repository.to_owned());
+            }
+            if word.starts_with('+') {
+                changes.push(FileChange {
+                    letter: 'A',
+                    path: prefix.clone(),
+                    from: None,
+                });
+            }
+            continue;
+        }
+        // Other content, or another type, is a modification.
+        let letter = word.chars().next().filter(|c| "ADR".contains(*c));
+        let letter = letter.unwrap_or('M');
+        let path = |name: &str| format!("{prefix}{name}");
+        let from = match letter {
+            'R' => match words.next() {
+                Some(from) => Some(path(from)),
+                None => break,
+            },
+            _ => None,
+        };
+        let Some(name) = words.next() else { break };
+        changes.push(FileChange {
+            letter,
+            path: path(name),
+            from,
+        });
+    }
+    (changes, repositories)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::snapshot::script;
+    use super::*;
+
+    #[test]
+    fn truncated_list_of_changes_is_parsed() {
+        let list = "@.\0A\0ä b.txt\0R100\0x\0z\0T\0link\0+cl\0M\0a\0@deep/er\0D\0b\0A\0cut";
+        let (files, repositories) = parse_list(list);
+        let changes = Changes {
+            content: String::new(),
+            count: files.len() + 3,
+            files,
+            repositories,
+            diff: vec![],
+            size: 0,
+            is_absent: false,
+            warnings: vec![],
+            large: BTreeMap::from([("z".to_owned(), 25_000_000)]),
+        };
+        let expected = "A ä b.txt|R x -> z (25 MB)|M link|A cl/|M cl/a|D deep/er/b|… and 3 more";
+        assert_eq!(changes.lines(0, 900).join("|"), expected);
+        assert_eq!(changes.lines(5, 900)[0], "D deep/er/b");
+        assert_eq!(changes.repositories, ["cl", "deep/er"]);
+        assert_eq!(parse_list("").0, []);
+    }
+
+    #[test]
+    fn repository_with_a_blank_at_the_end_of_its_name_is_compared() {
+        let directory = std::env::temp_dir().join(format!("changes-{}", uuid::Uuid::new_v4()));
+        std::fs::create_dir_all(directory.join("in ")).unwrap();
+        let variables = [("offset", "0"), ("length", "0")];
+        let script = format!(
+            "git init -q . && git init -q 'in ' && echo x > 'in /f'\n{}",
+            script(&variables, &[RANGE, COMPARE], 60)
+        );
+        let mut shell = std::process::Command::new("sh");
+        let ran = shell.args(["-c", &script]).current_dir(&directory).output();
+        let ran = ran.unwrap();
+        std::fs::remove_dir_all(directory).unwrap();
+        let changes = parse(&String::from_utf8_lossy(&ran.stdout)).unwrap();
+        assert_eq!(changes.lines(0, 900), ["A in /", "A in /f"]);
+    }
+
+    #[test]
+    fn part_of_a_diff_has_whole_lines_and_always_advances() {
+        assert_eq!(part_end(b"a\nb\nc", 4, 100), 4);
+        assert_eq!(part_end(b"a\nbcd", 4, 100), 2);
+        assert_eq!(part_end("aä".as_bytes(), 2, 100), 1);
+        assert_eq!(part_end("ä".as_bytes(), 1, 100), 1);
+        assert_eq!(part_end(b"a\nbcd", 10, 5), 5);
+        assert_eq!(part_end(&[0x80; 8], 5, 100), 5);
+    }
+}

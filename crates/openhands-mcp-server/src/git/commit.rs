@@ -1,0 +1,226 @@
+//! A commit of what a task changed, and the pack with its objects. No reference, index or file of the
+//! repository changes, and no hook runs.
+
+use std::collections::BTreeMap;
+
+use mcp_core::tool::ToolError;
+use upstream::redact::redacted;
+use upstream::text::{one_line, visible};
+
+use super::changes::{
+    ChangedDirectory, FileChange, SHARED, decoded, failure_reason, lines, parse_list,
+};
+use super::snapshot::{EXIT_NO_DIRECTORY, RANGE, is_object_id, run_in};
+use crate::api::{AgentServer, TaskId, shell_quoted};
+
+/// Larger packs are refused.
+const MAX_PACK_BYTES: u64 = 64 << 20;
+/// A pack is read in parts of this size.
+const PART_BYTES: u64 = 4 << 20;
+/// The author of commits, which is that of OpenHands' own.
+const AUTHOR: &str = "OpenHands";
+const EMAIL: &str = "openhands@all-hands.dev";
+/// Characters of a line of git, and of the names in a refusal.
+const MAX_LINE_CHARS: usize = 200;
+const MAX_REFUSED_CHARS: usize = 400;
+
+const COMMIT: &str = include_str!("commit.sh");
+
+/// Exit codes of the scripts.
+const EXIT_NO_PARENT: i32 = 77;
+const EXIT_UNCHANGED: i32 = 78;
+const EXIT_TOO_LARGE: i32 = 79;
+const EXIT_NO_BASE: i32 = 80;
+const EXIT_LARGE_FILES: i32 = 81;
+const EXIT_IGNORED_FILES: i32 = 82;
+const EXIT_PRIVATE_FILES: i32 = 83;
+
+pub(crate) struct NewCommit<'a> {
+    pub(crate) message: &'a str,
+    /// Seconds since 1970. The same content at the same time is the same commit.
+    pub(crate) time: i64,
+    /// Its parent; `None` for the commit with which the work began.
+    pub(crate) parent: Option<&'a str>,
+    /// A commit that the git host has.
+    pub(crate) host: Option<&'a str>,
+    /// Bytes of its diff that are read.
+    pub(crate) diff_bytes: usize,
+}
+
+pub(crate) struct Commit {
+    pub(crate) id: String,
+    parent: String,
+    /// Such as `2 files changed, 3 insertions(+)`.
+    pub(crate) summary: String,
+    /// The first bytes of what it changes.
+    pub(crate) diff: String,
+    /// Another task also worked in the directory.
+    pub(crate) shared: Option<&'static str>,
+    files: Vec<FileChange>,
+    left_out: Vec<FileChange>,
+}
+
+impl Commit {
+    /// Makes a commit of what the task changed in `directory`: the same files as [`Changes`] has, but none of the
+    /// repositories below it. Returns `None` if its parent has that content.
+    ///
+    /// # Errors
+    /// The directory is no repository, shares no commit with that of the git host, or the changes of the task cannot
+    /// be told from the changes of other people.
+    ///
+    /// [`Changes`]: super::Changes
+    pub(crate) async fn try_new(
+        server: &AgentServer,
+        directory: &ChangedDirectory<'_>,
+        new: &NewCommit<'_>,
+    ) -> Result<Option<Self>, ToolError> {
+        let (time, length) = (new.time.to_string(), new.diff_bytes.to_string());
+        let mut variables = directory.variables();
+        variables.extend([
+            ("message", new.message),
+            ("time", &time),
+            ("parent", new.parent.unwrap_or_default()),
+            ("host", new.host.unwrap_or_default()),
+            ("length", &length),
+            ("GIT_AUTHOR_NAME", AUTHOR),
+            ("GIT_AUTHOR_EMAIL", EMAIL),
+            ("GIT_COMMITTER_NAME", AUTHOR),
+            ("GIT_COMMITTER_EMAIL", EMAIL),
+        ]);
+        let printed = run_in(server, directory.path, &variables, &[RANGE, COMMIT]).await?;
+        let names = || {
+            let names: Vec<_> = printed.text().lines().collect();
+            one_line(&visible(&names.join(", ")), MAX_REFUSED_CHARS)
+        };
+        let refusal = match printed.exit_code {
+            Some(0) => return Self::parse(printed.text()).map(Some),
+            Some(EXIT_UNCHANGED) => return Ok(None),
+            Some(EXIT_NO_DIRECTORY) => {
+                "The task's directory is not the top directory of a git repository.".to_owned()
+            }
+            Some(EXIT_NO_PARENT) => {
+                "The repository in the task's directory has no commit in common with the one at the \
+                 git host, so nothing can be published."
+                    .to_owned()
+            }
+            Some(EXIT_NO_BASE) => {
+                "The state of the directory before the task is not known, so its changes cannot be told \
+                 from those of others, and nothing is published. get_task_changes shows what differs \
+                 from the last commit."
+                    .to_owned()
+            }
+            Some(EXIT_LARGE_FILES) => format!(
+                "These changed files are larger than 20 MB, so nothing is published: {}. Have the agent \
+                 delete them, or add them to .gitignore.",
+                names()
+            ),
+            Some(EXIT_IGNORED_FILES) => format!(
+                "Git ignored these files when the task began, and does not now, so they may be \
+                 somebody's own, and nothing is published: {}. Have the agent restore .gitignore.",
+                names()
+            ),
+            Some(EXIT_PRIVATE_FILES) => format!(
+                "The task changed files that had changes of somebody else before, which the git host \
+                 does not have, so nothing is published: {}. Push those changes first, or apply the \
+                 patch of get_task_patch by hand.",
+                names()
+            ),
+            code => format!(
+                "Nothing is published: {}.",
+                failure_reason(code, printed.error())
+            ),
+        };
+        Err(ToolError::conflict(refusal))
+    }
+
+    /// One line for each file that it changes, such as `M src/a.py`: as many as fit into `budget` bytes.
+    pub(crate) fn lines(&self, budget: usize) -> Vec<String> {
+        lines(&self.files, self.files.len(), &BTreeMap::new(), budget)
+    }
+
+    /// The same for what the task changed in repositories below the directory, which is not in the commit.
+    pub(crate) fn left_out(&self, budget: usize) -> Vec<String> {
+        lines(
+            &self.left_out,
+            self.left_out.len(),
+            &BTreeMap::new(),
+            budget,
+        )
+    }
+
+    fn parse(printed: &str) -> Result<Self, ToolError> {
+        let unexpected =
+            || ToolError::conflict("git printed something unexpected in the task's directory.");
+        let mut lines = printed.lines();
+        let mut next = || lines.next().ok_or_else(unexpected);
+        let ids = next()?.split_once(' ');
+        let ids = ids.filter(|(id, parent)| is_object_id(id) && is_object_id(parent));
+        let (id, parent) = ids.ok_or_else(unexpected)?;
+        let is_shared = next()?.split(' ').any(|note| note == "shared");
+        let mut text = || {
+            let bytes = decoded(next()?).ok_or_else(unexpected)?;
+            Ok::<_, ToolError>(String::from_utf8_lossy(&bytes).into_owned())
+        };
+        Ok(Self {
+            id: id.to_owned(),
+            parent: parent.to_owned(),
+            summary: one_line(&redacted(text()?.trim()), MAX_LINE_CHARS),
+            files: parse_list(&text()?).0,
+            left_out: parse_list(&text()?).0,
+            diff: text()?,
+            shared: is_shared.then_some(SHARED),
+        })
+    }
+
+    /// The pack with the objects that the git host lacks.
+    ///
+    /// # Errors
+    /// It is too large, or git fails, or the agent server.
+    pub(crate) async fn pack(
+        &self,
+        server: &AgentServer,
+        id: TaskId,
+        directory: &ChangedDirectory<'_>,
+    ) -> Result<Vec<u8>, ToolError> {
+        let Self {
+            id: commit, parent, ..
+        } = self;
+        let file = format!(".mcp-servers/{commit}.pack");
+        let script = format!(
+            "mkdir -p .mcp-servers || exit 76\n\
+             enter .\n\
+             printf '%s\\n' {commit} ^{parent} | git pack-objects --revs --thin --stdout -q > {file} || \
+             {{ rm -f {file}; exit 76; }}\n\
+             [ \"$(wc -c < {file})\" -le {MAX_PACK_BYTES} ] || {{ rm -f {file}; exit {EXIT_TOO_LARGE}; }}\n"
+        );
+        let variables = [("store", directory.store.unwrap_or_default())];
+        let printed = run_in(server, directory.path, &variables, &[&script]).await?;
+        let directory = shell_quoted(directory.path);
+        match printed.exit_code {
+            Some(0) => {}
+            Some(EXIT_TOO_LARGE) => {
+                return Err(ToolError::conflict(
+                    "The changes are larger than 64 MiB, so they are not published.",
+                ));
+            }
+            _ => {
+                return Err(ToolError::conflict(
+                    "git could not pack the changes in time.",
+                ));
+            }
+        }
+        let mut pack = Vec::new();
+        loop {
+            let at = pack.len() as u64;
+            let part = server.workspace_file(id, &file, at, PART_BYTES).await?;
+            pack.extend_from_slice(&part.bytes);
+            if part.bytes.is_empty() || pack.len() as u64 >= part.size.min(MAX_PACK_BYTES) {
+                break;
+            }
+        }
+        let remove =
+            format!("cd -P -- {directory} && rm -f {file} && rmdir .mcp-servers 2>/dev/null");
+        server.run_script(&remove).await?;
+        Ok(pack)
+    }
+}

@@ -1,0 +1,386 @@
+//! The git hosts of the configuration, and repositories on them.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use base64::Engine as _;
+use base64::engine::general_purpose::STANDARD;
+use mcp_core::tool::{ToolError, ToolErrorKind};
+use mcp_serve::Secret;
+use serde_json::Value;
+use upstream::http::{
+    Client, ErrorResponse, FailureTexts, Method, Request, ServiceProfile, SetupError, Url,
+};
+use upstream::redact::redacted;
+use upstream::text::one_line;
+
+use super::forge::Forge;
+use super::repository::Repository;
+use crate::named_urls::{NamedUrl, OptionNames};
+
+const OPTIONS: OptionNames = OptionNames {
+    urls: "OPENHANDS_GIT_HOSTS",
+    tokens: "OPENHANDS_GIT_TOKENS",
+    files: "OPENHANDS_GIT_TOKEN_FILES",
+};
+
+/// Git hosts answer within a second; the rest is for slow networks.
+const TIMEOUT: Duration = Duration::from_secs(10);
+/// A list of 500,000 references has about 32 MB.
+const MAX_BODY: usize = 32 << 20;
+/// Characters of a reason that the host gives.
+const MAX_REASON_CHARS: usize = 300;
+
+static PROFILE: ServiceProfile = ServiceProfile {
+    user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
+    timeout: TIMEOUT,
+    max_body: MAX_BODY,
+    wording: FailureTexts {
+        unreachable: "The git host {address} cannot be reached.",
+        timeout: "The git host {address} did not answer within {seconds} s.",
+        interrupted: "The git host {address} closed the connection. Try again.",
+        too_large: "The git host {address} answered with more than {mib} MiB.",
+        unreadable: "The git host {address} gave an unexpected answer: the URL may be no repository.",
+        no_credential: "There is no token for this git host: the operator sets OPENHANDS_GIT_TOKENS.",
+        credential_unreadable: "The token of the git host cannot be read (yet): the operator checks \
+                                OPENHANDS_GIT_TOKEN_FILES.",
+        credential_invalid: "The token of the git host has characters that no header can carry: the \
+                             operator checks OPENHANDS_GIT_TOKENS.",
+        statuses: &[
+            (
+                300..=399,
+                ToolErrorKind::NotFound,
+                "The repository has moved to another address. Use that one.",
+            ),
+            (
+                401..=403,
+                ToolErrorKind::Unauthorized,
+                "The git host {address} does not allow this with the token that the operator has \
+                 configured (HTTP {status}).",
+            ),
+            (
+                404..=404,
+                ToolErrorKind::NotFound,
+                "There is no such repository at {address}, or the token that the operator has \
+                 configured may not see it.",
+            ),
+            (
+                429..=429,
+                ToolErrorKind::Unavailable,
+                "The git host {address} is busy. {retry}",
+            ),
+            (
+                500..=599,
+                ToolErrorKind::Upstream,
+                "The git host {address} failed (HTTP {status}). {retry}",
+            ),
+        ],
+        refusal,
+        reason: |_| None,
+    },
+};
+
+/// Explains refusals with the reason that the host gives.
+fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, String)> {
+    let status = refusal.status().as_u16();
+    if !matches!(status, 400 | 409 | 422) {
+        return None;
+    }
+    let body: Value = refusal.json()?;
+    // GitHub: `{"message": …, "errors": […]}`, GitLab: `{"message": […]}`, Gitea: `{"message": …}`.
+    let reasons = [&body["message"], &body["error"], &body["errors"]].into_iter();
+    let reasons = reasons.filter(|reason| !reason.is_null()).map(|reason| {
+        let text = reason.as_str().map(str::to_owned);
+        text.unwrap_or_else(|| reason.to_string())
+    });
+    let reasons = reasons.collect::<Vec<_>>().join(" ");
+    let said = said(&reasons);
+    let message = format!("The git host {address} refused it (HTTP {status}): {said}");
+    Some((ToolErrorKind::Conflict, message))
+}
+
+/// A text of the host for an error.
+pub(crate) fn said(text: &str) -> String {
+    one_line(&redacted(text), MAX_REASON_CHARS)
+}
+
+/// A git host, or a part of it. Holds a secret, so it has no `Debug`.
+pub(super) struct GitHost {
+    /// Repositories must be below this URL.
+    url: Url,
+    /// `None` for a host without an API for pull requests.
+    forge: Option<Forge>,
+    git: Client,
+    api: Client,
+    token: Arc<Secret>,
+}
+
+impl GitHost {
+    /// A host whose repositories are below `url`. `forge` is `None` for one whose API is not known; that of a public
+    /// host is known by its name. Does not connect.
+    ///
+    /// # Errors
+    /// When `url` is not an `http` or `https` URL with a host, or TLS cannot be set up.
+    pub(super) fn new(url: Url, forge: Option<Forge>, token: Secret) -> Result<Self, SetupError> {
+        let forge = forge.or_else(|| Forge::known(url.host_str()?));
+        let mut origin = url.clone();
+        origin.set_path("");
+        let mut api = origin.clone();
+        if origin.host_str() == Some("github.com") {
+            // Cannot fail for a URL that has a host.
+            let _ = api.set_host(Some("api.github.com"));
+        }
+        Ok(Self {
+            git: Client::new(origin, &PROFILE)?,
+            api: Client::new(api, &PROFILE)?,
+            token: Arc::new(token),
+            url,
+            forge,
+        })
+    }
+}
+
+/// The git hosts for which the operator has configured a credential.
+pub(crate) struct GitHosts(pub(super) Vec<GitHost>);
+
+impl GitHosts {
+    /// Parses the options that name the hosts and their tokens. Does not connect.
+    ///
+    /// # Errors
+    /// An option is invalid; the error says which and why, but never shows a token.
+    pub(crate) fn parse_options(
+        urls: &[String],
+        tokens: &[String],
+        files: &[String],
+    ) -> anyhow::Result<Self> {
+        let hosts = OPTIONS.parse(urls, tokens, files)?.into_iter();
+        let hosts = hosts.map(|NamedUrl { name, url, token }| {
+            let (forge, url) = Forge::split(&url);
+            let url = OPTIONS.parse_url(&name, url)?;
+            let host = GitHost::new(url, forge, token);
+            host.with_context(|| format!("{}: {name}", OPTIONS.urls))
+        });
+        hosts.collect::<anyhow::Result<_>>().map(Self)
+    }
+
+    /// The repository on a configured host; `None` if the operator has configured no credential for it.
+    pub(crate) fn find(&self, repository: &Repository) -> Option<HostedRepository> {
+        let url = repository.parsed()?;
+        let path: Vec<&str> = url
+            .path_segments()?
+            .filter(|part| !part.is_empty())
+            .collect();
+        let is_plain = |c: char| c.is_ascii_alphanumeric() || "-_.".contains(c);
+        if !path.iter().all(|part| part.chars().all(is_plain)) {
+            return None;
+        }
+        let is_below = |host: &&GitHost| {
+            let prefix = host.url.path_segments().into_iter().flatten();
+            let prefix: Vec<&str> = prefix.filter(|part| !part.is_empty()).collect();
+            let is_port = url.scheme() == "ssh" || url.port() == host.url.port();
+            host.url.host_str() == url.host_str()
+                && is_port
+                && path.len() > prefix.len()
+                && path.starts_with(&prefix)
+        };
+        // The longest URL is the most specific one.
+        let hosts = self.0.iter().filter(is_below);
+        let host = hosts.max_by_key(|host| host.url.path().len())?;
+        let mut path: Vec<String> = path.into_iter().map(str::to_owned).collect();
+        if host.forge.is_some()
+            && let Some(name) = path.last_mut()
+        {
+            *name = name.strip_suffix(".git").unwrap_or(name).to_owned();
+        }
+        Some(HostedRepository {
+            forge: host.forge,
+            git: host.git.clone(),
+            api: host.api.clone(),
+            token: Arc::clone(&host.token),
+            path,
+            // Otherwise its path may be that of the program or of an owner.
+            is_whole: host.url.path() == "/" || Forge::known(host.url.host_str()?).is_some(),
+        })
+    }
+}
+
+/// A repository on a configured host. Requests carry the credential of the host.
+#[derive(Clone)]
+pub(crate) struct HostedRepository {
+    pub(crate) forge: Option<Forge>,
+    git: Client,
+    api: Client,
+    token: Arc<Secret>,
+    /// Without `.git` if the forge is known.
+    pub(crate) path: Vec<String>,
+    /// The API is known to be at the root of the host.
+    pub(crate) is_whole: bool,
+}
+
+impl HostedRepository {
+    /// The address, without a credential.
+    pub(crate) fn url(&self) -> String {
+        let address = self.git.address().trim_end_matches('/');
+        format!("{address}/{}", self.path.join("/"))
+    }
+
+    /// Returns true if pull requests can be opened.
+    pub(crate) fn has_pull_requests(&self) -> bool {
+        self.pulls_path().is_some()
+    }
+
+    /// A request of git's protocol; `rest` follows the repository in the path.
+    pub(crate) fn git_request(&self, method: Method, rest: &[&str]) -> Request {
+        let mut path = self.path.clone();
+        // GitLab redirects an address without the suffix.
+        if self.forge.is_some()
+            && let Some(name) = path.last_mut()
+        {
+            name.push_str(".git");
+        }
+        path.extend(rest.iter().map(|part| (*part).to_owned()));
+        let basic = self.token.get().map(|token| {
+            token.map(|token| {
+                let user = self.forge.map_or("git", Forge::user);
+                own_user(&token).unwrap_or_else(|| basic(&format!("{user}:{token}")))
+            })
+        });
+        let request = self.git.request(method, path);
+        request.credential("Authorization", basic)
+    }
+
+    /// A request to the API of the forge.
+    pub(crate) fn api_request(&self, method: Method, path: Vec<String>) -> Request {
+        let value = |token: String| own_user(&token).unwrap_or_else(|| format!("Bearer {token}"));
+        let credential = self.token.get().map(|token| token.map(value));
+        let request = self.api.request(method, path);
+        request.required_credential("Authorization", credential)
+    }
+
+    /// Returns true if the API has an address of its own.
+    pub(crate) fn has_own_api_host(&self) -> bool {
+        self.api.base().host_str() != self.git.base().host_str()
+    }
+
+    /// The error for an answer that is not git's protocol.
+    pub(crate) fn unexpected(&self) -> ToolError {
+        let address = self.git.address();
+        ToolError::upstream(PROFILE.wording.unreadable.replace("{address}", address))
+    }
+}
+
+/// The credential of a token with a colon, which has its own user.
+fn own_user(token: &str) -> Option<String> {
+    token.contains(':').then(|| basic(token))
+}
+
+fn basic(pair: &str) -> String {
+    format!("Basic {}", STANDARD.encode(pair))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn hosts(urls: &[&str]) -> GitHosts {
+        let host = |text: &&str| {
+            let (forge, url) = Forge::split(text);
+            GitHost::new(Url::parse(url).unwrap(), forge, Secret::new(None, None)).unwrap()
+        };
+        GitHosts(urls.iter().map(host).collect())
+    }
+
+    fn find(hosts: &GitHosts, url: &str) -> Option<String> {
+        let found = hosts.find(&Repository::new(url, None).unwrap())?;
+        Some(format!("{} {:?}", found.url(), found.forge))
+    }
+
+    #[test]
+    fn only_repositories_below_a_configured_url_get_its_credential() {
+        let hosts = hosts(&[
+            "https://github.com/acme",
+            "gitlab+https://git.acme.test:8443",
+            "http://127.0.0.1:8080/srv",
+        ]);
+        for url in [
+            "https://github.com/acme/app",
+            "https://github.com/acme/app.git",
+            "git@github.com:acme/app.git",
+            "ssh://git@github.com:22/acme/app",
+            // The credential is sent over the scheme of the configuration.
+            "http://github.com/acme/app",
+        ] {
+            let expected = "https://github.com/acme/app Some(GitHub)";
+            assert_eq!(find(&hosts, url).as_deref(), Some(expected), "{url}");
+        }
+        let found = find(&hosts, "https://git.acme.test:8443/a/b/c.git");
+        let expected = "https://git.acme.test:8443/a/b/c Some(GitLab)";
+        assert_eq!(found.as_deref(), Some(expected));
+        let found = find(&hosts, "http://127.0.0.1:8080/srv/r.git");
+        assert_eq!(
+            found.as_deref(),
+            Some("http://127.0.0.1:8080/srv/r.git None")
+        );
+        for other in [
+            "https://github.com/acme",
+            "https://github.com/acme2/app",
+            "https://github.com/other/app",
+            "https://github.com/acme/../other/app",
+            "https://github.com/acme/%2e%2e/other/app",
+            "https://github.com/acme/..%2fother",
+            "https://github.com.evil.test/acme/app",
+            "https://github.com:444/acme/app",
+            "https://api.github.com/acme/app",
+            "https://git.acme.test/a/b",
+            "http://127.0.0.1:8081/srv/r.git",
+        ] {
+            assert_eq!(find(&hosts, other), None, "{other}");
+        }
+    }
+
+    #[test]
+    fn invalid_hosts_are_refused_without_showing_tokens() {
+        let texts = |text: &str| vec![text.to_owned()];
+        for url in [
+            "x=ssh://git@h",
+            "x=https://u:p@h",
+            "x=svn+https://h",
+            "X=https://h",
+        ] {
+            assert!(
+                GitHosts::parse_options(&texts(url), &[], &[]).is_err(),
+                "{url}"
+            );
+        }
+        let error = GitHosts::parse_options(&[], &texts("very-secret"), &[])
+            .err()
+            .unwrap();
+        assert!(!format!("{error:#}").contains("very-secret"));
+    }
+
+    #[test]
+    fn token_with_a_user_is_never_a_bearer_token() {
+        assert_eq!(own_user("u:p").as_deref(), Some("Basic dTpw"));
+        assert_eq!(own_user("ghp_x"), None);
+    }
+
+    #[test]
+    fn most_specific_url_counts() {
+        let hosts = hosts(&["https://github.com", "gitea+https://github.com/acme"]);
+        let forge = |url| {
+            hosts
+                .find(&Repository::new(url, None).unwrap())
+                .unwrap()
+                .forge
+        };
+        assert!(matches!(
+            forge("https://github.com/acme/a"),
+            Some(Forge::Gitea)
+        ));
+        assert!(matches!(
+            forge("https://github.com/b/a"),
+            Some(Forge::GitHub)
+        ));
+    }
+}
