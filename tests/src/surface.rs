@@ -6,7 +6,6 @@ use std::process::Command;
 
 use serde_json::{Value, json};
 
-use crate::committed;
 use crate::harness::binary;
 
 /// The servers, in the order of their ports.
@@ -47,11 +46,16 @@ pub(crate) fn tools(server: &str, toolset: &str) -> Vec<Value> {
 
 #[test]
 fn snapshots_are_fresh() {
-    for server in SERVERS {
-        let path = format!("tests/snapshots/{server}.tools.json");
-        let all = run(server, &["--print-tools", "--toolsets", "all"]);
-        committed::check(&path, &all);
-    }
+    insta::with_settings!({
+        snapshot_path => "../snapshots",
+        prepend_module_to_snapshot => false,
+        omit_expression => true,
+    }, {
+        for server in SERVERS {
+            let all = run(server, &["--print-tools", "--toolsets", "all"]);
+            insta::assert_snapshot!(format!("{server}.tools"), all);
+        }
+    });
 }
 
 #[test]

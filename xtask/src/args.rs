@@ -31,11 +31,6 @@ pub(crate) struct Options {
     pub(crate) words: Vec<String>,
     /// `--minutes`: the duration of a soak.
     pub(crate) minutes: Option<u16>,
-    /// `--seed`: chooses the samples.
-    pub(crate) seed: Option<u32>,
-    /// `--templates` and `--mutations`: the sizes of the samples.
-    pub(crate) templates: Option<u32>,
-    pub(crate) mutations: Option<u32>,
     flags: Vec<String>,
 }
 
@@ -100,9 +95,6 @@ pub(crate) fn parse<'a>(
                 }
             }
             Arg::Long("minutes") => options.minutes = Some(parser.value()?.parse()?),
-            Arg::Long("seed") => options.seed = Some(parser.value()?.parse()?),
-            Arg::Long("templates") => options.templates = Some(parser.value()?.parse()?),
-            Arg::Long("mutations") => options.mutations = Some(parser.value()?.parse()?),
             Arg::Long("port") => options.port = Some(parser.value()?.parse()?),
             Arg::Value(word) if allowed.contains(&WORDS) => options.words.push(word.string()?),
             Arg::Long(flag) => options.flags.push(flag.to_owned()),
@@ -153,7 +145,7 @@ mod tests {
         let (_, test) = parsed("test --keep --quick").unwrap();
         assert!(test.has("quick") && test.has("keep"));
         assert_eq!(parsed("scripted-llm --port 1").unwrap().1.port, Some(1));
-        assert_eq!(parsed("mutants a b").unwrap().1.words, ["a", "b"]);
+        assert_eq!(parsed("nightly a b").unwrap().1.words, ["a", "b"]);
     }
 
     #[test]

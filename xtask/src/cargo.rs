@@ -2,6 +2,8 @@
 
 use std::process::ExitCode;
 
+use crate::checks;
+use crate::counts::TestCounts;
 use crate::layout::Layout;
 use crate::process::Program;
 
@@ -27,12 +29,14 @@ pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
             return Ok(ExitCode::FAILURE);
         }
     }
-    Ok(ExitCode::SUCCESS)
+    let spelling = checks::spelling(layout).map(|()| TestCounts::PASSED);
+    let spelling = TestCounts::from_result("spelling", spelling);
+    Ok(exit_code(spelling.failed == 0))
 }
 
 /// Updates the snapshots and the generated tables of the pages, by the tests that compare them.
 pub(crate) fn codegen(layout: &Layout) -> anyhow::Result<ExitCode> {
-    let done = run(layout, BUILD, &[])? && run(layout, UPDATE, &[("UPDATE", "1")])?;
+    let done = run(layout, BUILD, &[])? && run(layout, UPDATE, &[("INSTA_UPDATE", "always")])?;
     Ok(exit_code(done))
 }
 

@@ -196,9 +196,19 @@ const IS_SUITABLE: &str =
 /// Installs these packages of PyPI in a virtual environment, in the folder of the package.
 pub(crate) fn install_python(package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
     let missing = || unavailable("no Python 3.12 or 3.13 with venv found");
-    let python = find_python().ok_or_else(missing)?;
+    install_with(&find_python().ok_or_else(missing)?, package, requirements)
+}
+
+/// The same for wheels that hold a program, for which any Python does.
+pub(crate) fn install_wheels(package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
+    let python = find_python().or_else(|| on_path("python3"));
+    let python = python.ok_or_else(|| unavailable("no Python 3 found"))?;
+    install_with(&python, package, requirements)
+}
+
+fn install_with(python: &Path, package: &Package<'_>, requirements: &str) -> anyhow::Result<()> {
     package.install(requirements, |dir| {
-        package.run("making a Python environment", &python, "-m venv .")?;
+        package.run("making a Python environment", python, "-m venv .")?;
         fs::write(dir.join("requirements.txt"), requirements)?;
         let pip = "-m pip install --no-compile -r requirements.txt";
         let pip = Program::new(dir.join("bin/python"))?.words(pip).dir(dir);

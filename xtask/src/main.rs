@@ -5,20 +5,17 @@ mod console;
 
 mod args;
 mod bench;
-mod book;
 mod cargo;
+mod checks;
 mod clients;
 mod conformance;
 mod counts;
-mod deny;
 mod first_minutes;
 mod http;
 mod images;
 mod install;
 mod instance;
 mod layout;
-mod msrv;
-mod mutants;
 mod nextest;
 mod nginx;
 mod nightly;
@@ -40,7 +37,6 @@ mod shutdown;
 mod soak;
 mod test;
 mod test_server;
-mod verdicts;
 
 use std::process::ExitCode;
 
@@ -61,7 +57,6 @@ const COMMANDS: &[Command] = &[
     ("nightly", &[args::WORDS], nightly::run),
     ("check", &[], |layout, _| cargo::check(layout)),
     ("codegen", &[], |layout, _| cargo::codegen(layout)),
-    ("docs", &[], |layout, _| book::run(layout)),
     ("conformance", &[], |layout, _| conformance::command(layout)),
     ("clients", &[], |layout, _| clients::command(layout)),
     ("bench", &["instructions", "scale", "profile"], bench::run),
@@ -70,11 +65,6 @@ const COMMANDS: &[Command] = &[
         "replicas",
         &["profile", "programs", args::WORDS],
         replicas::run,
-    ),
-    (
-        "n8n-verdicts",
-        &["seed", "templates", "mutations"],
-        verdicts::run,
     ),
     (
         "openhands-versions",
@@ -98,8 +88,6 @@ const COMMANDS: &[Command] = &[
         package::run,
     ),
     ("first-minutes", &[args::WORDS], first_minutes::run),
-    ("mutants", &[args::WORDS], mutants::run),
-    ("msrv", &[], |layout, _| msrv::run(layout)),
     ("portable", &[args::WORDS], portable::run),
     ("release", &["dry-run", "notes", args::WORDS], release::run),
     ("scripted-llm", &["port"], |layout, options| {

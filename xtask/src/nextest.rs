@@ -4,16 +4,14 @@ use std::ffi::OsString;
 use std::fs;
 use std::time::Instant;
 
-use anyhow::{Context as _, ensure};
+use anyhow::{Context as _, anyhow};
 
+use crate::checks;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
 use crate::layout::{Layout, on_path, path_with};
 use crate::process::Program;
 use crate::services::Environment;
-
-/// The version that is compiled where there is none: no package registry has its binaries.
-const VERSION: &str = "0.9.143";
 
 /// Lines of a failed run on the terminal.
 const MAX_SHOWN_LINES: usize = 300;
@@ -23,24 +21,13 @@ const MAX_SHOWN_LINES: usize = 300;
 pub(crate) struct Nextest(Option<OsString>);
 
 impl Nextest {
-    /// Compiles it unless cargo has it, which takes some minutes once.
+    /// Installs it unless cargo has it.
     pub(crate) fn install(layout: &Layout) -> anyhow::Result<Self> {
         if on_path("cargo-nextest").is_some() {
             return Ok(Self(None));
         }
-        let root = layout.backends().join("nextest");
-        let programs = root.join("bin");
-        if !programs.join("cargo-nextest").is_file() {
-            let log = layout.fresh_log("nextest")?;
-            let install = Program::new("cargo")?
-                .words("install cargo-nextest --locked --version")
-                .args([VERSION, "--root"])
-                .args([&root])
-                .log_to(&log)?;
-            let heartbeat = Heartbeat::start("nextest", "compiling it (once, some minutes)");
-            let is_good = install.succeeds(&layout.shutdown, Some(heartbeat))?;
-            ensure!(is_good, "it cannot be compiled: {}", layout.shown(&log));
-        }
+        // Not as something that this machine lacks, since all tests would be skipped.
+        let programs = checks::programs(layout).map_err(|error| anyhow!("{error:#}"))?;
         Ok(Self(Some(path_with([programs])?)))
     }
 

@@ -1,9 +1,10 @@
 //! `cargo xtask nightly`: what `cargo xtask test` leaves out, because it takes long or rarely breaks.
 
+use std::fs;
 use std::process::ExitCode;
 use std::time::Instant;
 
-use anyhow::bail;
+use anyhow::{bail, ensure};
 
 use crate::args::Options;
 use crate::cargo::{self, exit_code};
@@ -11,11 +12,11 @@ use crate::console::table;
 use crate::counts::TestCounts;
 use crate::layout::Layout;
 use crate::nextest::Nextest;
+use crate::process::Program;
 use crate::services::{Service, n8n, openhands};
 use crate::test::real_services::{ALL, RealServices};
 use crate::{
-    bench, book, clients, conformance, images, msrv, mutants, openhands_versions, package,
-    replicas, soak,
+    bench, checks, clients, conformance, images, openhands_versions, package, replicas, soak,
 };
 
 /// The name of a part, and its function.
@@ -40,11 +41,9 @@ const PARTS: [Part; 13] = [
     ("package", |layout| {
         package::run(layout, &Options::with_flag("check"))
     }),
-    ("mutants", |layout| {
-        mutants::run(layout, &Options::default())
-    }),
-    ("msrv", msrv::run),
-    ("docs", book::run),
+    ("mutants", mutants),
+    ("msrv", msrv),
+    ("docs", checks::book),
 ];
 
 /// Of the tests in `tests`, those with other engines and servers of others.
@@ -117,6 +116,48 @@ fn services(layout: &Layout) -> anyhow::Result<ExitCode> {
     }
     print_line!("{sum}");
     Ok(exit_code(sum.failed == 0))
+}
+
+/// Changes the modules of `.cargo/mutants.toml`, one expression at a time: their unit tests must notice nine of ten
+/// changes.
+fn mutants(layout: &Layout) -> anyhow::Result<ExitCode> {
+    let programs = layout.backends().join("mutants");
+    let install = Program::new("cargo")?
+        .words("install cargo-mutants --version 27.1.0 --locked --debug --root")
+        .args([&programs]);
+    ensure!(
+        install.succeeds(&layout.shutdown, None)?,
+        "cargo-mutants cannot be compiled"
+    );
+    let outcomes = layout.target.join("mutants.out");
+    // Of an earlier run, which would be taken for this one's if it fails.
+    let _ = fs::remove_dir_all(&outcomes);
+    // Fails if a mutant is missed.
+    Program::new(programs.join("bin/cargo-mutants"))?
+        .words("mutants --colors never --output")
+        .args([&layout.target])
+        .dir(&layout.root)
+        .succeeds(&layout.shutdown, None)?;
+    let count = |kind: &str| {
+        let list = fs::read_to_string(outcomes.join(kind)).unwrap_or_default();
+        list.lines().count()
+    };
+    // A mutant that makes its tests hang is noticed, too.
+    let noticed = count("caught.txt") + count("timeout.txt");
+    let missed = count("missed.txt");
+    print_line!("{noticed} mutants noticed, {missed} missed");
+    Ok(exit_code(noticed > 0 && noticed >= 9 * missed))
+}
+
+/// Compiles everything with the `rust-version` of Cargo.toml, in a target folder of its own.
+fn msrv(layout: &Layout) -> anyhow::Result<ExitCode> {
+    let oldest = env!("CARGO_PKG_RUST_VERSION");
+    let check = Program::new("rustup")?
+        .args(["run", "--install", oldest, "cargo"])
+        .words("check --workspace --all-targets --all-features --locked")
+        .envs([("CARGO_TARGET_DIR", layout.backends().join("msrv"))])
+        .dir(&layout.root);
+    Ok(exit_code(check.succeeds(&layout.shutdown, None)?))
 }
 
 /// Builds the programs and checks something with them.

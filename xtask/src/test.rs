@@ -13,10 +13,10 @@ use anyhow::{anyhow, bail};
 
 use crate::args::Options;
 use crate::cargo::{BUILD, CLIPPY, DOC, DOC_FLAGS, FMT, exit_code};
+use crate::checks;
 use crate::conformance;
 use crate::console::Heartbeat;
 use crate::counts::TestCounts;
-use crate::deny;
 use crate::layout::Layout;
 use crate::nextest::Nextest;
 use crate::process::Program;
@@ -133,7 +133,9 @@ impl TestRun<'_> {
             let flags = vec![("RUSTDOCFLAGS", DOC_FLAGS.into())];
             self.stage("docs", DOC, flags)?;
             let layout = self.layout;
-            self.step("deny", || deny::check(layout))?;
+            self.step("spelling", || checks::spelling(layout))?;
+            self.step("workflows", || checks::workflows(layout))?;
+            self.step("dependencies", || checks::dependencies(layout))?;
         }
         self.stage("build", BUILD, Vec::new())
     }

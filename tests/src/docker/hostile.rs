@@ -6,6 +6,7 @@ use super::lab::lab;
 use super::proxy::{Proxy, is_background_request};
 use super::{SERVER, fail, invalid, succeed};
 use crate::harness::{FakeService, Response, Server};
+use crate::surface;
 
 /// The tools that take a container.
 const TOOLS: [&str; 6] = [
@@ -258,11 +259,7 @@ fn every_tool_with_a_name_has_a_row() {
         ("list_containers", "image"),
         ("create_container", "network"),
     ];
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/snapshots/docker-mcp-server.tools.json"
-    );
-    let tools: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let tools = surface::tools("docker-mcp-server", "all");
     let rows: Vec<_> = places().into_iter().map(|row| (row.0, row.1)).collect();
     for tool in &tools {
         let name = tool["name"].as_str().unwrap();

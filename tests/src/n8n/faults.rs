@@ -1,6 +1,4 @@
 //! Against an n8n that misbehaves, with faults that the real one does not show.
-//!
-//! Long because the fakes of all faults share their workflow.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};

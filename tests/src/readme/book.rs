@@ -1,8 +1,9 @@
 //! The book of `docs`: its list of pages is whole, and its links lead to pages of the book.
 
+use std::path::{Path, PathBuf};
+
 use super::page;
 use crate::committed::root;
-use crate::tidy::files;
 
 /// The address of a file of this repository.
 const REPOSITORY: &str = concat!(env!("CARGO_PKG_REPOSITORY"), "/blob/main/");
@@ -18,6 +19,21 @@ fn links(page: &str) -> Vec<String> {
     let links = page.split("](").skip(1);
     let links = links.filter_map(|rest| rest.split(')').next());
     links.map(str::to_owned).collect()
+}
+
+/// All files in a folder and its folders.
+fn files(folder: &Path) -> Vec<PathBuf> {
+    let (mut folders, mut found) = (vec![folder.to_owned()], Vec::new());
+    while let Some(folder) = folders.pop() {
+        for entry in std::fs::read_dir(folder).unwrap() {
+            let path = entry.unwrap().path();
+            match path.is_dir() {
+                true => folders.push(path),
+                false => found.push(path),
+            }
+        }
+    }
+    found
 }
 
 #[test]

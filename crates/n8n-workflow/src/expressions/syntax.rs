@@ -22,7 +22,15 @@ enum Before<'a> {
     Open,
 }
 
-impl Before<'_> {
+impl<'a> Before<'a> {
+    /// An operator that needs an operand behind it.
+    fn open_operator(self) -> Option<&'a str> {
+        match self {
+            Before::Operator(one) if !POSTFIX.contains(&one) => Some(one),
+            _ => None,
+        }
+    }
+
     fn is_operand(self) -> bool {
         match self {
             Before::Word(word) => !is_keyword(word),
@@ -88,9 +96,7 @@ pub(crate) fn js_error(code: &str) -> Option<String> {
                 1
             }
             ')' | ']' | '}' => {
-                if let Before::Operator(one) = before
-                    && !POSTFIX.contains(&one)
-                {
+                if let Some(one) = before.open_operator() {
                     return fault(line, format!("`{one}` before `{c}`"));
                 }
                 match open.pop() {
@@ -106,9 +112,7 @@ pub(crate) fn js_error(code: &str) -> Option<String> {
                 1
             }
             ';' | ',' => {
-                if let Before::Operator(one) = before
-                    && !POSTFIX.contains(&one)
-                {
+                if let Some(one) = before.open_operator() {
                     return fault(line, format!("`{one}` before `{c}`"));
                 }
                 before = Before::Open;
@@ -155,12 +159,8 @@ pub(crate) fn js_error(code: &str) -> Option<String> {
     if let Some((c, line)) = open.pop() {
         return fault(line, format!("`{c}` is not closed"));
     }
-    match before {
-        Before::Operator(one) if !POSTFIX.contains(&one) => {
-            fault(line, format!("`{one}` at its end"))
-        }
-        _ => None,
-    }
+    let operator = before.open_operator()?;
+    fault(line, format!("`{operator}` at its end"))
 }
 
 fn is_keyword(word: &str) -> bool {

@@ -163,6 +163,7 @@ fn sums() -> Value {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of calls")]
 async fn requests_name_the_version_of_their_engine() {
     let Some(mut lab) = lab().await else { return };
     let engine = NewEngine::start(&lab).await;

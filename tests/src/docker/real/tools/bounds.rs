@@ -11,6 +11,7 @@ use super::super::super::lab::{Lab, merged};
 use super::policy::{READING, calls_on};
 use super::{fail, lab, lab_with, refusal, succeed};
 use crate::harness::assert_lacks;
+use crate::surface;
 
 /// The effect of a call on the object that it names.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -341,11 +342,7 @@ async fn volumes_of_others_are_neither_read_nor_written_through_a_container() {
 /// A new tool has rows in the table.
 #[test]
 fn every_tool_has_a_row() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/snapshots/docker-mcp-server.tools.json"
-    );
-    let tools: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let tools = surface::tools("docker-mcp-server", "all");
     let in_calls = calls_on("x").into_iter();
     let in_calls = in_calls.map(|(tool, _)| (tool.to_owned(), "container".to_owned()));
     let mut covered: BTreeSet<(String, String)> = in_calls.collect();

@@ -30,6 +30,7 @@ fn project(service: &str, end: &str) -> String {
 }
 
 #[tokio::test]
+#[expect(clippy::too_many_lines, reason = "a table of calls")]
 async fn project_cannot_do_what_a_container_cannot() {
     let (shop, outside) = (Folder::new(), Folder::new());
     outside.write("o.env", "A=canary-31\n");

@@ -9,6 +9,7 @@ use super::super::super::{SERVER, invalid};
 use super::stdio_session::StdioSession;
 use super::{call, fail, lab, lab_with, succeed};
 use crate::harness::binary;
+use crate::surface;
 
 /// Options that reach out of a container.
 fn dangerous() -> Vec<Value> {
@@ -172,11 +173,7 @@ pub(super) fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
 
 #[test]
 fn every_tool_with_a_container_has_a_row() {
-    let file = concat!(
-        env!("CARGO_MANIFEST_DIR"),
-        "/snapshots/docker-mcp-server.tools.json"
-    );
-    let tools: Vec<Value> = serde_json::from_slice(&std::fs::read(file).unwrap()).unwrap();
+    let tools = surface::tools("docker-mcp-server", "all");
     let rows = calls_on("x");
     for tool in &tools {
         let has_container = tool["inputSchema"]["properties"].get("container").is_some();
