@@ -11,6 +11,12 @@ RUN cargo build --release --locked --package "$SERVER" \
  && cp "target/release/$SERVER" /server
 
 FROM scratch
+ARG SERVER
+# The registry of MCP finds the name of the server here, as the proof that the image belongs to it.
+LABEL io.modelcontextprotocol.server.name="io.github.mcp-servers/$SERVER" \
+      org.opencontainers.image.title="$SERVER" \
+      org.opencontainers.image.licenses="MIT OR Apache-2.0" \
+      org.opencontainers.image.source="https://github.com/mcp-servers/mcp-servers"
 COPY --from=build /etc/ssl/certs/ca-certificates.crt /etc/ssl/certs/
 COPY --from=build /server /server
 USER 65532:65532

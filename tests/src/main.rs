@@ -27,6 +27,7 @@ mod hosts;
 mod listener;
 mod n8n;
 mod openhands;
+mod packaging;
 mod properties;
 mod readme;
 mod resume;

@@ -280,7 +280,7 @@ fn every_block_is_checked() {
                     "curl ",
                     "  ",
                     "cargo xtask ",
-                    // `cargo xtask first-minutes` runs it.
+                    // `cargo xtask package --check` runs it.
                     "sudo dpkg -i target/dist/docker-mcp-server_",
                     "target/debug/docker-mcp-server connect ",
                     "claude mcp add ",

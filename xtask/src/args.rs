@@ -18,12 +18,11 @@ pub(crate) struct Options {
     pub(crate) only: Vec<&'static Server>,
     /// `--only` of `test`: the area.
     pub(crate) area: Option<String>,
-    /// `--only` of `package`: the formats; empty for all.
+    /// `--format`: the formats of packages; empty for all.
     pub(crate) formats: Vec<String>,
     /// `--profile`: the profile of cargo.
     pub(crate) profile: Option<String>,
-    /// `--target` and `--programs`: another target than this machine, and its programs.
-    pub(crate) target: Option<String>,
+    /// `--programs`: the folder of programs that were built before.
     pub(crate) programs: Option<String>,
     /// `--port`: the port on loopback.
     pub(crate) port: Option<u16>,
@@ -76,7 +75,7 @@ pub(crate) fn parse<'a>(
             Arg::Long(option) if !allowed.contains(&option) => {
                 return Err(format!("{name} has no option `--{option}`").into());
             }
-            Arg::Long("only") if command == "package" => {
+            Arg::Long("format") => {
                 let names = parser.value()?.string()?;
                 options.formats.extend(names.split(',').map(str::to_owned));
             }
@@ -84,7 +83,6 @@ pub(crate) fn parse<'a>(
                 options.area = Some(parser.value()?.string()?);
             }
             Arg::Long("profile") => options.profile = Some(parser.value()?.string()?),
-            Arg::Long("target") => options.target = Some(parser.value()?.string()?),
             Arg::Long("programs") => options.programs = Some(parser.value()?.string()?),
             Arg::Long("only") => {
                 for name in parser.value()?.string()?.split(',') {

@@ -2,9 +2,12 @@
 
 use std::process::ExitCode;
 
+use anyhow::bail;
+
 use crate::checks;
 use crate::counts::TestCounts;
-use crate::layout::Layout;
+use crate::install::unavailable;
+use crate::layout::{Layout, on_path};
 use crate::process::Program;
 
 pub(crate) const FMT: &str = "fmt --all -- --check --color never";
@@ -38,6 +41,31 @@ pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
 pub(crate) fn codegen(layout: &Layout) -> anyhow::Result<ExitCode> {
     let done = run(layout, BUILD, &[])? && run(layout, UPDATE, &[("INSTA_UPDATE", "always")])?;
     Ok(exit_code(done))
+}
+
+/// Compiles all crates and programs for Windows, without linking them. The workflows run them there, and on macOS.
+pub(crate) fn check_windows(layout: &Layout) -> anyhow::Result<ExitCode> {
+    const TARGET: &str = "x86_64-pc-windows-gnu";
+    let library = Program::new("sh")?
+        .args([
+            "-c",
+            r#"test -d "$(rustc --print sysroot)/lib/rustlib/$0""#,
+            TARGET,
+        ])
+        .dir(&layout.root);
+    if !library.succeeds(&layout.shutdown, None)? {
+        bail!(unavailable(format!(
+            "the standard library of {TARGET} is missing: rustup target add {TARGET}"
+        )));
+    }
+    if on_path("x86_64-w64-mingw32-gcc").is_none() {
+        bail!(unavailable(
+            "the C compiler for Windows is missing: Debian's package gcc-mingw-w64-x86-64"
+        ));
+    }
+    let words =
+        format!("check --locked --workspace --exclude tests --exclude xtask --target {TARGET}");
+    Ok(exit_code(run(layout, &words, &[])?))
 }
 
 /// Runs cargo with its output on the terminal; returns true if it succeeded.

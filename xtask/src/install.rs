@@ -1,7 +1,6 @@
 //! Downloads and installs programs once, each into a folder of its own below `target/backends`.
 
 pub(crate) mod debian;
-pub(crate) mod minbase;
 
 use std::error::Error;
 use std::fmt;

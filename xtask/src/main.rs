@@ -10,7 +10,6 @@ mod checks;
 mod clients;
 mod conformance;
 mod counts;
-mod first_minutes;
 mod http;
 mod images;
 mod install;
@@ -22,11 +21,9 @@ mod nightly;
 mod openhands_versions;
 mod package;
 mod parallel;
-mod portable;
 mod process;
 mod progress;
 mod reaper;
-mod release;
 mod replicas;
 mod run_all;
 mod scripted_llm;
@@ -74,22 +71,11 @@ const COMMANDS: &[Command] = &[
     ("openhands-app", &[], |layout, _| {
         openhands_versions::run_app(layout)
     }),
-    ("images", &["release", "check"], images::run),
     (
         "package",
-        &[
-            "only",
-            "profile",
-            "target",
-            "programs",
-            "check",
-            args::WORDS,
-        ],
+        &["format", "programs", "check", args::WORDS],
         package::run,
     ),
-    ("first-minutes", &[args::WORDS], first_minutes::run),
-    ("portable", &[args::WORDS], portable::run),
-    ("release", &["dry-run", "notes", args::WORDS], release::run),
     ("scripted-llm", &["port"], |layout, options| {
         scripted_llm::run(options.port, &layout.shutdown)
     }),

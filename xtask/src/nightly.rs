@@ -22,7 +22,7 @@ use crate::{
 /// The name of a part, and its function.
 type Part = (&'static str, fn(&Layout) -> anyhow::Result<ExitCode>);
 
-const PARTS: [Part; 13] = [
+const PARTS: [Part; 14] = [
     ("services", services),
     ("openhands-versions", |layout| {
         openhands_versions::run(layout, &Options::default())
@@ -30,7 +30,7 @@ const PARTS: [Part; 13] = [
     ("openhands-app", openhands_versions::run_app),
     ("conformance", conformance::command),
     ("clients", clients::command),
-    ("images", |layout| built(layout, images::check::run_linked)),
+    ("images", images::check),
     ("instructions", |layout| {
         built(layout, bench::check_instructions)
     }),
@@ -41,6 +41,7 @@ const PARTS: [Part; 13] = [
     ("package", |layout| {
         package::run(layout, &Options::with_flag("check"))
     }),
+    ("windows", cargo::check_windows),
     ("mutants", mutants),
     ("msrv", msrv),
     ("docs", checks::book),

@@ -38,16 +38,6 @@ impl Cli {
         Ok(Self { environment })
     }
 
-    /// Creates the command for the engine that the environment names; the installed program, or the
-    /// unpacked one.
-    pub(crate) fn for_user(layout: &Layout) -> anyhow::Result<Self> {
-        let environment = match on_path("docker") {
-            Some(_) => Vec::new(),
-            None => environment(layout, None)?,
-        };
-        Ok(Self { environment })
-    }
-
     /// Returns another program that talks to the same engine.
     pub(crate) fn program(&self, program: impl AsRef<OsStr>) -> Command {
         let mut command = Command::new(program);
