@@ -1,7 +1,7 @@
 //! The configuration file of every server, and the commands that every server has.
 
-mod check;
 mod config;
+mod doctor;
 mod pages;
 mod schema;
 

@@ -118,7 +118,6 @@ fn every_flag_exists() {
             printed("mcp-gateway", "connect --help"),
             printed("mcp-gateway", "bridge --help"),
             printed("mcp-gateway", "doctor --help"),
-            printed("mcp-gateway", "check --help"),
         ])
     {
         known.extend(words(&help).map(str::to_owned));

@@ -1,6 +1,5 @@
 //! The Streamable HTTP transport: one POST per message, answered with JSON or an event stream.
 
-mod bridge;
 mod client;
 mod connector;
 mod endpoint;

@@ -222,6 +222,7 @@ fn published_names(
                     &all
                 },
                 bare: backend.config.bare,
+                is_alone: backend.config.is_alone,
                 names: list(snapshot).iter().map(|item| item.id.as_str()).collect(),
             }),
     )

@@ -6,6 +6,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
+use anyhow::Context as _;
 use gateway_access::{Admission, CallCounts, Viewer};
 use gateway_approvals::approvals::{ApprovalRules, Approvals};
 use gateway_approvals::pins::Pins;
@@ -21,7 +22,7 @@ use tokio::task::JoinSet;
 
 use crate::backend::{Backend, Signals};
 use crate::catalog::{Catalog, ResourceOwners};
-use crate::config::{self, BackendKey, Config, DisabledReason};
+use crate::config::{self, BackendConfig, BackendKey, Config, DisabledReason};
 use crate::relay::Relay;
 
 /// The service behind the gateway's server.
@@ -47,23 +48,23 @@ pub(crate) struct Gateway {
     view: Option<Arc<str>>,
 }
 
-/// The databases of a gateway.
-pub(crate) struct Stores {
-    pub(crate) log: Arc<EventLog>,
-    pub(crate) state: Arc<StateStore>,
-    pub(crate) shared: Option<Arc<SharedTables>>,
-}
-
 impl Gateway {
-    /// A gateway with the backends of `config`, none of them started. `source` reports changes of the
-    /// configuration.
-    pub(crate) fn new(
+    /// Opens the databases of a gateway with the backends of `config`, none of them started. `source` reports changes of
+    /// the configuration.
+    ///
+    /// # Errors
+    /// If a thread cannot be started.
+    pub(crate) fn open(
         config: Config,
         source: config::ConfigSource,
-        stores: Stores,
         view: Option<Arc<str>>,
-    ) -> Self {
-        let Stores { log, state, shared } = stores;
+    ) -> anyhow::Result<Self> {
+        let shared = SharedTables::start(&config.events);
+        let shared = shared.context("cannot start the shared tables")?;
+        let log = EventLog::start(config.events.clone(), config.retention.clone());
+        let log = Arc::new(log.context("cannot start the event log")?);
+        let state = StateStore::start(config.events.clone());
+        let state = Arc::new(state.context("cannot start the state store")?);
         let signals = Signals {
             lists: Arc::new(Notify::new()),
             changes: ChangeNotifier::new(),
@@ -75,10 +76,10 @@ impl Gateway {
         let counts = Arc::default();
         let admission = admission(&config, &counts, &signals.owners);
         let approvals = Arc::new(Approvals::new(Arc::clone(&state), Arc::clone(&log)));
-        Self {
+        Ok(Self {
             source,
             state,
-            shared,
+            shared: shared.map(Arc::new),
             signals,
             relay: Relay::new(log, approvals),
             backends: Arc::default(),
@@ -89,7 +90,7 @@ impl Gateway {
             admission: Mutex::new(admission),
             counts,
             view,
-        }
+        })
     }
 
     pub(crate) fn backends(&self) -> BTreeMap<BackendKey, Arc<Backend>> {
@@ -219,7 +220,9 @@ impl Gateway {
         };
         let tool = view.map_or(tool, |view| view.original(tool));
         let mut configured = config.backends.iter();
-        let (key, backend) = configured.find(|(key, _)| key.is_prefix_of(tool))?;
+        let is_of =
+            |key: &BackendKey, backend: &BackendConfig| backend.is_alone || key.is_prefix_of(tool);
+        let (key, backend) = configured.find(|(key, backend)| is_of(key, backend))?;
         if view.is_some_and(|view| !view.has_backend(key.as_str())) {
             return None;
         }

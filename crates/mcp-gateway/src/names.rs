@@ -24,6 +24,8 @@ pub(crate) struct BackendItems<'a> {
     pub(crate) filter: &'a Filter,
     /// The names are published without the prefix `KEY__`.
     pub(crate) bare: bool,
+    /// The names are published as they are: there are no others.
+    pub(crate) is_alone: bool,
     /// The names in the backend's list.
     pub(crate) names: Vec<&'a str>,
 }
@@ -31,7 +33,7 @@ pub(crate) struct BackendItems<'a> {
 /// The published names of all backends.
 #[derive(Debug, Default)]
 pub(crate) struct PublishedNames {
-    /// In the order of their names.
+    /// In the order of their names; those of a backend alone in its own order.
     pub(crate) published: Vec<PublishedItem>,
     index: HashMap<Arc<str>, usize>,
     pub(crate) refused: Vec<RefusedItem>,
@@ -55,19 +57,29 @@ impl PublishedNames {
             backend,
             filter,
             bare,
+            is_alone,
             names,
         } in backends
         {
             let allowed = names.into_iter().filter(|name| filter.allows(name));
-            candidates.extend(allowed.map(|name| NameCandidate::new(backend, bare, name)));
+            candidates.extend(allowed.map(|name| match is_alone {
+                true => NameCandidate::alone(backend, name),
+                false => NameCandidate::new(backend, bare, name),
+            }));
         }
-        // Unchanged names come first: a generated name never takes the place of a real one.
-        candidates.sort_unstable();
+        // The only backend keeps its order.
+        let is_alone = candidates.iter().all(|candidate| candidate.is_alone());
+        if !is_alone {
+            // Unchanged names come first: a generated name never takes the place of a real one.
+            candidates.sort_unstable();
+        }
         let mut names = Self::default();
         for candidate in candidates {
             names.add(candidate);
         }
-        names.published.sort_by(|a, b| a.name.cmp(&b.name));
+        if !is_alone {
+            names.published.sort_by(|a, b| a.name.cmp(&b.name));
+        }
         names
     }
 

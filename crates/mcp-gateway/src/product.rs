@@ -3,17 +3,14 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use anyhow::Context as _;
-use gateway_store::events::{EventLog, StoreLocation};
-use gateway_store::shared::SharedTables;
-use gateway_store::state::StateStore;
+use gateway_store::events::StoreLocation;
 use mcp_core::suggestion::suggestion;
 use mcp_serve::{Problem, Product};
 use serde_json::{Value, json};
 
 use crate::commands;
 use crate::config::{Config, ConfigError, ConfigSource, Options};
-use crate::gateway::{Gateway, Stores};
+use crate::gateway::Gateway;
 use crate::instructions;
 use crate::tools;
 
@@ -45,7 +42,7 @@ fn product() -> Product<Gateway, GatewayOptions> {
     .instructions(instructions::OWN)
     .port(3455)
     .tools(|_| tools::own())
-    .check(problems, connect_for_check)
+    .check(problems, connect_for_doctor)
     .shares_key(GatewayOptions::is_shared)
     .schema(schema);
     commands::add(product)
@@ -80,14 +77,15 @@ fn problem(error: ConfigError) -> Problem {
 }
 
 /// Makes a gateway that keeps nothing.
-fn connect_for_check(options: GatewayOptions) -> anyhow::Result<Gateway> {
-    let mut loaded = options.load()?;
-    loaded.0.events = StoreLocation::Memory;
-    start(loaded)
+fn connect_for_doctor(options: GatewayOptions) -> anyhow::Result<Gateway> {
+    let (mut config, source, view) = options.load()?;
+    config.events = StoreLocation::Memory;
+    Gateway::open(config, source, view)
 }
 
 fn connect(options: GatewayOptions) -> anyhow::Result<Gateway> {
-    start(options.load()?)
+    let (config, source, view) = options.load()?;
+    Gateway::open(config, source, view)
 }
 
 /// The configuration, its source, and the view of the client over stdio.
@@ -107,19 +105,6 @@ impl GatewayOptions {
         let view = view.map(|name| view_named(name, &config)).transpose()?;
         Ok((config, source, view))
     }
-}
-
-fn start((config, source, view): Loaded) -> anyhow::Result<Gateway> {
-    let shared = SharedTables::start(&config.events).context("cannot start the shared tables")?;
-    let log = EventLog::start(config.events.clone(), config.retention.clone())
-        .context("cannot start the event log")?;
-    let state = StateStore::start(config.events.clone()).context("cannot start the state store")?;
-    let stores = Stores {
-        log: Arc::new(log),
-        state: Arc::new(state),
-        shared: shared.map(Arc::new),
-    };
-    Ok(Gateway::new(config, source, stores, view))
 }
 
 /// The view that `--view` names.

@@ -93,28 +93,21 @@ impl Target {
         write(path, text, facts.as_ref(), check).map_err(failed(path, "cannot be written"))
     }
 
-    /// The file beside it with the text that it had before the entry `name` was added.
-    pub(crate) fn backup(&self, name: &str) -> PathBuf {
+    /// The file beside it with the text that it had before the first change.
+    pub(crate) fn copy(&self) -> PathBuf {
         let mut path = OsString::from(&self.path);
-        path.push(format!(".before-{name}"));
+        path.push(".bak");
         path.into()
     }
 
-    /// The first backup with this name that is not there yet.
-    pub(crate) fn free_backup(&self, name: &str) -> PathBuf {
-        let numbered = (2..).map(|number| self.backup(&format!("{name}-{number}")));
-        let mut all = std::iter::once(self.backup(name)).chain(numbered);
-        let free = all.find(|path| !path.exists());
-        free.unwrap_or_else(|| self.backup(name))
-    }
-
-    /// Writes the text that it has now to this backup.
-    pub(crate) fn write_backup(&self, path: &Path) -> Result<(), Error> {
+    /// Writes the text that it has now to the copy.
+    pub(crate) fn write_copy(&self) -> Result<(), Error> {
         let Some(text) = &self.text else {
             return Ok(());
         };
-        let facts = fs::metadata(&self.path).map_err(failed(&self.path, "cannot be read"))?;
-        write(path, text, Some(&facts), || Ok(())).map_err(failed(path, "cannot be written"))
+        let (facts, copy) = (fs::metadata(&self.path), self.copy());
+        let facts = facts.map_err(failed(&self.path, "cannot be read"))?;
+        write(&copy, text, Some(&facts), || Ok(())).map_err(failed(&copy, "cannot be written"))
     }
 }
 

@@ -8,7 +8,6 @@ use serde_json::Value;
 use crate::error::Fault;
 use crate::file::Target;
 use crate::host::Host;
-use crate::text::Change;
 use crate::{Error, Own, diff, edit, listed};
 
 /// A change of a host's file.
@@ -16,12 +15,18 @@ pub struct Plan {
     target: Target,
     /// The text that the file will have; `None` if it will be removed.
     after: Option<String>,
-    /// The backup to write.
-    backup: Option<PathBuf>,
-    /// The backup to remove.
-    used: Option<PathBuf>,
+    /// What becomes of the copy of the file beside it.
+    copy: Copy,
     /// The texts that the difference may show.
     shown: Vec<String>,
+}
+
+/// What becomes of the copy.
+#[derive(PartialEq)]
+enum Copy {
+    Stays,
+    Written,
+    Removed,
 }
 
 impl Plan {
@@ -40,21 +45,17 @@ impl Plan {
         self.changes() && self.after.is_none()
     }
 
-    /// The backup that [`Plan::apply`] writes.
-    pub fn backup(&self) -> Option<PathBuf> {
-        let writes = self.target.text.is_some() && self.changes();
-        self.backup.clone().filter(|_| writes)
-    }
-
-    /// The text that the file will have.
-    pub fn text(&self) -> &str {
-        self.after.as_deref().unwrap_or_default()
+    /// The copy of the file that [`Plan::apply`] writes.
+    pub fn copy(&self) -> Option<PathBuf> {
+        let writes = self.copy == Copy::Written && self.changes();
+        writes.then(|| self.target.copy())
     }
 
     /// The changed lines. What other entries hold is left out, since it may be secret.
     pub fn diff(&self) -> String {
-        let before = self.target.text.as_deref().unwrap_or_default();
-        diff::render(&self.target.path, before, self.text(), &self.shown)
+        let [before, after] = [&self.target.text, &self.after];
+        let [before, after] = [before, after].map(|text| text.as_deref().unwrap_or_default());
+        diff::render(&self.target.path, before, after, &self.shown)
     }
 
     /// Makes the change.
@@ -64,20 +65,20 @@ impl Plan {
     pub fn apply(self) -> Result<(), Error> {
         if self.changes() {
             self.target.check()?;
-            let backup = self.backup();
-            if let Some(backup) = &backup {
-                self.target.write_backup(backup)?;
+            if self.copy().is_some() {
+                self.target.write_copy()?;
             }
             self.target.replace(self.after.as_deref())?;
         }
-        if let Some(used) = self.used {
-            let _ = fs::remove_file(used);
+        if self.copy == Copy::Removed {
+            let _ = fs::remove_file(self.target.copy());
         }
         Ok(())
     }
 }
 
-/// Plans to write an entry into a host's file. `own` tells an earlier entry of this program.
+/// Plans to write an entry into a host's file. The first change of a file leaves a copy of it; `own` tells an earlier
+/// entry of this program, with which the file is not what it was.
 ///
 /// # Errors
 /// If the file cannot be read, or is broken.
@@ -96,29 +97,18 @@ pub fn connect(
         Some(found) if found == entry => target.text.clone(),
         _ => Some(edit::set(host, before, name, Some(entry)).map_err(fault)?),
     };
-    // The backup is the text without an entry of this program: that of the first change stays, and a file that
-    // `connect` has created has none.
-    let backup = target.backup(name);
-    let keeps = match &found {
-        Some(found) if has(own, host, name, found) => {
-            let created = edit::set(host, "", name, Some(found)).map_err(fault)?;
-            backup.exists() || is_same(&created, before)
-        }
-        _ => false,
-    };
-    let mut shown = vec![name.to_owned(), host.key.to_owned()];
-    texts(entry, true, &mut shown);
+    let is_own = found.is_some_and(|found| has(own, host, name, &found));
+    let has_copy = target.text.is_none() || is_own || target.copy().exists();
     Ok(Plan {
-        backup: (!keeps).then_some(backup),
-        used: None,
         target,
         after,
-        shown,
+        copy: if has_copy { Copy::Stays } else { Copy::Written },
+        shown: shown(host, name, entry, true),
     })
 }
 
-/// Plans to make a host's file what it was before [`connect`]. Other changes that were made since are kept.
-/// Where there is no backup to show what was there, what is removed is in a backup itself.
+/// Plans to take back [`connect`]: removes the entry, or puts the one of the user in its place that the copy has. If
+/// the copy differs in nothing else, the file becomes it again, to the byte.
 ///
 /// # Errors
 /// If the file cannot be read, is broken, has no such entry, or one that is not of this program.
@@ -130,45 +120,40 @@ pub fn disconnect(host: &Host, path: &Path, name: &str, own: &Own) -> Result<Pla
         let reason = format!("has no server {name:?}");
         return Err(fault(Fault::new(reason)));
     };
-    let backup = target.backup(name);
-    let before = match backup.exists() {
-        true => Target::read(&backup)?.text,
-        false => None,
+    let is_own = |entry: &Value| has(own, host, name, entry);
+    let copy = match target.copy().exists() {
+        true => Target::read(&target.copy())?.text.unwrap_or_default(),
+        false => String::new(),
     };
-    // A backup that was broken since is as good as none.
-    let restored =
-        before.and_then(|before| restore(host, now, &before, name, &entry).ok().flatten());
-    let is_url = entry.get("command").is_none() && restored.is_some();
-    if !is_url && !has(own, host, name, &entry) {
+    // A copy that was broken since has no entry, and is no proof.
+    let old = edit::entry(host, &copy, name).ok().flatten();
+    let old = old.filter(|old| !is_own(old));
+    let is_original = target.copy().exists()
+        && edit::set(host, &copy, name, Some(&entry)).is_ok_and(|text| text == now)
+        && edit::entry(host, &copy, name) == Ok(old.clone());
+    let is_url = entry.get("command").is_none() && is_original;
+    if !is_url && !is_own(&entry) {
         let reason = format!(
             "the server {name:?} was not written by this program: remove it by hand, or name its URL with --http"
         );
         return Err(fault(Fault::new(reason)));
     }
-    let mut shown = vec![name.to_owned(), host.key.to_owned()];
-    texts(&entry, false, &mut shown);
-    let (after, backup, used) = match restored {
-        Some(text) => (Some(text), None, Some(backup)),
-        None => {
-            // A file that `connect` has created goes.
-            let created = edit::set(host, "", name, Some(&entry)).map_err(fault)?;
-            let after = match is_same(&created, now) {
-                true => None,
-                false => Some(edit::set(host, now, name, None).map_err(fault)?),
-            };
-            (
-                after,
-                Some(target.free_backup(&format!("undo-{name}"))),
-                None,
-            )
-        }
+    let created = edit::set(host, "", name, Some(&entry)).map_err(fault)?;
+    let after = match is_original {
+        true => Some(copy.clone()),
+        // A file that `connect` has created goes.
+        false if is_same(&created, now) && !target.copy().exists() => None,
+        false => Some(edit::set(host, now, name, old.as_ref()).map_err(fault)?),
     };
+    let is_copy = |after: &String| edit::read(host, after) == edit::read(host, &copy);
     Ok(Plan {
         target,
+        copy: match after.as_ref().is_some_and(is_copy) {
+            true => Copy::Removed,
+            false => Copy::Stays,
+        },
         after,
-        backup,
-        used,
-        shown,
+        shown: shown(host, name, &entry, false),
     })
 }
 
@@ -184,6 +169,13 @@ fn is_same(one: &str, other: &str) -> bool {
         .eq(other.split_whitespace().flat_map(str::chars))
 }
 
+/// The texts that the difference may show: the keys of an entry, and its texts if `all`.
+fn shown(host: &Host, name: &str, entry: &Value, all: bool) -> Vec<String> {
+    let mut shown = vec![name.to_owned(), host.key.to_owned()];
+    texts(entry, all, &mut shown);
+    shown
+}
+
 /// Adds the keys of an entry, and its texts if `all`.
 fn texts(value: &Value, all: bool, found: &mut Vec<String>) {
     match value {
@@ -196,32 +188,6 @@ fn texts(value: &Value, all: bool, found: &mut Vec<String>) {
             }
         }
         _ => {}
-    }
-}
-
-/// Takes back the change that led from the text `before`. `None` if its place is not found.
-fn restore(
-    host: &Host,
-    now: &str,
-    before: &str,
-    name: &str,
-    entry: &Value,
-) -> Result<Option<String>, Fault> {
-    let written = edit::set(host, before, name, Some(entry))?;
-    if written == now {
-        return Ok(Some(before.to_owned()));
-    }
-    let old = edit::entry(host, before, name)?;
-    let change = Change::between(before, &written);
-    if !change.new.is_empty() && now.matches(change.new).count() == 1 {
-        let text = now.replacen(change.new, &before[change.start..change.end], 1);
-        if edit::is_change_of(host, now, &text, name, old.as_ref()) == Ok(true) {
-            return Ok(Some(text));
-        }
-    }
-    match old {
-        Some(old) => edit::set(host, now, name, Some(&old)).map(Some),
-        None => Ok(None),
     }
 }
 

@@ -1,7 +1,6 @@
 //! The commands that every server has beside serving. Each is a file of its own: a struct that clap parses,
 //! whose documentation is its help, and a function.
 
-mod check;
 mod completions;
 mod connect;
 mod doctor;
@@ -21,12 +20,8 @@ use crate::{Product, Service};
 impl<S: Service, O: Args + 'static> Product<S, O> {
     /// All commands, in the order of `--help`; then those of this product.
     pub(crate) fn subcommands(&self) -> Vec<Arc<Subcommand<Self>>> {
-        let check = check::command(self.options_command());
         // One each: the name, the struct and the function.
         let shared = [
-            Subcommand::unparsed(check::NAME, check, |command, product: Self, args| {
-                check::run(product, command, args)
-            }),
             Subcommand::new("completions", |completions, product: Self| {
                 completions::run(&completions, product.command_line())
             }),

@@ -28,7 +28,7 @@ pub(crate) use setting::{Kind, Setting, settings};
 const OPTION: &str = "config";
 
 /// Exit code of an unusable configuration.
-const UNUSABLE: u8 = 78;
+pub(crate) const UNUSABLE: u8 = 78;
 
 /// The table of the settings in a file of another form.
 pub(crate) const TABLE: &str = "server";

@@ -45,7 +45,7 @@ pub struct Product<S = (), O = NoOptions> {
     pub(crate) commands: Vec<Arc<Subcommand<Self>>>,
 }
 
-/// The product's part of the command `check`.
+/// The product's part of the command `doctor`.
 pub(crate) struct Check<S, O> {
     pub(crate) problems: fn(&O) -> Vec<Problem>,
     pub(crate) connect: fn(O) -> anyhow::Result<S>,
@@ -171,9 +171,9 @@ impl<S, O> Product<S, O> {
         }
     }
 
-    /// Sets how the command `check` finds the problems: `problems` returns every one and opens nothing;
-    /// `connect` makes the service for `--online`, which then keeps nothing. Without them `check` makes the
-    /// service as the server does, and tells the first problem.
+    /// Sets how the command `doctor` finds the problems: `problems` returns every one and opens nothing;
+    /// `connect` makes the service that is asked, which keeps nothing. Without them `doctor` makes the service as
+    /// the server does, and tells the first problem.
     #[must_use]
     pub fn check(
         self,
@@ -247,7 +247,7 @@ pub trait Service: Send + Sync + 'static {
         std::future::ready(Ok(()))
     }
 
-    /// Asks for the commands `check --online` and `doctor` whether it would serve calls, and returns what answers,
+    /// Asks for the command `doctor` whether it would serve calls, and returns what answers,
     /// with its version.
     ///
     /// # Errors

@@ -8,6 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
+use clap::builder::{OsStr, Resettable};
 use clap::{Args, CommandFactory as _, FromArgMatches as _};
 use mcp_core::server::{Server, ServerFeatures, ServerItems, ServerSettings};
 use prometheus_client::registry::Registry;
@@ -80,6 +81,23 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                 ExitCode::FAILURE
             }
         }
+    }
+
+    /// Serves with these options of its own, and with those of every server in `args`: the command line and the
+    /// variables of the environment do not count.
+    ///
+    /// # Errors
+    /// If an option is unusable, or the port or a thread is not to be had.
+    pub fn serve_with<'a>(
+        self,
+        options: O,
+        args: impl IntoIterator<Item = &'a str>,
+    ) -> anyhow::Result<()> {
+        let command = Options::augment_args(clap::Command::new("options").no_binary_name(true));
+        let command = command.mut_args(|arg| arg.env(Resettable::<OsStr>::Reset));
+        let common = Options::from_arg_matches(&command.try_get_matches_from(args)?)?;
+        let product = options;
+        self.serve(Command { product, common }, Vec::new())
     }
 
     /// Starts the server inside of another program, which mounts the returned [`HttpService`] in its

@@ -12,7 +12,7 @@ struct Sample {
     file: String,
     env: String,
     flag: Vec<String>,
-    /// As `check --values` prints that of the file, the variable and the flag.
+    /// As `doctor --values` prints that of the file, the variable and the flag.
     printed: [String; 3],
 }
 
@@ -92,7 +92,7 @@ fn flags_override_variables_and_variables_override_the_file_for_every_option() {
                 "\n"
             };
             let file = folder.write("config.toml", &format!("{head}{key} = {}\n", sample.file));
-            let base = ["check", "--values", "--config", &file];
+            let base = ["doctor", "--offline", "--values", "--config", &file];
             let with_flag: Vec<&str> = base
                 .into_iter()
                 .chain(sample.flag.iter().map(|part| &**part))
@@ -176,8 +176,8 @@ fn file_that_cannot_be_used_stops_the_start_and_shows_no_secret() {
         let file = folder.write("right.toml", &text);
         for command in [
             &["--help"][..],
-            &["check", "--values"],
-            &["check", "--help"],
+            &["doctor", "--offline", "--values"],
+            &["doctor", "--help"],
             &["man"],
             &["schema"],
         ] {
@@ -204,7 +204,7 @@ fn blank_variable_counts_as_unset_for_every_option() {
             serde_json::from_str(&printed(server, "--print-options")).unwrap();
         let variables = options.iter().map(|option| option["env"].as_str().unwrap());
         let variables: Vec<_> = variables.collect();
-        let args = ["check", "--values"];
+        let args = ["doctor", "--offline", "--values"];
         let unset = run(server, &args, &[]);
         assert_eq!(unset.code, 0, "{server}: {}", unset.stderr);
         for blank in ["", " \t"] {

@@ -41,7 +41,7 @@ fn completions_are_scripts_of_their_shells() {
         for shell in ["bash", "zsh", "fish", "elvish", "powershell"] {
             let ended = run(server, &["completions", shell], &[]);
             assert_eq!(ended.code, 0, "{server}: {}", ended.stderr);
-            for word in ["read-only", "check", "online", "token"] {
+            for word in ["read-only", "doctor", "offline", "token"] {
                 assert!(ended.stdout.contains(word), "{server} {shell}: no {word}");
             }
             if ["bash", "zsh", "fish"].contains(&shell) {
@@ -73,7 +73,7 @@ fn manual_pages_have_every_option_and_no_fault() {
         for page in [
             page,
             run(server, &["man", "token", "add"], &[]).stdout,
-            run(server, &["man", "check"], &[]).stdout,
+            run(server, &["man", "doctor"], &[]).stdout,
         ] {
             assert!(page.contains(".TH"), "{server}: {page}");
             let checkers = [

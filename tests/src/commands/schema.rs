@@ -153,7 +153,7 @@ fn examples_are_valid_and_wrong_files_are_not() {
             "{server}"
         );
         let file = folder.write("example.toml", &text);
-        let ended = run(server, &["check", "--config", &file], &[]);
+        let ended = run(server, &["doctor", "--offline", "--config", &file], &[]);
         assert_eq!(ended.code, 0, "{}", ended.stderr);
         for wrong in [
             "prot = 1",
@@ -168,7 +168,7 @@ fn examples_are_valid_and_wrong_files_are_not() {
             assert!(!file_faults(&schema, wrong).is_empty(), "{server}: {wrong}");
             let file = folder.write("wrong.toml", wrong);
             assert_eq!(
-                run(server, &["check", "--config", &file], &[]).code,
+                run(server, &["doctor", "--offline", "--config", &file], &[]).code,
                 78,
                 "{server}: {wrong}"
             );

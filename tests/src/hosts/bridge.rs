@@ -1,20 +1,49 @@
-//! `mcp-gateway bridge`: what a host gets through it is what the server sends.
+//! `mcp-gateway bridge`: through it a host sees the server alone, as it is.
 
 use std::process::Stdio;
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use serde_json::{Value, json};
-use tokio::io::{AsyncBufReadExt as _, AsyncReadExt as _, AsyncWriteExt as _, BufReader, Lines};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader, Lines};
 use tokio::process::{Child, ChildStdin, ChildStdout};
-use tokio::sync::watch;
 
-use crate::harness::{Dialect, Server, assert_contains, binary, eventually};
+use crate::harness::{Dialect, Server, assert_contains, assert_lacks, binary};
 use crate::stdio::StdioServer;
+
+/// The texts by which the bridge and the server behind it name themselves.
+const NAMES: [[&str; 2]; 2] = [
+    ["mcp-gateway", "mcp-conformance"],
+    [
+        "A running server for hosts that start programs",
+        "A server with fixed contents for tests",
+    ],
+];
 
 /// Timeout of each wait.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(30);
+
+const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
+
+/// Calls a tool that returns its arguments.
+fn echo(id: u64) -> String {
+    call(id, "echo", json!({"value": id}))
+}
+
+fn call(id: u64, name: &str, arguments: Value) -> String {
+    let params = json!({"name": name, "arguments": arguments});
+    json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
+}
+
+/// Starts a server at a port that was free.
+fn serve(port: &str) -> Child {
+    tokio::process::Command::new(binary("mcp-conformance"))
+        .env_clear()
+        .env("MCP_PORT", port)
+        .stderr(Stdio::null())
+        .kill_on_drop(true)
+        .spawn()
+        .unwrap()
+}
 
 struct Bridge {
     child: Child,
@@ -63,8 +92,8 @@ impl Bridge {
         self.message().await
     }
 
-    /// Makes the handshake of a legacy client.
-    async fn shake_hands(&mut self) {
+    /// Makes the handshake of a legacy client. Returns the instructions.
+    async fn shake_hands(&mut self) -> String {
         let params = json!({
             "protocolVersion": "2025-11-25",
             "capabilities": {"elicitation": {}},
@@ -75,6 +104,17 @@ impl Bridge {
         assert_eq!(answer["result"]["protocolVersion"], "2025-11-25");
         self.send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)
             .await;
+        let instructions = answer["result"]["instructions"].as_str();
+        instructions.unwrap_or_default().to_owned()
+    }
+
+    /// The names of the tools.
+    async fn tools(&mut self) -> Vec<String> {
+        let list = self.ask(LIST).await;
+        let tools = list["result"]["tools"].as_array().unwrap().iter();
+        tools
+            .map(|tool| tool["name"].as_str().unwrap().to_owned())
+            .collect()
     }
 
     /// Closes stdin and waits for the exit.
@@ -96,9 +136,8 @@ async fn answers_are_those_of_the_server_byte_for_byte() {
             ("tools/list", ""),
             (
                 "tools/call",
-                r#""name":"echo","arguments":{"value":1e400,"x":"\u00e4\nb"}"#,
+                r#""name":"echo","arguments":{"value":[1e400,"\u00e4\nb"]}"#,
             ),
-            ("tools/call", r#""name":"no_such","arguments":{}"#),
             ("resources/list", ""),
             ("prompts/list", ""),
             ("no/such", ""),
@@ -107,6 +146,9 @@ async fn answers_are_those_of_the_server_byte_for_byte() {
                 let request = dialect.request(id, method, members);
                 let line = bridge_line(&mut bridge, &request).await;
                 let expected = direct.ask_line(&request).await;
+                // The server that a modern answer names is the bridge.
+                let own = |line: String, [bridge, server]: [&str; 2]| line.replace(bridge, server);
+                let line = NAMES.into_iter().fold(line, own);
                 assert_eq!(line, expected, "{dialect:?} {request}");
             }
         }
@@ -124,18 +166,12 @@ async fn bridge_line(bridge: &mut Bridge, request: &str) -> String {
 }
 
 #[tokio::test]
-async fn legacy_clients_get_questions_and_changes() {
+async fn legacy_clients_get_questions_and_messages() {
     let server = Server::start("mcp-conformance", &[]).await;
     let mut bridge = Bridge::start(&server.url, &[], &[]);
     bridge.shake_hands().await;
-    let call = |id: u64, name: &str, arguments: Value| {
-        let params = json!({"name": name, "arguments": arguments});
-        json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params}).to_string()
-    };
-    bridge
-        .send(&call(1, "test_elicitation", json!({"message": "who?"})))
-        .await;
-    let question = bridge.message().await;
+    let asking = call(1, "test_elicitation", json!({"message": "who?"}));
+    let question = bridge.ask(&asking).await;
     assert_eq!(question["method"], "elicitation/create", "{question}");
     let content = json!({"username": "ada", "email": "a@b.c"});
     let answer = json!({"jsonrpc": "2.0", "id": question["id"],
@@ -143,63 +179,107 @@ async fn legacy_clients_get_questions_and_changes() {
     let result = bridge.ask(&answer.to_string()).await;
     assert_eq!(result["id"], 1, "{result}");
     assert_contains(&result.to_string(), "ada");
-    // The notification comes on the server's own stream, which is opened beside the calls.
-    for id in 2.. {
-        assert!(id < 100, "no notification");
-        bridge
-            .send(&call(id, "test_trigger_tool_change", json!({})))
-            .await;
-        let first = bridge.message().await;
-        if first["method"] == "notifications/tools/list_changed" {
-            break;
-        }
-        tokio::time::sleep(Duration::from_millis(50)).await;
-    }
+    bridge
+        .send(&call(2, "test_tool_with_logging", json!({})))
+        .await;
+    let message = bridge.message().await;
+    assert_eq!(message["method"], "notifications/message", "{message}");
 }
 
 #[tokio::test]
-async fn server_that_restarts_is_waited_for_and_gets_a_new_session() {
+async fn server_that_restarts_is_waited_for() {
     let first = Server::start("mcp-conformance", &[]).await;
     let port = first.url.split([':', '/']).nth(4).unwrap().to_owned();
     let mut bridge = Bridge::start(&first.url, &[], &[]);
     bridge.shake_hands().await;
-    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    let before = bridge.ask(list).await;
+    let before = bridge.ask(&echo(1)).await;
+    assert!(before["result"].is_object(), "{before}");
     first.kill().await;
-    bridge.send(list).await;
-    let mut second = tokio::process::Command::new(binary("mcp-conformance"))
-        .env_clear()
-        .env("MCP_PORT", port)
-        .stderr(Stdio::null())
-        .kill_on_drop(true)
-        .spawn()
-        .unwrap();
+    bridge.send(&echo(1)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    let mut second = serve(&port);
     assert_eq!(bridge.message().await, before);
     bridge.close().await;
     second.kill().await.unwrap();
 }
 
 #[tokio::test]
+async fn tools_of_a_server_that_starts_later_appear() {
+    let free = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
+    let port = free.local_addr().unwrap().port().to_string();
+    drop(free);
+    let mut bridge = Bridge::start(&format!("http://127.0.0.1:{port}/mcp"), &[], &[]);
+    bridge.shake_hands().await;
+    assert_eq!(bridge.tools().await, [""; 0]);
+    let mut server = serve(&port);
+    for list in ["tools", "resources", "prompts"] {
+        let changed = bridge.message().await;
+        let method = format!("notifications/{list}/list_changed");
+        assert_eq!(changed["method"], method, "{changed}");
+    }
+    let tools = bridge.tools().await;
+    assert!(tools.iter().any(|tool| tool == "echo"), "{tools:?}");
+    server.kill().await.unwrap();
+}
+
+#[tokio::test]
+async fn gateway_behind_it_keeps_its_tools_and_instructions() {
+    let backend = Server::start("mcp-conformance", &[]).await;
+    let args = [
+        "--backend",
+        &format!("one={}", backend.url),
+        "--events",
+        "memory",
+    ];
+    let gateway = Server::with_args("mcp-gateway", &args, &[]).await;
+    let mut bridge = Bridge::start(&gateway.url, &[], &[]);
+    let instructions = bridge.shake_hands().await;
+    assert!(
+        instructions.starts_with("Tools of several servers"),
+        "{instructions}"
+    );
+    let tools = bridge.tools().await;
+    for name in ["gateway_status", "one__echo"] {
+        assert!(tools.iter().any(|tool| tool == name), "{tools:?}");
+    }
+    let status = bridge.ask(&call(2, "gateway_status", json!({}))).await;
+    assert_contains(&status.to_string(), "running");
+    bridge.close().await;
+}
+
+#[tokio::test]
 async fn tokens_come_from_a_variable_or_a_file() {
     let server = Server::start("mcp-conformance", &[("MCP_TOKEN", "right-of-16-chars")]).await;
-    let list = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
-    for (token, works) in [("right-of-16-chars", true), ("wrong", false)] {
+    let (right, wrong) = ("right-of-16-chars", "wrong-of-16-chars");
+    for (token, works) in [(right, true), (wrong, false)] {
         let mut bridge = Bridge::start(&server.url, &[], &[("MCP_TOKEN", token)]);
-        let answer = bridge.ask(list).await;
-        assert_eq!(answer["result"].is_object(), works, "{answer}");
+        let answer = bridge.ask(&echo(1)).await;
+        let is_error = answer["result"]["isError"] == true || answer["error"].is_object();
+        assert_eq!(is_error, !works, "{answer}");
         assert_eq!(answer["id"], 1);
+        assert_lacks(&answer.to_string(), token);
         bridge.close().await;
     }
     let file = std::env::temp_dir().join(format!("token-{}", uuid::Uuid::new_v4().simple()));
-    std::fs::write(&file, "wrong").unwrap();
+    std::fs::write(&file, right).unwrap();
     let mut bridge = Bridge::start(&server.url, &["--token-file", file.to_str().unwrap()], &[]);
-    let refused = bridge.ask(list).await;
-    assert_contains(&refused["error"]["message"].to_string(), "--token-file");
-    // A new token counts at once.
+    bridge.ask(&echo(1)).await;
+    // Each change of it counts at once.
+    std::fs::write(&file, wrong).unwrap();
+    let refused = bridge.ask(&echo(2)).await;
+    assert_contains(&refused.to_string(), "it refuses the token of its file");
     std::fs::write(&file, "right-of-16-chars\n").unwrap();
-    assert!(bridge.ask(list).await["result"].is_object());
+    let answer = bridge.ask(&echo(3)).await;
+    assert!(answer["result"]["isError"] != true, "{answer}");
     std::fs::remove_file(&file).unwrap();
     bridge.close().await;
+    // A file that is not there yet, and a variable that must be set.
+    let mut bridge = Bridge::start(&server.url, &["--token-file", "/nowhere"], &[]);
+    let refused = bridge.ask(&echo(1)).await;
+    assert_contains(&refused.to_string(), "the file of its token cannot be read");
+    let mut bridge = Bridge::start(&server.url, &["--token-env", "UNSET"], &[]);
+    assert_eq!(bridge.line().await, None);
+    assert_eq!(bridge.child.wait().await.unwrap().code(), Some(1));
 }
 
 #[tokio::test]
@@ -240,85 +320,4 @@ async fn modern_calls_are_cancelled() {
     let closed = std::time::Instant::now();
     bridge.close().await;
     assert!(closed.elapsed() < Duration::from_secs(20));
-}
-
-/// A network between the bridge and a server, whose connections can be broken.
-struct Network {
-    url: String,
-    breaks: watch::Sender<()>,
-    /// The bytes that clients have sent.
-    sent: Arc<Mutex<Vec<u8>>>,
-}
-
-impl Network {
-    async fn to(server: &Server) -> Self {
-        let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
-        let url = format!("http://{}/mcp", listener.local_addr().unwrap());
-        let address = server.url.trim_start_matches("http://");
-        let address = address.trim_end_matches("/mcp").to_owned();
-        let (breaks, broken) = watch::channel(());
-        let sent = Arc::new(Mutex::new(Vec::new()));
-        let recorded = Arc::clone(&sent);
-        tokio::spawn(async move {
-            while let Ok((client, _)) = listener.accept().await {
-                let server = TcpStream::connect(&address).await.unwrap();
-                let (mut broken, recorded) = (broken.clone(), Arc::clone(&recorded));
-                broken.mark_unchanged();
-                tokio::spawn(async move {
-                    tokio::select! {
-                        _ = broken.changed() => {}
-                        () = forward(client, server, &recorded) => {}
-                    }
-                });
-            }
-        });
-        Self { url, breaks, sent }
-    }
-
-    fn sent(&self) -> String {
-        String::from_utf8_lossy(&self.sent.lock().unwrap()).to_ascii_lowercase()
-    }
-}
-
-async fn forward(mut client: TcpStream, mut server: TcpStream, sent: &Mutex<Vec<u8>>) {
-    let (mut from_client, mut to_client) = client.split();
-    let (mut from_server, mut to_server) = server.split();
-    let up = async {
-        let mut buffer = [0; 4096];
-        while let Ok(length @ 1..) = from_client.read(&mut buffer).await {
-            sent.lock().unwrap().extend_from_slice(&buffer[..length]);
-            to_server.write_all(&buffer[..length]).await.unwrap();
-        }
-    };
-    tokio::select! {
-        () = up => {}
-        _ = tokio::io::copy(&mut from_server, &mut to_client) => {}
-    }
-}
-
-#[tokio::test]
-async fn call_whose_stream_breaks_is_resumed_after_its_last_event() {
-    let server = Server::start("mcp-conformance", &[]).await;
-    let network = Network::to(&server).await;
-    let mut bridge = Bridge::start(&network.url, &[], &[]);
-    bridge.shake_hands().await;
-    let params = json!({"name": "test_elicitation", "arguments": {"message": "Who?"}});
-    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-    let question = bridge.ask(&call.to_string()).await;
-    assert_eq!(question["method"], "elicitation/create");
-    assert!(!network.sent().contains("last-event-id"));
-
-    network.breaks.send(()).unwrap();
-    eventually("a resumed stream", async || {
-        network.sent().contains("last-event-id: ").then_some(())
-    })
-    .await;
-    let result = json!({"action": "accept", "content": {"username": "ann", "email": "a@b"}});
-    let answer = json!({"jsonrpc": "2.0", "id": question["id"], "result": result});
-    // Neither the question again nor an error: the result of the one call.
-    let result = bridge.ask(&answer.to_string()).await;
-    assert_eq!(result["id"], 1);
-    assert!(result["result"].to_string().contains("ann"), "{result}");
-    assert_eq!(network.sent().matches("tools/call").count(), 1);
-    bridge.close().await;
 }

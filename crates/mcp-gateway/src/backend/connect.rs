@@ -1,10 +1,16 @@
 //! Connects to a backend by its configuration.
 
+use std::path::Path;
 use std::sync::Arc;
 
+use futures_util::FutureExt as _;
+use futures_util::future::BoxFuture;
+use http::HeaderValue;
 use mcp_client::oauth::OAuth;
 use mcp_client::tls::TlsFiles;
-use mcp_client::{Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler};
+use mcp_client::{
+    Authorization, Client, ClientInfo, Command, Endpoint, EraChoice, Error, Handler, Refusal,
+};
 use serde_json::json;
 
 use crate::config::{BackendConfig, Child, Remote, RemoteTransport, Secret, Target};
@@ -114,14 +120,15 @@ fn command(child: &Child) -> Result<Command, Error> {
 }
 
 fn endpoint(remote: &Remote, tokens: &SharedOAuth) -> Result<Endpoint, Error> {
-    let mut endpoint = bare_endpoint(remote)?;
+    let endpoint = bare_endpoint(remote)?;
     if let Some(settings) = &remote.oauth {
         return Ok(tokens.get(settings, &endpoint)?.authorize(endpoint));
     }
-    if let Some(token) = &remote.token {
-        endpoint = endpoint.bearer(&read("token", token)?)?;
+    match &remote.token {
+        None => Ok(endpoint),
+        Some(Secret::Text(token)) => endpoint.bearer(token),
+        Some(Secret::File(file)) => Ok(TokenFile::authorize(endpoint, file, &remote.url)),
     }
-    Ok(endpoint)
 }
 
 /// The server without a token.
@@ -148,4 +155,48 @@ pub(crate) fn oauth(remote: &Remote) -> Result<Option<Arc<OAuth>>, Error> {
 fn read(name: &str, secret: &Secret) -> Result<String, Error> {
     let unreadable = |error| Error::Invalid(format!("{name} cannot be read: {error}"));
     secret.read().map_err(unreadable)
+}
+
+/// The token of a file, which may change.
+struct TokenFile {
+    secret: mcp_serve::Secret,
+    peer: Arc<str>,
+}
+
+impl TokenFile {
+    fn authorize(endpoint: Endpoint, file: &Path, url: &str) -> Endpoint {
+        endpoint.authorization(Arc::new(Self {
+            secret: mcp_serve::Secret::new(None, Some(file.to_owned())),
+            peer: url.into(),
+        }))
+    }
+
+    fn unauthorized(&self, problem: &str) -> Error {
+        Error::Unauthorized {
+            peer: Arc::clone(&self.peer),
+            problem: problem.to_owned(),
+        }
+    }
+}
+
+impl Authorization for TokenFile {
+    fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
+        let token = match self.secret.get() {
+            Err(_) => Err(self.unauthorized("the file of its token cannot be read")),
+            Ok(None) => Err(self.unauthorized("the file of its token is empty")),
+            Ok(Some(token)) => match HeaderValue::from_str(&format!("Bearer {token}")) {
+                Ok(mut header) => {
+                    header.set_sensitive(true);
+                    Ok(Some(header))
+                }
+                Err(_) => Err(self.unauthorized("the file of its token holds none")),
+            },
+        };
+        std::future::ready(token).boxed()
+    }
+
+    fn refused(&self, _: Refusal) -> BoxFuture<'_, Result<(), Error>> {
+        let error = self.unauthorized("it refuses the token of its file");
+        std::future::ready(Err(error)).boxed()
+    }
 }

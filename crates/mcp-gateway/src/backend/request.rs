@@ -10,7 +10,7 @@ use mcp_core::jsonrpc::{ErrorObject, INTERNAL_ERROR, Members};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde_json::value::RawValue;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use upstream::redact::redacted;
 
 use super::circuit_breaker::CircuitBreaker;
@@ -22,6 +22,10 @@ use crate::config::Isolation;
 const CONCURRENCY_WAIT: Duration = Duration::from_secs(5);
 /// Longest wait for a backend that is being started.
 const START_WAIT: Duration = Duration::from_secs(10);
+
+/// The time that a backend alone has to come back, such as after a restart, and the interval of the tries.
+const RETURN_WAIT: Duration = Duration::from_secs(15);
+const RETURN_INTERVAL: Duration = Duration::from_millis(250);
 
 /// The reason why a request has no result.
 #[derive(Debug)]
@@ -123,12 +127,21 @@ impl Backend {
                 self.route(caller, None).await?
             }
         };
-        self.send(&route.client, &route.breaker, method, params, &options)
-            .await
-            .map_err(|error| match error {
-                error if error.was_not_sent() => self.unavailable("cannot be reached"),
-                error => error.into(),
-            })
+        let until = Instant::now() + RETURN_WAIT;
+        loop {
+            let sent = self.send(&route.client, &route.breaker, method, params, &options);
+            match sent.await {
+                Err(Error::Unreachable { .. })
+                    if self.config.is_alone && Instant::now() < until =>
+                {
+                    sleep(RETURN_INTERVAL).await;
+                }
+                Err(error) if error.was_not_sent() => {
+                    return Err(self.unavailable("cannot be reached"));
+                }
+                sent => return sent.map_err(Into::into),
+            }
+        }
     }
 
     /// Returns the client for a request: of the caller's own instance with `isolation`, else of the
@@ -186,8 +199,12 @@ impl Backend {
             .ok_or_else(|| self.unavailable("is busy with other calls; try again in a few seconds"))
     }
 
-    /// Lets a request pass the circuit breaker.
+    /// Lets a request pass the circuit breaker. That of a backend alone is always closed: there is nothing to protect from
+    /// it.
     fn enter(&self, breaker: &CircuitBreaker) -> Result<(), RequestError> {
+        if self.config.is_alone {
+            return Ok(());
+        }
         breaker.enter().map_err(|wait| {
             let wait = wait.as_secs() + 1;
             let text = format!("does not answer; the next try is in {wait} s at the earliest");
@@ -223,13 +240,14 @@ impl Backend {
     /// Returns the client of the running backend and its generation, but not the one of the
     /// generation `exited`. Waits for a backend that is being started.
     async fn client(&self, exited: Option<u64>) -> Result<(Client, u64), RequestError> {
-        let is_child = self.config.is_child();
+        // The only client of a backend alone waits as well.
+        let is_awaited = self.config.is_child() || self.config.is_alone;
         let is_final = |status: &BackendStatus| match status.state {
             BackendState::Running => exited != Some(status.generation),
             BackendState::Stopped | BackendState::Starting => false,
-            // Waits for a child that will be started soon.
+            // Waits for one that will be started soon.
             BackendState::Failed => {
-                !is_child || status.next_try > Some(Instant::now() + START_WAIT / 2)
+                !is_awaited || status.next_try > Some(Instant::now() + START_WAIT / 2)
             }
             BackendState::CrashLoop | BackendState::Disabled => true,
         };

@@ -3,26 +3,44 @@
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
-use std::sync::Arc;
 
-use clap::Parser;
-use futures_util::FutureExt as _;
-use futures_util::future::BoxFuture;
-use http::HeaderValue;
-use mcp_client::tls::TlsFiles;
-use mcp_client::{Authorization, Endpoint, Error, Refusal};
-use mcp_serve::Secret;
-use tokio::io::{BufReader, stdin, stdout};
+use clap::{Args, Parser};
+use mcp_core::tool::Toolset;
+use mcp_serve::Product;
 
-/// Limit of one message.
-const MAX_MESSAGE: usize = 64 << 20;
+use crate::config::{Config, ConfigSource, Secret, Target};
+use crate::gateway::Gateway;
+
+/// The options of every server, of which the command has none: a call may take as long as any server allows, a message
+/// may be long, and a host shows what goes wrong.
+const SERVER: [&str; 9] = [
+    "--stdio",
+    "--toolsets",
+    "all",
+    "--call-timeout",
+    "600",
+    "--body-limit",
+    "67108864",
+    "--log",
+    "warn",
+];
+
+/// Events that are kept in memory, which no tool shows.
+const MAX_EVENTS: u64 = 1_000;
 
 /// Passes MCP messages between stdin and stdout and a running server, of which the URL is given.
 ///
-/// Every era of the protocol, byte for byte. A server that restarts is waited for, and gets a new session. Ends
-/// with stdin.
+/// It is a gateway with this server alone, of which the tools keep their names. Client and server may speak different
+/// revisions. A server that restarts is waited for; the tools of one that starts later appear then. Ends with stdin.
 #[derive(Parser)]
 pub(super) struct Bridge {
+    #[command(flatten)]
+    server: RemoteServer,
+}
+
+/// The server behind the bridge.
+#[derive(Args)]
+struct RemoteServer {
     /// URL of the server, such as http://127.0.0.1:3455/mcp.
     url: String,
     /// Variable with the bearer token [default: MCP_TOKEN, if it is set].
@@ -38,7 +56,16 @@ pub(super) struct Bridge {
 
 /// Runs the command.
 pub(super) fn run(bridge: Bridge) -> ExitCode {
-    match bridge.serve() {
+    let product = Product::with_service(
+        "mcp-gateway",
+        env!("CARGO_PKG_VERSION"),
+        "A running server for hosts that start programs",
+        connect,
+    );
+    match product
+        .tools(|_| Toolset::new())
+        .serve_with(bridge.server, SERVER)
+    {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
             let _ = writeln!(std::io::stderr(), "mcp-gateway: {error:#}");
@@ -47,77 +74,36 @@ pub(super) fn run(bridge: Bridge) -> ExitCode {
     }
 }
 
-impl Bridge {
-    fn serve(self) -> anyhow::Result<()> {
-        let runtime = tokio::runtime::Builder::new_current_thread()
-            .enable_all()
-            .build()?;
-        let endpoint = self.endpoint()?;
-        let served = runtime.block_on(endpoint.bridge(BufReader::new(stdin()), stdout()));
-        // A blocking read of stdin cannot be interrupted; nothing waits for it.
-        runtime.shutdown_background();
-        Ok(served?)
+/// Makes a gateway with this server alone, which keeps nothing.
+fn connect(server: RemoteServer) -> anyhow::Result<Gateway> {
+    let token = server.token()?;
+    let backend = format!("server={}", server.url);
+    let (mut config, source) = ConfigSource::open(None, vec![backend], Config::default(), true)?;
+    config.retention.rows = MAX_EVENTS;
+    for backend in config.backends.values_mut() {
+        let Target::Http(remote) = &mut backend.target else {
+            anyhow::bail!("the URL must begin with http:// or https://");
+        };
+        remote.token.clone_from(&token);
+        remote.tls.ca.clone_from(&server.ca);
+        backend.is_alone = true;
     }
+    Gateway::open(config, source, None)
+}
 
-    fn endpoint(self) -> anyhow::Result<Endpoint> {
-        let mut endpoint = Endpoint::new(&self.url)?.max_message(MAX_MESSAGE);
-        if self.ca.is_some() {
-            endpoint = endpoint.tls_files(TlsFiles {
-                ca: self.ca,
-                ..TlsFiles::default()
-            });
-        }
-        if let Some(file) = self.token_file {
-            let token = FileToken {
-                secret: Secret::new(None, Some(file)),
-                peer: self.url.into(),
-            };
-            return Ok(endpoint.authorization(Arc::new(token)));
+impl RemoteServer {
+    fn token(&self) -> anyhow::Result<Option<Secret>> {
+        if let Some(file) = &self.token_file {
+            return Ok(Some(Secret::File(file.clone())));
         }
         let variable = self.token_env.as_deref().unwrap_or("MCP_TOKEN");
-        match std::env::var(variable) {
-            Ok(token) if !token.trim().is_empty() => Ok(endpoint.bearer(token.trim())?),
-            _ if self.token_env.is_some() => {
+        let token = std::env::var(variable).unwrap_or_default();
+        match token.trim() {
+            "" if self.token_env.is_some() => {
                 anyhow::bail!("--token-env: the variable {variable} is not set")
             }
-            _ => Ok(endpoint),
+            "" => Ok(None),
+            token => Ok(Some(Secret::Text(token.to_owned()))),
         }
-    }
-}
-
-/// The token of a file, which may change.
-struct FileToken {
-    secret: Secret,
-    peer: Arc<str>,
-}
-
-impl FileToken {
-    fn unauthorized(&self, problem: &str) -> Error {
-        Error::Unauthorized {
-            peer: Arc::clone(&self.peer),
-            problem: problem.to_owned(),
-        }
-    }
-}
-
-impl Authorization for FileToken {
-    fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>> {
-        let token = match self.secret.get() {
-            Err(_) => Err(self.unauthorized("the file of --token-file cannot be read")),
-            Ok(None) => Err(self.unauthorized("the file of --token-file is empty")),
-            Ok(Some(token)) => match HeaderValue::from_str(&format!("Bearer {token}")) {
-                Ok(mut header) => {
-                    header.set_sensitive(true);
-                    Ok(Some(header))
-                }
-                Err(_) => Err(self.unauthorized("the file of --token-file holds no token")),
-            },
-        };
-        std::future::ready(token).boxed()
-    }
-
-    fn refused(&self, _: Refusal) -> BoxFuture<'_, Result<(), Error>> {
-        let error = self.unauthorized("it refuses the token of --token-file");
-        std::future::ready(Err(error)).boxed()
     }
 }

@@ -23,6 +23,9 @@ pub(crate) struct BackendConfig {
     pub(crate) filter: Filter,
     /// Its items are published without the prefix `KEY__`.
     pub(crate) bare: bool,
+    /// It is the only server of one client (`mcp-gateway bridge`): its items keep their names and their order, its
+    /// instructions their text, and a call waits for it while it restarts.
+    pub(crate) is_alone: bool,
     /// It gets the baggage of traces.
     pub(crate) baggage: bool,
     /// Timeout of a call; without it the server's own timeout counts.
@@ -152,6 +155,7 @@ impl BackendConfig {
             era: EraChoice::default(),
             filter: Filter::default(),
             bare: false,
+            is_alone: false,
             timeout: None,
             start_timeout: super::START_TIMEOUT,
             idle_timeout: None,

@@ -313,6 +313,7 @@ impl BackendEntry {
             era,
             filter,
             bare: self.bare,
+            is_alone: false,
             timeout,
             start_timeout: start.unwrap_or(start_timeout),
             idle_timeout: idle,

@@ -1,4 +1,4 @@
-//! Every problem of a configuration, for the command `check`.
+//! Every problem of a configuration, for the command `doctor`.
 
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};

@@ -29,7 +29,10 @@ pub(crate) struct ConfigSource {
 
 impl ConfigSource {
     /// Reads the configuration. `base` has the values of fields that the file does not set.
-    pub(super) fn open(
+    ///
+    /// # Errors
+    /// The error in the file or in a backend of the command line.
+    pub(crate) fn open(
         file: Option<PathBuf>,
         cli_backends: Vec<String>,
         base: Config,

@@ -28,7 +28,7 @@ use crate::tools;
 const FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(4);
 /// The same where other gateways may answer the requests meanwhile.
 const SHARED_FIRST_LIST_TIMEOUT: Duration = Duration::from_secs(10);
-/// Longest time that `check --online` waits for the first start of the backends.
+/// Longest time that `doctor` waits for the first start of the backends.
 const CHECK_TIMEOUT: Duration = Duration::from_secs(25);
 /// Changes of lists are collected for this time and then published together …
 const PUBLISH_DEBOUNCE: Duration = Duration::from_millis(200);
@@ -235,7 +235,10 @@ impl Gateway {
         let config = self.config();
         let mut lists = catalog.lists.clone();
         let servers = self.instructions();
-        lists.instructions = merged(&servers, |_| true);
+        lists.instructions = match servers.as_slice() {
+            [(key, text)] if config.backends[key].is_alone => text.clone(),
+            servers => merged(servers, |_| true),
+        };
         lists.views = catalog
             .views
             .iter()

@@ -41,6 +41,7 @@ impl PublishedItem {
 pub(super) struct NameCandidate<'a> {
     mangled: bool,
     bare: bool,
+    is_alone: bool,
     pub(super) backend: &'a BackendKey,
     pub(super) item: &'a str,
 }
@@ -52,14 +53,30 @@ impl<'a> NameCandidate<'a> {
         Self {
             mangled,
             bare,
+            is_alone: false,
             backend,
             item,
         }
     }
 
+    /// An item of a backend without others beside it, nor tools of the gateway.
+    pub(super) fn alone(backend: &'a BackendKey, item: &'a str) -> Self {
+        Self {
+            mangled: false,
+            bare: true,
+            is_alone: true,
+            backend,
+            item,
+        }
+    }
+
+    pub(super) fn is_alone(&self) -> bool {
+        self.is_alone
+    }
+
     /// Returns true for an item that would hide a tool of the gateway.
     pub(super) fn is_reserved(&self) -> bool {
-        self.bare && OWN_TOOLS.contains(&self.item)
+        self.bare && !self.is_alone && OWN_TOOLS.contains(&self.item)
     }
 
     pub(super) fn publish(&self) -> PublishedItem {

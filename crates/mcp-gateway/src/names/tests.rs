@@ -17,6 +17,7 @@ fn names(backend: &BackendKey, filter: &Filter, names: &[&str]) -> PublishedName
         backend,
         filter,
         bare: false,
+        is_alone: false,
         names: names.to_vec(),
     }])
 }
@@ -149,6 +150,7 @@ proptest! {
             backend: &keys[at],
             filter: &open,
             bare: false,
+            is_alone: false,
             names: backends[at].1.iter().map(String::as_str).collect(),
         };
         let names = PublishedNames::publish((0..keys.len()).map(items));
@@ -181,6 +183,7 @@ fn bare_names_are_unchanged_and_hide_nothing() {
         backend,
         filter: &open,
         bare: true,
+        is_alone: false,
         names: names.to_vec(),
     };
     let names = PublishedNames::publish([

@@ -13,7 +13,7 @@ use mcp_hosts::{Folders, Format, HOSTS, Host, Launch, Own, Plan, Server, Token};
 
 /// Writes this server into the file of a host, so that the host uses it.
 ///
-/// Changes one key of the file, keeps comments, order and line ends, and leaves a backup beside it. The host
+/// Changes one key of the file, keeps comments, order and line ends, and leaves a copy beside it. The host
 /// starts this program with the variables of the service that are set now; secrets are only referred to.
 #[derive(Parser)]
 pub(super) struct Connect {
@@ -113,14 +113,14 @@ impl Connect {
             text.push_str("nothing was written\n");
             return Ok(text);
         }
-        let (backup, removes) = (plan.backup(), plan.removes());
+        let (copy, removes) = (plan.copy(), plan.removes());
         plan.apply()?;
         text.push_str(&match removes {
             true => format!("removed: {file}\n"),
             false => format!("written: {file}\n"),
         });
-        if let Some(backup) = backup {
-            text.push_str(&format!("the file as it was: {}\n", backup.display()));
+        if let Some(copy) = copy {
+            text.push_str(&format!("the file as it was: {}\n", copy.display()));
         }
         text.push_str(&format!("next: {}\n", host.after));
         Ok(text)

@@ -1,5 +1,6 @@
 //! `SERVER doctor`: looks for what keeps a server from working, and says what to do.
 
+mod configuration;
 mod entries;
 mod files;
 mod port;
@@ -14,24 +15,35 @@ use std::time::Duration;
 use anyhow::Context as _;
 use clap::{Args, CommandFactory as _, FromArgMatches as _, Parser};
 use mcp_client::{Client, ClientInfo, Endpoint};
-use mcp_core::tool::Detail;
 use serde_json::{Value, json};
 
 use self::port::Listening;
 use self::report::Report;
 use super::connect::short;
+use super::print;
+use crate::config::{self, Applied};
 use crate::key::Key;
-use crate::{Command, Product, Service, config};
+use crate::{Command, Product, Running, Service};
 
-/// Timeout of each question to the service, to a server and to a host's entry.
+/// Timeout of each question to a running server and to a host's entry.
 const QUESTION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// Checks the service, the port, the tokens and the hosts, and says what to do. Changes nothing.
+/// Timeout of the question to the service, which may have to be started.
+const SERVICE_TIMEOUT: Duration = Duration::from_secs(30);
+
+/// Checks the configuration, the service, the port, the tokens and the hosts, and says what to do.
 ///
-/// Takes the options of the server. Starts this program as the files of the user's hosts do. Exit code: 0 if it
-/// works, 1 if something fails.
+/// Changes nothing. Takes the options of the server, and tells each problem of their variables and files, as
+/// FILE:LINE: KEY: PROBLEM. Starts this program as the files of the user's hosts do. Exit code: 0 if it works, 78 if
+/// the configuration cannot be used, 1 if something else fails.
 #[derive(Parser)]
 struct Doctor<O: Args> {
+    /// Check the configuration alone, and ask neither the service nor the network.
+    #[arg(long)]
+    offline: bool,
+    /// Print the options that are set, and where, without secrets.
+    #[arg(long, conflicts_with = "json")]
+    values: bool,
     /// Print JSON: a list of findings with `status`, `check`, `text` and `advice`.
     #[arg(long)]
     json: bool,
@@ -50,74 +62,78 @@ pub(super) fn run<S: Service, O: Args + 'static>(
     command: clap::Command,
     args: &[OsString],
 ) -> ExitCode {
-    let applied = config::apply(command, args);
-    let matches = config::without_values(applied.command).get_matches_from(args);
-    let doctor = match Doctor::<O>::from_arg_matches(&matches) {
-        Ok(doctor) => doctor,
-        Err(error) => error.exit(),
-    };
-    let json = doctor.json;
     let mut report = Report::default();
-    for problem in &applied.problems {
-        report.fail("options", problem.to_string(), "correct the file");
+    let Applied {
+        command,
+        places,
+        mut problems,
+    } = config::apply(command, args);
+    let command = configuration::without_faulty_variables(command, args, &mut problems);
+    for problem in problems {
+        report.fail("config", problem.to_string(), "");
     }
-    let runtime = match tokio::runtime::Runtime::new() {
-        Ok(runtime) => runtime,
+    let parsed = config::without_values(command.clone()).try_get_matches_from(args);
+    let doctor = parsed.and_then(|matches| {
+        let doctor = Doctor::<O>::from_arg_matches(&matches)?;
+        if doctor.values {
+            print(configuration::values(&command, &matches, &places).as_bytes());
+        }
+        Ok(doctor)
+    });
+    let doctor = match doctor {
+        Ok(doctor) => doctor,
+        Err(error) if !error.use_stderr() => error.exit(),
         Err(error) => {
-            report.fail("process", format!("no thread can be started: {error}"), "");
-            return report.print(json);
+            let text = error.to_string();
+            // The usage and tips follow after a blank line.
+            let lines = text.lines().take_while(|line| !line.is_empty());
+            let lines: Vec<_> = lines.map(str::trim).collect();
+            let text = lines.join(" ");
+            report.fail("config", text.trim_start_matches("error: ").to_owned(), "");
+            report.end_configuration();
+            return report.print(args.iter().any(|arg| arg == "--json"));
         }
     };
-    runtime.block_on(examine(&mut report, doctor.command, product));
-    runtime.shutdown_background();
-    report.print(json)
+    match tokio::runtime::Runtime::new() {
+        Ok(runtime) => {
+            runtime.block_on(examine(
+                &mut report,
+                doctor.command,
+                product,
+                doctor.offline,
+            ));
+            runtime.shutdown_background();
+        }
+        Err(error) => report.fail("process", format!("no thread can be started: {error}"), ""),
+    }
+    report.print(doctor.json)
 }
 
 async fn examine<S: Service, O: Args + 'static>(
     report: &mut Report,
     command: Command<O>,
     mut product: Product<S, O>,
+    is_offline: bool,
 ) {
     let (name, options) = (product.identity.name.clone(), command.common.clone());
     let server = product.options_command();
-    files::examine(report, &server);
-    examine_access(report, &options);
-    if let Some(check) = &product.check {
-        let problems = (check.problems)(&command.product);
-        for problem in &problems {
-            report.fail("config", problem.to_string(), "correct the file");
-        }
-        if problems.is_empty() {
-            report.ok("config", "it can be used".to_owned());
-        }
-    }
-    let tools = product.product_tools(&command.product).choose(&options);
-    let own_tools = tools.as_ref().map(|tools| {
-        let tools = tools.definitions().into_iter();
-        tools
-            .map(|tool| tool.render(Detail::Full).to_string())
-            .collect::<Vec<_>>()
-    });
-    if let Err(error) = &own_tools {
-        report.fail(
-            "tools",
-            format!("{error:#}"),
-            "correct --toolsets or MCP_TOOLSETS",
-        );
-    }
     let address = SocketAddr::from((options.bind, options.port.unwrap_or(product.port)));
+    files::examine(report, &server);
+    let tools = configuration::examine(report, &mut product, &command);
+    let running = make(report, product, command, is_offline);
+    report.end_configuration();
+    if is_offline {
+        return;
+    }
     let listening = port::examine(report, address, &name, options.tls_cert.is_some()).await;
     let url = format!("http://{}/mcp", port::reachable(address));
-    match (&listening, S::RELAYS) {
+    match (&listening, running) {
         // The service of a gateway is its backends, of which a running one tells.
-        (Listening::Own, true) => {
+        (Listening::Own, _) if S::RELAYS => {
             examine_backends(report, &url, options.token.as_deref()).await;
         }
-        (_, true) => {}
-        (_, false) => {
-            // The tools went into the list above.
-            examine_service(report, product, command).await;
-        }
+        (_, Some(running)) => examine_service(report, running).await,
+        (_, None) => {}
     }
     match &listening {
         Listening::Own => {
@@ -128,58 +144,36 @@ async fn examine<S: Service, O: Args + 'static>(
             "the tools of the backends are known to a running gateway only".to_owned(),
             "start it, and run this command again",
         ),
-        _ => report.context("the default list", &own_tools.unwrap_or_default()),
+        _ => report.context("the default list", &tools),
     }
     entries::examine(report, &name, &short(&name), address.port(), &server).await;
 }
 
-/// Checks the tokens and certificates of clients.
-fn examine_access(report: &mut Report, options: &crate::Options) {
-    match options.tokens() {
-        Err(error) => report.fail(
-            "token",
-            format!("{error:#}"),
-            "set MCP_TOKEN or MCP_TOKEN_FILE",
-        ),
-        Ok(found) if found.oauth.is_some() => {
-            report.ok("token", "clients need a token of an issuer".to_owned());
-        }
-        Ok(found) if !found.tokens.is_empty() => {
-            report.ok("token", "clients need a token".to_owned());
-        }
-        Ok(_) if options.bind.is_loopback() => {
-            report.ok("token", "none: only this machine can connect".to_owned());
-        }
-        Ok(_) => report.warn(
-            "token",
-            "none, and other machines can connect".to_owned(),
-            "set MCP_TOKEN or MCP_TOKEN_FILE",
-        ),
+/// Makes the service, unless something is wrong already, or all was found without it and it is not to be asked.
+fn make<S: Service, O: Args + 'static>(
+    report: &mut Report,
+    mut product: Product<S, O>,
+    command: Command<O>,
+    is_offline: bool,
+) -> Option<Running<S>> {
+    let check = product.check.take();
+    if report.has_failed() || is_offline && check.is_some() {
+        return None;
     }
-    if let Err(error) = options.tls() {
-        report.fail(
-            "tls",
-            format!("{error:#}"),
-            "correct --tls-cert and --tls-key",
-        );
+    if let Some(check) = check {
+        product.connect = check.connect;
     }
+    let running = Key::random().and_then(|key| product.assemble(command, &key));
+    let failed = |error| report.fail("config", format!("{error:#}"), "");
+    running.map_err(failed).ok()
 }
 
 /// Asks the service of a server.
-async fn examine_service<S: Service, O: Args + 'static>(
-    report: &mut Report,
-    product: Product<S, O>,
-    command: Command<O>,
-) {
-    let running = Key::random().and_then(|key| product.assemble(command, &key));
-    let running = match running {
-        Ok(running) => running,
-        Err(error) => {
-            return report.fail("service", format!("{error:#}"), "correct the options");
-        }
-    };
+async fn examine_service<S: Service>(report: &mut Report, running: Running<S>) {
     let asked = Arc::clone(running.service()).check(Arc::clone(&running.server));
-    match tokio::time::timeout(QUESTION_TIMEOUT, asked).await {
+    let asked = tokio::time::timeout(SERVICE_TIMEOUT, asked).await;
+    running.stop().await;
+    match asked {
         Ok(Ok(answer)) => report.ok("service", answer),
         Ok(Err(problems)) => {
             for problem in problems {
@@ -187,7 +181,7 @@ async fn examine_service<S: Service, O: Args + 'static>(
             }
         }
         Err(_) => {
-            let text = format!("no answer within {} s", QUESTION_TIMEOUT.as_secs());
+            let text = format!("no answer within {} s", SERVICE_TIMEOUT.as_secs());
             report.fail("service", text, "check its address");
         }
     }

@@ -18,9 +18,10 @@ pub(super) fn examine(report: &mut Report, server: &Command) {
         if !is_secret || !name.ends_with("_FILE") {
             continue;
         }
-        let Some(path) = std::env::var_os(name).filter(|path| !path.is_empty()) else {
+        let path = std::env::var_os(name).unwrap_or_default();
+        if path.to_str().is_some_and(|path| path.trim().is_empty()) {
             continue;
-        };
+        }
         let path = Path::new(&path);
         match std::fs::File::open(path).and_then(|file| file.metadata()) {
             Err(error) => {

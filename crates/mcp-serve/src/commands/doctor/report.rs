@@ -6,6 +6,8 @@ use std::process::ExitCode;
 
 use serde::{Deserialize, Serialize};
 
+use crate::config;
+
 /// More tokens than this are a warning.
 const MAX_TOKENS: usize = 20_000;
 
@@ -28,11 +30,15 @@ struct Finding {
 
 /// All findings. No secret is in them: values of options are not.
 #[derive(Default)]
-pub(super) struct Report(Vec<Finding>);
+pub(super) struct Report {
+    findings: Vec<Finding>,
+    /// True if the configuration cannot be used.
+    is_refused: bool,
+}
 
 impl Report {
     pub(super) fn add(&mut self, status: Status, check: &'static str, text: String, advice: &str) {
-        self.0.push(Finding {
+        self.findings.push(Finding {
             status,
             check,
             text,
@@ -91,9 +97,9 @@ impl Report {
     pub(super) fn print(&self, json: bool) -> ExitCode {
         let mut text = String::new();
         if json {
-            text = serde_json::to_string_pretty(&self.0).unwrap_or_default() + "\n";
+            text = serde_json::to_string_pretty(&self.findings).unwrap_or_default() + "\n";
         } else {
-            for finding in &self.0 {
+            for finding in &self.findings {
                 let status = match finding.status {
                     Status::Ok => "ok",
                     Status::Warn => "warn",
@@ -110,9 +116,22 @@ impl Report {
         }
         // A closed pipe changes nothing.
         let _ = std::io::stdout().write_all(text.as_bytes());
-        match self.0.iter().any(|finding| finding.status == Status::Fail) {
-            true => ExitCode::FAILURE,
-            false => ExitCode::SUCCESS,
+        match self.is_refused {
+            true => ExitCode::from(config::UNUSABLE),
+            false => ExitCode::from(u8::from(self.has_failed())),
         }
+    }
+
+    /// Ends the findings about the configuration: it cannot be used if any of them is a failure.
+    pub(super) fn end_configuration(&mut self) {
+        self.is_refused = self.has_failed();
+        if !self.is_refused {
+            self.ok("config", "it can be used".to_owned());
+        }
+    }
+
+    pub(super) fn has_failed(&self) -> bool {
+        let mut findings = self.findings.iter();
+        findings.any(|finding| finding.status == Status::Fail)
     }
 }

@@ -1,8 +1,18 @@
-//! `check`: every problem in one go.
+//! `doctor`: every problem of the configuration in one go, and the service.
 
-use super::{Folder, run};
-use crate::harness::binary;
+use super::{Ended, Folder, run};
+use crate::harness::{assert_contains, assert_lacks, binary};
 use crate::surface::SERVERS;
+
+/// The findings that make the configuration unusable.
+#[track_caller]
+fn problems(ended: &Ended) -> Vec<&str> {
+    assert_eq!(ended.code, 78, "{}{}", ended.stdout, ended.stderr);
+    let lines = ended.stdout.lines();
+    lines
+        .filter_map(|line| line.strip_prefix("fail config   "))
+        .collect()
+}
 
 #[test]
 fn every_problem_of_flags_variables_and_file_is_told_at_once() {
@@ -28,7 +38,8 @@ fn every_problem_of_flags_variables_and_file_is_told_at_once() {
             ("MCP_ERROR_PROFILE", "x"),
         ];
         let args = [
-            "check",
+            "doctor",
+            "--offline",
             "--config",
             &file,
             "--bind",
@@ -37,15 +48,9 @@ fn every_problem_of_flags_variables_and_file_is_told_at_once() {
             "c",
             "--toolsets",
             "nonsense",
-            "--port",
-            "high",
-            "--no-such-flag",
-            "value",
-            "--rate-limit=-1",
-            "--stdoi",
         ];
         let ended = run(server, &args, &env);
-        assert_eq!(ended.code, 78, "{server}: {}", ended.stdout);
+        let told = problems(&ended).join("\n");
         let field = |key: &str| {
             [table, key]
                 .into_iter()
@@ -62,19 +67,24 @@ fn every_problem_of_flags_variables_and_file_is_told_at_once() {
             "MCP_CALL_TIMEOUT: 0 is not in 1..=600".to_owned(),
             "MCP_ERROR_PROFILE: must be one of spec, codefluss, extended".to_owned(),
             "--toolsets: there is no toolset \"nonsense\"".to_owned(),
-            "--bind 0.0.0.0 allows other machines to connect".to_owned(),
-            "--tls-cert needs --tls-key".to_owned(),
-            "invalid value 'high' for '--port <PORT>'".to_owned(),
-            "unexpected argument '--no-such-flag' found".to_owned(),
-            "invalid value '-1' for '--rate-limit".to_owned(),
-            "unexpected argument '--stdoi' found".to_owned(),
         ] {
-            let expected = format!("{server}: {expected}");
-            assert!(
-                ended.stderr.lines().any(|line| line.starts_with(&expected)),
-                "{expected}\n{}",
-                ended.stderr
-            );
+            assert_contains(&format!("\n{told}"), &format!("\n{expected}"));
+        }
+        assert_contains(&ended.stdout, "fail token    --bind 0.0.0.0 allows other");
+        assert_contains(&ended.stdout, "fail tls      --tls-cert needs --tls-key");
+        // A wrong flag beside those of the file and the variables.
+        for wrong in [
+            &["--port", "high"][..],
+            &["--no-such-flag"],
+            &["--rate-limit=-1"],
+            &["--stdoi"],
+        ] {
+            let args = [&["doctor", "--config", &file], wrong].concat();
+            let ended = run(server, &args, &env);
+            let told = problems(&ended);
+            let flag = wrong[0].split('=').next().unwrap();
+            assert_contains(told[told.len() - 1], &format!("'{flag}"));
+            assert_eq!(told.len(), 5, "{server}: {}", ended.stdout);
         }
     }
 }
@@ -82,21 +92,12 @@ fn every_problem_of_flags_variables_and_file_is_told_at_once() {
 #[test]
 fn usable_configuration_is_told_without_the_service() {
     for server in SERVERS {
-        let ended = run(server, &["check"], &[]);
-        assert_eq!(ended.code, 0, "{server}: {}", ended.stderr);
-        assert_eq!(
-            ended.stdout,
-            format!("{server}: the configuration is usable\n")
-        );
-        let ended = run(server, &["check", "--port", "x"], &[]);
-        assert_eq!(ended.code, 78);
-        assert!(
-            ended
-                .stderr
-                .contains("invalid value 'x' for '--port <PORT>'"),
-            "{}",
-            ended.stderr
-        );
+        let ended = run(server, &["doctor", "--offline"], &[]);
+        assert_eq!(ended.code, 0, "{server}: {}", ended.stdout);
+        assert_contains(&ended.stdout, "ok   config   it can be used\n");
+        for word in ["fail", "service", "port", "host"] {
+            assert_lacks(&ended.stdout, word);
+        }
     }
 }
 
@@ -117,13 +118,14 @@ fn gateway_on_a_shared_database_needs_a_long_session_key() {
             .iter()
             .map(|key| ("MCP_SESSION_KEY", key.as_str()))
             .collect();
-        let checked = run("mcp-gateway", &[&["check"], &args[..]].concat(), &env);
+        let offline = [&["doctor", "--offline"], &args[..]].concat();
+        let checked = run("mcp-gateway", &offline, &env);
         let code = if expected.is_some() { 78 } else { 0 };
-        assert_eq!(checked.code, code, "{args:?}: {}", checked.stderr);
+        assert_eq!(checked.code, code, "{args:?}: {}", checked.stdout);
         let Some(expected) = expected else {
             continue;
         };
-        assert!(checked.stderr.contains(expected), "{}", checked.stderr);
+        assert_contains(&checked.stdout, expected);
         // Nor does it start.
         let started = run("mcp-gateway", &[&["--port", "0"], &args[..]].concat(), &env);
         assert_eq!(started.code, 1, "{args:?}");
@@ -132,7 +134,7 @@ fn gateway_on_a_shared_database_needs_a_long_session_key() {
 }
 
 #[test]
-fn service_that_does_not_answer_is_a_problem_online() {
+fn service_that_does_not_answer_fails_unless_offline() {
     for (server, flag, url) in [
         ("n8n-mcp-server", "--n8n-url", "http://127.0.0.1:9"),
         (
@@ -142,14 +144,13 @@ fn service_that_does_not_answer_is_a_problem_online() {
         ),
         ("docker-mcp-server", "--docker-host", "tcp://127.0.0.1:9"),
     ] {
-        let ended = run(server, &["check", "--online", flag, url], &[]);
-        assert_eq!(ended.code, 78, "{server}: {}", ended.stdout);
-        assert!(
-            ended.stderr.starts_with(&format!("{server}: "))
-                && ended.stderr.contains("127.0.0.1:9"),
-            "{}",
-            ended.stderr
-        );
+        let ended = run(server, &["doctor", "--port", "0", flag, url], &[]);
+        assert_eq!(ended.code, 1, "{server}: {}", ended.stdout);
+        let mut lines = ended.stdout.lines();
+        let told = lines.any(|line| line.starts_with("fail service") && line.contains(":9"));
+        assert!(told, "{}", ended.stdout);
+        let ended = run(server, &["doctor", "--offline", flag, url], &[]);
+        assert_eq!(ended.code, 0, "{server}: {}", ended.stdout);
     }
 }
 
@@ -159,9 +160,12 @@ fn every_problem_of_a_gateway_file_is_told_at_once() {
     let text = "timeout = \"soon\"\n[backends.a]\nurll = \"http://127.0.0.1:9/mcp\"\n[backends.b]\ncommand = [\"x\"]\n\
         timeout = \"0s\"\nenv_pass = [1]\n[backends.c]\nurl = \"ftp://hunter2@x\"\n[roles.r]\ninherits = [\"nobody\"]\n[server]\nprot = 1\n";
     let file = folder.write("gateway.toml", text);
-    let ended = run("mcp-gateway", &["check", "--config", &file], &[]);
-    assert_eq!(ended.code, 78, "{}", ended.stdout);
-    let lines: Vec<_> = ended.stderr.lines().collect();
+    let ended = run(
+        "mcp-gateway",
+        &["doctor", "--offline", "--config", &file],
+        &[],
+    );
+    let lines = problems(&ended);
     for expected in [
         "1: timeout: ",
         "3: backends.a.urll: unknown field",
@@ -171,27 +175,24 @@ fn every_problem_of_a_gateway_file_is_told_at_once() {
         "11: roles.r.inherits",
         "13: server.prot: unknown key",
     ] {
-        let expected = format!("mcp-gateway: {file}:{expected}");
+        let expected = format!("{file}:{expected}");
         let is_told = lines.iter().any(|line| line.starts_with(&expected));
-        assert!(is_told, "{expected}\n{}", ended.stderr);
+        assert!(is_told, "{expected}\n{}", ended.stdout);
     }
-    assert_eq!(lines.len(), 7, "{}", ended.stderr);
-    assert!(!ended.stderr.contains("hunter2"));
+    assert_eq!(lines.len(), 7, "{}", ended.stdout);
+    assert_lacks(&ended.stdout, "hunter2");
 }
 
 #[test]
-fn every_backend_is_asked_online_and_nothing_is_kept() {
+fn every_backend_is_started_once_and_nothing_is_kept() {
     let folder = Folder::new();
     let program = binary("docker-mcp-server");
     let good = format!("good={} --stdio", program.display());
     let env = [("XDG_STATE_HOME", folder.0.to_str().unwrap())];
-    let args = ["check", "--online", "--backend", &good];
+    let args = ["doctor", "--port", "0", "--backend", &good];
     let ended = run("mcp-gateway", &args, &env);
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
-    assert_eq!(
-        ended.stdout,
-        "mcp-gateway: the configuration is usable; 1 of its backends answer\n"
-    );
+    assert_eq!(ended.code, 0, "{}", ended.stdout);
+    assert_contains(&ended.stdout, "ok   service  1 of its backends answer\n");
     let wrong = [
         "--backend",
         "down=http://127.0.0.1:9/mcp",
@@ -199,10 +200,10 @@ fn every_backend_is_asked_online_and_nothing_is_kept() {
         "none=/nowhere/program",
     ];
     let ended = run("mcp-gateway", &[&args[..], &wrong].concat(), &env);
-    assert_eq!(ended.code, 78, "{}", ended.stdout);
+    assert_eq!(ended.code, 1, "{}", ended.stdout);
     for backend in ["down", "none"] {
-        let expected = format!("mcp-gateway: backends.{backend}: ");
-        assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
+        let expected = format!("fail service  backends.{backend}: ");
+        assert_contains(&ended.stdout, &expected);
     }
     assert!(!folder.0.join("mcp-gateway").exists());
 }
@@ -212,14 +213,19 @@ fn file_without_a_setting_is_an_error() {
     let folder = Folder::new();
     for text in ["", "\n \t\n", "# [backends.a]\n", "\u{feff}# nothing\n"] {
         let file = folder.write("gateway.toml", text);
-        for (args, code) in [(&["check", "--config"][..], 78), (&["--config"], 1)] {
-            let ended = run("mcp-gateway", &[args, &[&file]].concat(), &[]);
-            assert_eq!(ended.code, code, "{text:?}: {}", ended.stdout);
-            let expected = format!("{file}: is empty. Name the backends in it");
-            assert!(ended.stderr.contains(&expected), "{}", ended.stderr);
-        }
+        let expected = format!("{file}: is empty. Name the backends in it");
+        let checked = run(
+            "mcp-gateway",
+            &["doctor", "--offline", "--config", &file],
+            &[],
+        );
+        assert_contains(&problems(&checked).join("\n"), &expected);
+        let started = run("mcp-gateway", &["--config", &file], &[]);
+        assert_eq!(started.code, 1, "{text:?}: {}", started.stdout);
+        assert_contains(&started.stderr, &expected);
     }
     let file = folder.write("gateway.toml", "backends = {}\n");
-    let ended = run("mcp-gateway", &["check", "--config", &file], &[]);
-    assert_eq!(ended.code, 0, "{}", ended.stderr);
+    let args = ["doctor", "--offline", "--config", &file];
+    let ended = run("mcp-gateway", &args, &[]);
+    assert_eq!(ended.code, 0, "{}", ended.stdout);
 }
