@@ -148,19 +148,28 @@ fn every_variable_exists() {
     // Read by `run-all`.
     let services = std::fs::read_to_string(root().join("xtask/src/services/openhands.rs")).unwrap();
     known.extend(words(&services).map(str::to_owned));
-    // Of OpenTelemetry, some of them for one of two signals.
-    let telemetry =
-        std::fs::read_to_string(root().join("crates/telemetry/src/settings.rs")).unwrap();
-    for (signal, name) in [
-        ("TRACES", "HEADERS"),
-        ("METRICS", "HEADERS"),
-        ("TRACES", "PROTOCOL"),
-    ] {
-        let names = telemetry
-            .replace("{signal}", signal)
-            .replace("{name}", name);
-        known.extend(words(&names).map(str::to_owned));
-    }
+    // Of OpenTelemetry, most of them read by its SDK.
+    known.extend(
+        [
+            "OTEL_BSP_MAX_EXPORT_BATCH_SIZE",
+            "OTEL_BSP_MAX_QUEUE_SIZE",
+            "OTEL_BSP_SCHEDULE_DELAY",
+            "OTEL_EXPORTER_OTLP_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_HEADERS",
+            "OTEL_EXPORTER_OTLP_PROTOCOL",
+            "OTEL_EXPORTER_OTLP_TIMEOUT",
+            "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+            "OTEL_EXPORTER_OTLP_TRACES_HEADERS",
+            "OTEL_EXPORTER_OTLP_TRACES_TIMEOUT",
+            "OTEL_RESOURCE_ATTRIBUTES",
+            "OTEL_SDK_DISABLED",
+            "OTEL_SERVICE_NAME",
+            "OTEL_TRACES_EXPORTER",
+            "OTEL_TRACES_SAMPLER",
+            "OTEL_TRACES_SAMPLER_ARG",
+        ]
+        .map(str::to_owned),
+    );
     // Of an example, of the child that it starts and of a placeholder.
     known.extend(["HTTPS_PROXY", "HTTP_PROXY", "NO_PROXY", "LOG_LEVEL"].map(str::to_owned));
     // Of hosts, and of the system.

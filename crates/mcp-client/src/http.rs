@@ -28,7 +28,7 @@ pub(crate) use self::fetch::{Content, challenges, fetch};
 pub(crate) use self::header_params::HeaderParamCache;
 pub(crate) use self::headers::{HeaderList, request_headers, trace_headers};
 pub(crate) use self::pool::Body;
-pub use self::poster::{PostAnswer, Poster};
+pub use self::poster::Poster;
 use self::session::{Session, SessionHeaders};
 pub(crate) use self::sse::{Event, Parser};
 use crate::Error;

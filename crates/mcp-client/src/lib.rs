@@ -53,7 +53,7 @@ pub use client::Client;
 pub use counters::Counters;
 pub use error::{Error, RpcError};
 pub use handler::{Handler, Reply, Unattributed};
-pub use http::{Endpoint, PostAnswer, Poster};
+pub use http::{Endpoint, Poster};
 pub use info::{ClientInfo, EraChoice, ServerInfo};
 pub use listen::NotificationStream;
 pub use mcp_core::era::Era;

@@ -85,12 +85,7 @@ impl Client {
     }
 
     /// Starts the span of a request, which is a part of the span `parent`.
-    fn span<'a>(
-        &'a self,
-        parent: &TraceContext,
-        method: &str,
-        item: Option<&'a str>,
-    ) -> ClientSpan<'a> {
+    fn span(&self, parent: &TraceContext, method: &str, item: Option<&str>) -> ClientSpan {
         ClientSpan::start(parent, || {
             let transport = &self.0.transport;
             let request = McpRequest {
@@ -100,7 +95,7 @@ impl Client {
                 session: None,
                 is_pipe: transport.pid().is_some(),
             };
-            SpanWork::Sent(request, transport.address())
+            SpanWork::Mcp(request, transport.address())
         })
     }
 

@@ -145,7 +145,7 @@ impl OperationDurations {
     }
 }
 
-/// A metric of durations, in seconds, as `/metrics` and OpenTelemetry show it.
+/// A metric of durations, in seconds, as `/metrics` shows it.
 #[derive(Clone, Debug)]
 pub struct DurationMetric {
     /// Its name in the conventions of OpenTelemetry.

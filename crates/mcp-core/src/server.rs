@@ -46,7 +46,7 @@ mod without_reply;
 
 use std::future::Future;
 use std::pin::Pin;
-use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use serde_json::json;
@@ -137,8 +137,6 @@ pub struct Server {
     health: Health,
     operations: Operations,
     clock: Arc<dyn Clock>,
-    /// The time at which it started, since 1970, once a span was recorded.
-    started_at: OnceLock<Duration>,
     /// The reason why the service cannot be used at the moment.
     degraded: Mutex<Option<String>>,
     /// Notified by each call that fails because of the service.
@@ -184,7 +182,6 @@ impl Server {
             health: Health::default(),
             operations,
             clock,
-            started_at: OnceLock::new(),
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
             failures: Arc::default(),

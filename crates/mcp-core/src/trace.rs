@@ -2,7 +2,7 @@
 //! that runs now, and the spans of requests.
 //!
 //! The program installs a [`Tracer`] if it exports spans. Without one a context is passed on as it came, so that
-//! a trace stays whole, and nothing is recorded.
+//! a trace stays whole, and no span is created.
 
 mod client_span;
 mod context;
@@ -10,23 +10,20 @@ mod scope;
 mod span;
 
 use std::sync::OnceLock;
-use std::time::Duration;
+
+use tracing::Span;
 
 pub use client_span::ClientSpan;
 pub use context::{TraceContext, TraceFields};
 pub use scope::{current, within};
-pub use span::{EndedSpan, HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork};
+pub use span::{HttpRequest, McpRequest, PeerAddress, SpanError, SpanWork, TARGET};
+pub(crate) use span::{answered, failed};
 
-/// Receives the spans of this process.
+/// Gives spans their place in a trace.
 pub trait Tracer: Send + Sync {
-    /// Time since 1970-01-01. Two calls measure a duration: the core itself reads no time.
-    fn now(&self) -> Duration;
-
-    /// Decides whether the spans of a trace are exported; `parent` is the span of the caller.
-    fn samples(&self, trace_id: u128, parent: Option<&TraceContext>) -> bool;
-
-    /// Takes over a span that has ended, sampled or not. Must not block.
-    fn ended(&self, span: &EndedSpan<'_>);
+    /// Makes `span`, which is new, a child of a span of another process (`is_remote`) or of this one; without a parent
+    /// it begins a trace. Decides whether it is exported, and returns its ids and its flags.
+    fn place(&self, span: &Span, parent: Option<&TraceContext>, is_remote: bool) -> TraceContext;
 }
 
 static TRACER: OnceLock<Box<dyn Tracer>> = OnceLock::new();

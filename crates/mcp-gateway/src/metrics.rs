@@ -170,7 +170,7 @@ impl Collector for GatewayMetrics {
 }
 
 /// The durations of the requests to these backends.
-pub(crate) fn sent_durations(backends: &[Arc<Backend>]) -> DurationMetric {
+fn sent_durations(backends: &[Arc<Backend>]) -> DurationMetric {
     let all = backends.iter().flat_map(|backend| {
         let operations = backend.metrics.operations.all().into_iter();
         operations.map(|((method, tool), durations)| OperationDurations {

@@ -2,26 +2,34 @@
 
 use std::io::IsTerminal as _;
 
-use tracing_subscriber::EnvFilter;
+use mcp_core::trace::TARGET;
+use tracing_subscriber::layer::SubscriberExt as _;
+use tracing_subscriber::util::SubscriberInitExt as _;
+use tracing_subscriber::{EnvFilter, Layer, Registry, fmt};
 
-/// Starts the log with `filter`, which has the syntax of `RUST_LOG` (`info`, `mcp_serve=debug`).
+/// Starts the log with `filter`, which has the syntax of `RUST_LOG` (`info`, `mcp_serve=debug`), and the export of
+/// spans, if there is one.
 ///
 /// # Errors
 /// If the filter is invalid.
-pub(crate) fn start(filter: &str) -> anyhow::Result<()> {
-    let filter = self::filter(filter)?;
-    // Slow and broken clients are usual: no warning for the operator.
-    let filter = match "hyper=error".parse() {
-        Ok(quiet) => filter.add_directive(quiet),
-        Err(_) => filter,
-    };
-    tracing_subscriber::fmt()
-        .with_env_filter(filter)
+pub(crate) fn start(
+    filter: &str,
+    spans: Option<impl Layer<Registry> + Send + Sync>,
+) -> anyhow::Result<()> {
+    let mut filter = self::filter(filter)?;
+    // Slow and broken clients are usual: no warning for the operator. The spans of requests are for the export alone.
+    for quiet in ["hyper=error".to_owned(), format!("{TARGET}=off")] {
+        if let Ok(quiet) = quiet.parse() {
+            filter = filter.add_directive(quiet);
+        }
+    }
+    let log = fmt::layer()
         .with_writer(std::io::stderr)
         .with_ansi(std::io::stderr().is_terminal())
         // They would go to stderr, too, and panic once stderr is closed.
         .log_internal_errors(false)
-        .init();
+        .with_filter(filter);
+    tracing_subscriber::registry().with(spans).with(log).init();
     Ok(())
 }
 

@@ -7,7 +7,6 @@ use std::sync::Arc;
 use clap::Parser;
 use futures_util::future::BoxFuture;
 use mcp_core::method::MethodSet;
-use mcp_core::metrics::DurationMetric;
 use mcp_core::prompt::PromptSet;
 use mcp_core::registry::BoundItems;
 use mcp_core::resource::ResourceSet;
@@ -321,11 +320,6 @@ pub trait Service: Send + Sync + 'static {
     /// answers its first request.
     fn ready(&self) -> impl Future<Output = ()> + Send {
         std::future::ready(())
-    }
-
-    /// The durations of the requests that it has sent to other MCP servers; `None` if it sends none.
-    fn sent_durations(&self) -> Option<DurationMetric> {
-        None
     }
 
     /// Registers its own metrics, which `/metrics` shows beside those of the server.

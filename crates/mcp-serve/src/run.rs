@@ -21,10 +21,10 @@ use crate::http::{Guard, HttpService, Listener, Workers};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::page_data::PageContent;
+use crate::telemetry::Telemetry;
 use crate::tools::ProductTools;
 use crate::{
-    Command, Options, Product, Service, Tls, config, drain, durations, log, print, probe, runtime,
-    stdio, stop,
+    Command, Options, Product, Service, Tls, config, drain, log, print, probe, runtime, stdio, stop,
 };
 
 /// Timeout of [`Service::ready`] before the first request is answered.
@@ -194,7 +194,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                  with --stdio the client that started it. Every option can also be set by the \
                  environment variable named with it, or stand in the file that --config names; the \
                  command line overrides both, and a variable the file. The OTEL_* variables of \
-                 OpenTelemetry export traces and metrics."
+                 OpenTelemetry export traces."
             ))
             // Not `mut_arg`, which puts its argument last.
             .mut_args(|arg| match arg.get_id().as_str() {
@@ -242,10 +242,15 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             let tools = self.product_tools(&command.product).choose(&options)?;
             return print::tools(&tools.definitions());
         }
-        log::start(&options.log)?;
-        let identity = &self.identity;
-        let exported = telemetry::Settings::from_environment(&identity.name, &identity.version);
-        let exporter = telemetry::start(exported);
+        let (telemetry, problem) =
+            match Telemetry::start(&self.identity.name, &self.identity.version) {
+                Ok(telemetry) => (telemetry, None),
+                Err(problem) => (None, Some(problem)),
+            };
+        log::start(&options.log, telemetry.as_ref().map(Telemetry::layer))?;
+        if let Some(problem) = problem {
+            tracing::warn!("OpenTelemetry: {problem}; nothing is exported");
+        }
         let runtime = runtime::start().context("cannot start the runtime")?;
         let relays = S::RELAYS && !options.stdio;
         let workers = relays.then(Workers::start).transpose();
@@ -259,9 +264,6 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             };
             let stop = stop::on_signals()?;
             let mut running = self.start(command, &key).await?;
-            if let Some(exporter) = &exporter {
-                exporter.export_durations(durations::reader(&running.server, &running.service));
-            }
             anyhow::ensure!(
                 options.stdio || running.service.view().is_none(),
                 "--view is for --stdio; over HTTP the path /mcp/NAME names a view"
@@ -291,8 +293,8 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         });
         // A blocking read of stdin cannot be interrupted; nothing waits for it.
         runtime.shutdown_background();
-        if let Some(exporter) = exporter {
-            exporter.stop();
+        if let Some(telemetry) = telemetry {
+            telemetry.stop();
         }
         served
     }

@@ -11,7 +11,6 @@ import time
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
-from opentelemetry.proto.collector.metrics.v1.metrics_service_pb2 import ExportMetricsServiceRequest
 from opentelemetry.proto.collector.trace.v1.trace_service_pb2 import ExportTraceServiceRequest
 
 ROTEL = os.path.join(sysconfig.get_paths()["platlib"], "rotel", "rotel-agent")
@@ -48,7 +47,6 @@ class Collector:
 
     def __init__(self) -> None:
         self.spans: list[dict[str, Any]] = []
-        self.metrics: list[dict[str, Any]] = []
         self.bytes = b""
         self.port = free_port()
         receiver = ThreadingHTTPServer(("127.0.0.1", 0), self.handler())
@@ -104,16 +102,6 @@ class Collector:
                     }
                 )
 
-    def add_metrics(self, body: bytes) -> None:
-        for resource in ExportMetricsServiceRequest.FromString(body).resource_metrics:
-            service = attributes(resource.resource.attributes)["service.name"]
-            for metric in (metric for scope in resource.scope_metrics for metric in scope.metrics):
-                for point in metric.histogram.data_points:
-                    assert sum(point.bucket_counts) == point.count
-                    assert len(point.bucket_counts) == len(point.explicit_bounds) + 1
-                    found = {"service": service, "name": metric.name, "unit": metric.unit, "count": point.count}
-                    self.metrics.append({**found, "sum": point.sum, **attributes(point.attributes)})
-
     def handler(self) -> type[BaseHTTPRequestHandler]:
         collector = self
 
@@ -125,7 +113,8 @@ class Collector:
                 if self.headers.get("content-encoding") == "gzip":
                     body = gzip.decompress(body)
                 collector.bytes += body
-                {"/v1/traces": collector.add_traces, "/v1/metrics": collector.add_metrics}[self.path](body)
+                assert self.path == "/v1/traces"
+                collector.add_traces(body)
                 self.send_response(200)
                 self.send_header("content-type", "application/x-protobuf")
                 self.send_header("content-length", "0")

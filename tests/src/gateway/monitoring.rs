@@ -23,16 +23,16 @@ fn read(path: &str) -> String {
 }
 
 /// The metrics of one server.
-struct Metrics {
+pub(super) struct Metrics {
     text: String,
     /// The type of each, by the name that the older format gives it.
-    types: BTreeMap<String, String>,
+    pub(super) types: BTreeMap<String, String>,
     /// The names of its labels.
-    labels: BTreeMap<String, BTreeSet<String>>,
+    pub(super) labels: BTreeMap<String, BTreeSet<String>>,
 }
 
 impl Metrics {
-    async fn scrape(server: &Server) -> Self {
+    pub(super) async fn scrape(server: &Server) -> Self {
         let reply = server.request("GET", "/metrics", &[]).await;
         assert_eq!(
             reply.headers["content-type"],
@@ -60,6 +60,13 @@ impl Metrics {
             }
         }
         metrics
+    }
+
+    /// The sentence about a metric.
+    pub(super) fn help(&self, name: &str) -> &str {
+        let start = format!("# HELP {name} ");
+        let mut lines = self.text.lines();
+        lines.find_map(|line| line.strip_prefix(&start)).unwrap()
     }
 
     /// The names of all series.

@@ -3,6 +3,7 @@
 
 mod everything;
 mod filesystem;
+mod names;
 mod our_servers;
 mod sdks;
 mod traces;

@@ -31,10 +31,9 @@ impl SpanReceiver {
     }
 
     /// The variables of a program that exports to it soon.
-    pub(super) fn env<'a>(&'a self, name: &'a str) -> [(&'a str, &'a str); 4] {
+    pub(super) fn env<'a>(&'a self, name: &'a str) -> [(&'a str, &'a str); 3] {
         [
             ("OTEL_EXPORTER_OTLP_ENDPOINT", &self.0.url),
-            ("OTEL_METRICS_EXPORTER", "none"),
             ("OTEL_BSP_SCHEDULE_DELAY", "50"),
             ("OTEL_SERVICE_NAME", name),
         ]

@@ -130,9 +130,6 @@ impl Server {
         let request_token = request_token.as_ref();
         let of_meta = || params.meta().trace();
         let parent = of_meta().or_else(|| TraceContext::parse(source.hints.trace));
-        // Without a tracer only servers that relay need a trace that the client has not started.
-        let is_traced = parent.is_some() || self.features.relays || trace::tracer().is_some();
-        let mut context = is_traced.then(|| TraceContext::for_request(parent.as_ref()));
         let received = ReceivedRequest {
             request: &request,
             params,
@@ -140,7 +137,14 @@ impl Server {
             source,
             started,
         };
-        let mut span = RequestSpan::new(self, received, context.as_ref(), parent.as_ref());
+        let (mut span, context) = match RequestSpan::begin(self, received, parent.as_ref()) {
+            Some((span, context)) => (Some(span), Some(context)),
+            // Only servers that relay need a trace that the client has not started.
+            None if parent.is_some() || self.features.relays => {
+                (None, Some(TraceContext::for_request(parent.as_ref())))
+            }
+            None => (None, None),
+        };
         let is_recorded = self.features.relays || self.features.audit.is_some();
         let control = Control {
             operation: Operation::new(self, self.method(&request.method, era), started),
@@ -160,7 +164,7 @@ impl Server {
         });
         let outcome = self.outcome(&request, params, era, source, &control, in_batch);
         let outcome = pin!(AssertUnwindSafe(outcome).catch_unwind());
-        let outcome = trace::within(&mut context, outcome).await;
+        let outcome = trace::within(context.clone(), outcome).await;
         let outcome = outcome.unwrap_or_else(|_| {
             tracing::error!(method = %request.method, "panicked");
             Err(Error::Internal)
@@ -191,7 +195,7 @@ impl Server {
             record.answered(&reply, took);
         }
         if let Some(span) = &mut span {
-            span.answered(&reply, took, &control.operation);
+            span.answered(&reply);
         }
         Some(reply)
     }

@@ -33,12 +33,9 @@ impl Default for Operations {
 }
 
 impl Operations {
-    /// The tool `name`.
-    pub(super) fn of_tool(&self, name: &str) -> Arc<MeasuredTool> {
-        Arc::new(MeasuredTool {
-            name: name.into(),
-            durations: self.tools.get(self.labels.label(name)),
-        })
+    /// The durations of the calls of the tool `name`.
+    pub(super) fn of_tool(&self, name: &str) -> Arc<Durations> {
+        self.tools.get(self.labels.label(name))
     }
 
     /// All durations.
@@ -58,18 +55,13 @@ impl Operations {
     }
 }
 
-/// A tool as metrics and traces name it.
-pub(super) struct MeasuredTool {
-    pub(super) name: Arc<str>,
-    pub(super) durations: Arc<Durations>,
-}
-
 /// One request, which is counted when this is dropped: so is a request whose client has disconnected.
 pub(super) struct Operation<'a> {
     server: &'a Server,
     pub(super) method: McpMethod,
     started: Duration,
-    tool: OnceLock<Arc<MeasuredTool>>,
+    /// The durations of the tool that is called.
+    tool: OnceLock<Arc<Durations>>,
     /// The kind of the tool's error, which is not in every result.
     failed: OnceLock<&'static str>,
     /// The kind of its error, if it has one, and its duration.
@@ -90,14 +82,9 @@ impl<'a> Operation<'a> {
     }
 
     /// Notes the tool that is called.
-    pub(super) fn calls(&self, tool: &Arc<MeasuredTool>) {
+    pub(super) fn calls(&self, tool: &Arc<Durations>) {
         // A request calls one tool.
         let _ = self.tool.set(Arc::clone(tool));
-    }
-
-    /// The tool that is called, as the server names it.
-    pub(super) fn tool(&self) -> Option<&Arc<MeasuredTool>> {
-        self.tool.get()
     }
 
     /// Notes the error of the tool.
@@ -135,7 +122,7 @@ impl Drop for Operation<'_> {
             None if std::thread::panicking() => (Some("internal"), self.took()),
             None => (Some("cancelled"), self.took()),
         };
-        let durations = self.tool.get().map(|tool| &tool.durations);
+        let durations = self.tool.get();
         let durations = durations.unwrap_or(&self.server.operations.methods[self.method as usize]);
         durations.record(error, took);
     }

@@ -6,10 +6,10 @@ use std::sync::{Arc, OnceLock};
 use foldhash::fast::RandomState;
 
 use super::Operations;
-use super::operation::MeasuredTool;
 use crate::era::Era;
 use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
+use crate::metrics::Durations;
 use crate::registry::BoundItems;
 use crate::revision::Revision;
 use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
@@ -17,8 +17,8 @@ use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 /// The tools, by name and alias.
 pub(super) struct ToolCatalog {
     pub(super) tools: BoundItems<ToolKind>,
-    /// Each as metrics and traces name it, in the same order.
-    measured: Box<[Arc<MeasuredTool>]>,
+    /// The durations of the calls of each, in the same order.
+    measured: Box<[Arc<Durations>]>,
     /// The size of the definitions of all listed tools.
     listed_bytes: OnceLock<usize>,
     by_name: HashMap<String, usize, RandomState>,
@@ -60,7 +60,7 @@ impl ToolCatalog {
     }
 
     /// The tool at this place as metrics and traces name it.
-    pub(super) fn measured(&self, at: usize) -> Option<&Arc<MeasuredTool>> {
+    pub(super) fn measured(&self, at: usize) -> Option<&Arc<Durations>> {
         self.measured.get(at)
     }
 

@@ -1,60 +1,41 @@
 //! The span of a request that this process sends.
 
-use std::time::Duration;
+use tracing::Span;
 
-use super::{
-    EndedSpan, HttpRequest, PeerAddress, SpanError, SpanWork, TraceContext, Tracer, tracer,
-};
+use super::{HttpRequest, PeerAddress, SpanError, SpanWork, TraceContext, span, tracer};
 
-/// A request that is being sent for another one. It is recorded when it is dropped, as cancelled unless its end was
+/// A request that is being sent for another one. Its span ends when it is dropped, as cancelled unless its end was
 /// noted.
-pub struct ClientSpan<'a> {
+pub struct ClientSpan {
     context: TraceContext,
-    recording: Option<Recording<'a>>,
+    span: Span,
+    has_ended: bool,
 }
 
-/// The facts that only a tracer needs.
-struct Recording<'a> {
-    work: SpanWork<'a>,
-    tracer: &'static dyn Tracer,
-    parent: u64,
-    started: Duration,
-    error: Option<SpanError>,
-}
-
-impl<'a> ClientSpan<'a> {
+impl ClientSpan {
     /// Starts the span of a request in the context of the one for which it is sent. `work` describes it for a tracer.
-    pub fn start(parent: &TraceContext, work: impl FnOnce() -> SpanWork<'a>) -> Self {
-        let Some(tracer) = tracer() else {
-            return Self {
-                context: parent.clone(),
-                recording: None,
-            };
+    pub fn start<'a>(parent: &TraceContext, work: impl FnOnce() -> SpanWork<'a>) -> Self {
+        let (context, span) = match tracer() {
+            None => (parent.clone(), Span::none()),
+            Some(tracer) => {
+                let span = span::sent(&work());
+                (tracer.place(&span, Some(parent), false), span)
+            }
         };
         Self {
-            context: parent.child(parent.is_sampled()),
-            recording: Some(Recording {
-                work: work(),
-                tracer,
-                parent: parent.span_id(),
-                started: tracer.now(),
-                error: Some(SpanError::Cancelled),
-            }),
+            context,
+            span,
+            has_ended: false,
         }
     }
 
     /// Starts the span of a request of HTTP to the service of this server. Baggage does not leave this machine.
-    pub fn http(parent: TraceContext, method: &'a str, peer: PeerAddress<'a>) -> Self {
+    pub fn http(parent: TraceContext, method: &str, peer: PeerAddress<'_>) -> Self {
         let parent = match peer.is_local() {
             true => parent,
             false => parent.without_baggage(),
         };
-        let request = HttpRequest {
-            method,
-            peer,
-            status: None,
-        };
-        Self::start(&parent, || SpanWork::Http(request))
+        Self::start(&parent, || SpanWork::Http(HttpRequest { method, peer }))
     }
 
     /// The context to send with the request.
@@ -63,10 +44,9 @@ impl<'a> ClientSpan<'a> {
     }
 
     /// Ends the span of a request of HTTP, with the status of the response if there was one.
-    pub fn end_http(mut self, status: Option<u16>) {
-        let recording = self.recording.as_mut();
-        if let Some(SpanWork::Http(request)) = recording.map(|recording| &mut recording.work) {
-            request.status = status;
+    pub fn end_http(self, status: Option<u16>) {
+        if let Some(status) = status {
+            self.span.record(span::STATUS, i64::from(status));
         }
         self.end(match status {
             None => Some(SpanError::NoAnswer),
@@ -76,24 +56,17 @@ impl<'a> ClientSpan<'a> {
 
     /// Ends the span.
     pub fn end(mut self, error: Option<SpanError>) {
-        if let Some(recording) = &mut self.recording {
-            recording.error = error;
+        self.has_ended = true;
+        if let Some(error) = error {
+            span::failed(&self.span, error);
         }
     }
 }
 
-impl Drop for ClientSpan<'_> {
+impl Drop for ClientSpan {
     fn drop(&mut self) {
-        let Some(recording) = &self.recording else {
-            return;
-        };
-        recording.tracer.ended(&EndedSpan {
-            context: &self.context,
-            parent: Some(recording.parent),
-            started: recording.started,
-            took: recording.tracer.now().saturating_sub(recording.started),
-            work: recording.work,
-            error: recording.error,
-        });
+        if !self.has_ended {
+            span::failed(&self.span, SpanError::Cancelled);
+        }
     }
 }

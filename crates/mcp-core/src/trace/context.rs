@@ -7,8 +7,6 @@ use std::hash::{BuildHasher as _, RandomState};
 use std::iter;
 use std::sync::Arc;
 
-use super::tracer;
-
 /// Limit of a `tracestate`, in bytes; the specification asks for at least 512.
 const MAX_STATE_BYTES: usize = 1_024;
 /// Limit of a `baggage`, in bytes; the specification asks for at least 8,192.
@@ -82,35 +80,29 @@ impl TraceContext {
         })
     }
 
-    /// Returns the context of a request: a new span in the trace of `parent`, or in a new trace.
-    ///
-    /// Without a tracer it is `parent` itself, so that the next span is a child of one that someone has.
+    /// Returns the context of a request without a span of its own: that of its caller, so that the next span is a child
+    /// of one that exists, or else a new trace.
     pub fn for_request(parent: Option<&Self>) -> Self {
-        match (parent, tracer()) {
-            (Some(parent), None) => parent.clone(),
-            (Some(parent), Some(tracer)) => {
-                let is_sampled = tracer.samples(parent.trace_id, Some(parent));
-                parent.child(is_sampled)
-            }
-            (None, tracer) => {
-                let trace_id = (u128::from(random_id()) << 64) | u128::from(random_id());
-                Self {
-                    trace_id,
-                    span_id: random_id(),
-                    // Without a tracer there is no decision: programs that have one shall keep their spans.
-                    flags: u8::from(tracer.is_none_or(|tracer| tracer.samples(trace_id, None))),
-                    carried: None,
-                }
-            }
-        }
+        parent.cloned().unwrap_or_else(|| Self {
+            trace_id: (u128::from(random_id()) << 64) | u128::from(random_id()),
+            span_id: random_id(),
+            // Without a tracer there is no decision: programs that have one shall keep their spans.
+            flags: SAMPLED,
+            carried: None,
+        })
     }
 
-    /// A new span in the same trace.
-    pub(super) fn child(&self, is_sampled: bool) -> Self {
+    /// The span with these ids of a trace and of itself, which carries on what its parent has.
+    pub fn placed(
+        (trace_id, span_id): (u128, u64),
+        is_sampled: bool,
+        parent: Option<&Self>,
+    ) -> Self {
         Self {
-            span_id: random_id(),
+            trace_id,
+            span_id,
             flags: u8::from(is_sampled),
-            ..self.clone()
+            carried: parent.and_then(|parent| parent.carried.clone()),
         }
     }
 
@@ -277,14 +269,16 @@ mod tests {
             baggage: Some("user=ada"),
         };
         let context = TraceContext::parse(fields).unwrap();
-        let child = context.child(true);
+        let placed =
+            |is_sampled| TraceContext::placed((context.trace_id(), 1), is_sampled, Some(&context));
+        let child = placed(true);
         assert_eq!(context.flags(), 0);
         assert_eq!((child.flags(), child.trace_id()), (1, context.trace_id()));
         assert!(!format!("{fields:?}{child:?}").contains("ada"));
         assert_ne!(child.span_id(), context.span_id());
         assert_eq!(child.state(), Some("vendor=1"));
         assert_eq!(child.baggage(), Some("user=ada"));
-        assert!(!child.child(false).is_sampled());
+        assert!(!placed(false).is_sampled());
         let without = child.clone().without_baggage();
         assert_eq!((without.state(), without.baggage()), (child.state(), None));
         assert_eq!(without.traceparent(), child.traceparent());
@@ -304,7 +298,7 @@ mod tests {
     }
 
     #[test]
-    fn without_a_tracer_the_parent_is_passed_on() {
+    fn parent_is_passed_on() {
         let parent = parse(PARENT).unwrap();
         assert_eq!(TraceContext::for_request(Some(&parent)), parent);
         let new = TraceContext::for_request(None);

@@ -1,35 +1,26 @@
-//! A span that has ended.
+//! Spans of requests, with the names and attributes of the semantic conventions of MCP and HTTP. They hold no argument
+//! and no result.
 
 use core::net::IpAddr;
-use std::time::Duration;
 
-use super::TraceContext;
+use tracing::field::Empty;
+use tracing::{Span, info_span};
 
-/// A request that has ended, which this process has answered or sent. It holds no argument and no result.
-#[derive(Debug)]
-pub struct EndedSpan<'a> {
-    /// The span itself.
-    pub context: &'a TraceContext,
-    /// The id of the span of its caller.
-    pub parent: Option<u64>,
-    /// Its start, since 1970-01-01.
-    pub started: Duration,
-    /// From its start to its end.
-    pub took: Duration,
-    /// The request.
-    pub work: SpanWork<'a>,
-    /// The reason of its failure; `None` if it succeeded.
-    pub error: Option<SpanError>,
-}
+/// The target of all spans that are to be exported, and of nothing else.
+pub const TARGET: &str = "mcp_trace";
+/// The attribute with the status of a response of HTTP.
+pub(super) const STATUS: &str = "http.response.status_code";
+/// The method of a request that names an unknown one.
+const OTHER: &str = "_OTHER";
+/// Limit of a name, in bytes.
+const MAX_NAME_BYTES: usize = 256;
 
-/// A request that this process has answered or sent.
+/// A request that this process sends.
 #[derive(Clone, Copy, Debug)]
 pub enum SpanWork<'a> {
-    /// A request of MCP that this process has answered.
-    Answered(McpRequest<'a>),
-    /// A request of MCP that this process has sent, to a server with this address unless it is a child.
-    Sent(McpRequest<'a>, Option<PeerAddress<'a>>),
-    /// A request of HTTP that this process has sent to its service.
+    /// A request of MCP, to a server with this address unless it is a child.
+    Mcp(McpRequest<'a>, Option<PeerAddress<'a>>),
+    /// A request of HTTP to the service of this server.
     Http(HttpRequest<'a>),
 }
 
@@ -55,8 +46,6 @@ pub struct HttpRequest<'a> {
     pub method: &'a str,
     /// The server.
     pub peer: PeerAddress<'a>,
-    /// The status of the response, if there was one.
-    pub status: Option<u16>,
 }
 
 /// The address of a server.
@@ -77,6 +66,11 @@ impl PeerAddress<'_> {
             || host.eq_ignore_ascii_case("localhost")
             || host.parse().is_ok_and(is_loopback)
     }
+
+    /// The transport to a socket on this machine; `None` to a port.
+    fn socket_transport(&self) -> Option<&'static str> {
+        (self.port.is_none() && self.host.starts_with('/')).then_some("unix")
+    }
 }
 
 /// The reason of a failure, of which there are few.
@@ -94,6 +88,91 @@ pub enum SpanError {
     Cancelled,
     /// The peer could not be reached, or gave no answer that could be read.
     NoAnswer,
+}
+
+/// The span of a request that this process answers.
+pub(crate) fn answered(request: &McpRequest<'_>) -> Span {
+    mcp("server", request, None)
+}
+
+/// The span of a request that this process sends.
+pub(super) fn sent(work: &SpanWork<'_>) -> Span {
+    match work {
+        SpanWork::Mcp(request, peer) => mcp("client", request, *peer),
+        SpanWork::Http(HttpRequest { method, peer }) => info_span!(
+            target: TARGET,
+            parent: None,
+            "http",
+            otel.name = method,
+            otel.kind = "client",
+            otel.status_code = Empty,
+            http.request.method = method,
+            http.response.status_code = Empty,
+            error.type = Empty,
+            server.address = peer.host,
+            server.port = peer.port.map(i64::from),
+            network.transport = peer.socket_transport(),
+        ),
+    }
+}
+
+fn mcp(kind: &str, request: &McpRequest<'_>, peer: Option<PeerAddress<'_>>) -> Span {
+    let method = request.method.unwrap_or(OTHER);
+    let item = request
+        .item
+        .map(|item| &item[..item.floor_char_boundary(MAX_NAME_BYTES)]);
+    let (prompt, tool) = match method {
+        "prompts/get" => (item, None),
+        _ => (None, item),
+    };
+    let name = item.map(|item| format!("{method} {item}"));
+    let transport = if request.is_pipe { "pipe" } else { "tcp" };
+    let socket = peer.and_then(|peer| peer.socket_transport());
+    info_span!(
+        target: TARGET,
+        parent: None,
+        "mcp",
+        otel.name = name.as_deref().unwrap_or(method),
+        otel.kind = kind,
+        otel.status_code = Empty,
+        mcp.method.name = method,
+        mcp.protocol.version = request.revision,
+        mcp.session.id = request.session.map(|session| format!("{session:016x}")),
+        gen_ai.prompt.name = prompt,
+        gen_ai.tool.name = tool,
+        gen_ai.operation.name = tool.map(|_| "execute_tool"),
+        network.transport = socket.unwrap_or(transport),
+        network.protocol.name = (!request.is_pipe).then_some("http"),
+        error.type = Empty,
+        rpc.response.status_code = Empty,
+        server.address = peer.map(|peer| peer.host),
+        server.port = peer.and_then(|peer| peer.port).map(i64::from),
+    )
+}
+
+/// Notes the failure of the request of a span.
+pub(crate) fn failed(span: &Span, error: SpanError) {
+    span.record("otel.status_code", "error");
+    match error {
+        SpanError::Tool => span.record("error.type", "tool_error"),
+        SpanError::Code(code) => {
+            let text = code.to_string();
+            span.record("error.type", if is_known(code) { &*text } else { OTHER });
+            span.record("rpc.response.status_code", &*text)
+        }
+        SpanError::Status(status) => span.record("error.type", &*status.to_string()),
+        SpanError::Timeout => span.record("error.type", "timeout"),
+        SpanError::Cancelled => span.record("error.type", "cancelled"),
+        SpanError::NoAnswer => span.record("error.type", "no_answer"),
+    };
+}
+
+/// True for the codes of JSON-RPC and of MCP. A backend may send any other, of which there are too many to tell apart.
+fn is_known(code: i64) -> bool {
+    matches!(
+        code,
+        -32_700 | -32_603..=-32_600 | -32_042 | -32_029 | -32_022..=-32_020 | -32_012..=-32_000
+    )
 }
 
 #[cfg(test)]

@@ -6,7 +6,6 @@ use std::time::Duration;
 
 use gateway_access::Admission;
 use gateway_store::events::{EventStatus, kind};
-use mcp_core::metrics::DurationMetric;
 use mcp_core::server::{
     Access, AccessItem, Audit, ChangeNotifier, GroupInstructions, Server, ServerItems, TaskStore,
 };
@@ -19,7 +18,7 @@ use crate::audit::RequestAudit;
 use crate::catalog::{Catalog, Scope};
 use crate::config::{BackendKey, Config, ViewConfig};
 use crate::instructions;
-use crate::metrics::{self, GatewayMetrics};
+use crate::metrics::GatewayMetrics;
 use crate::page::GatewayPage;
 use crate::tools;
 
@@ -162,11 +161,6 @@ impl mcp_serve::Service for Gateway {
             log.close();
         };
         let _ = tokio::task::spawn_blocking(close).await;
-    }
-
-    fn sent_durations(&self) -> Option<DurationMetric> {
-        let backends: Vec<_> = self.backends().into_values().collect();
-        Some(metrics::sent_durations(&backends))
     }
 
     fn register(&self, registry: &mut Registry) {

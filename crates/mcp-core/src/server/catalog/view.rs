@@ -8,13 +8,13 @@ use super::{Catalog, ViewCatalog};
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
 use crate::jsonrpc::Json;
+use crate::metrics::Durations;
 use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
 use crate::server::access::AccessItem;
 use crate::server::denial::{Denial, DeniedBy};
 use crate::server::mcp_method::McpMethod;
-use crate::server::operation::MeasuredTool;
 use crate::server::tool_catalog::ToolLists;
 use crate::server::view_items::Inclusion;
 use crate::tool::{BoundTool, Call, Principal, ToolDefinition, ToolError};
@@ -41,10 +41,8 @@ pub(in crate::server) struct CatalogView {
 }
 
 /// A tool, and the same as metrics name it.
-pub(in crate::server) type FoundTool<'a> = (
-    &'a (ToolDefinition, Arc<dyn BoundTool>),
-    &'a Arc<MeasuredTool>,
-);
+pub(in crate::server) type FoundTool<'a> =
+    (&'a (ToolDefinition, Arc<dyn BoundTool>), &'a Arc<Durations>);
 
 impl CatalogView {
     pub(in crate::server) fn new(
@@ -131,7 +129,7 @@ impl CatalogView {
         self.measured_tool(name).map(|(tool, _)| tool)
     }
 
-    /// The same, also as metrics name it.
+    /// The same, with the durations of its calls.
     pub(in crate::server) fn measured_tool(&self, name: &str) -> Option<FoundTool<'_>> {
         let at = self.place(name)?;
         let tools = &self.catalog.tools;

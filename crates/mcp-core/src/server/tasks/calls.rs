@@ -211,7 +211,7 @@ impl Server {
         let arguments = arguments.to_owned();
         let (era, client) = (context.era, context.client.clone());
         let capabilities = context.call.capabilities();
-        let mut trace = trace::current();
+        let trace = trace::current();
         let running = async move {
             let result = match tool.start(&arguments, &call) {
                 Ok(running) => running.await,
@@ -226,7 +226,7 @@ impl Server {
             conclude(era, capabilities, end(client.as_deref(), result))
         };
         // The task may go on when its request has ended.
-        catch_panic(async move { trace::within(&mut trace, pin!(running)).await })
+        catch_panic(async move { trace::within(trace, pin!(running)).await })
     }
 }
 
