@@ -134,11 +134,12 @@ impl Follower {
                     None => return Err(StoreError::unavailable("the connection has ended").into()),
                 },
                 job = self.jobs.recv() => match job {
-                    Some(Job::Close) | None => {
+                    Some(Job::Close) => {
                         self.write(tables).await?;
                         in_time(tables.give_up_sessions()).await?;
                         return Ok(());
                     }
+                    None => return Ok(()),
                     Some(job) => self.work(job, tables).await?,
                 },
                 _ = look.tick() => {
