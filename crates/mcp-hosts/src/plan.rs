@@ -15,13 +15,13 @@ pub struct Plan {
     target: Target,
     /// The text that the file will have; `None` if it will be removed.
     after: Option<String>,
-    /// What becomes of the copy of the file beside it.
+    /// The fate of the copy of the file beside it.
     copy: Copy,
     /// The texts that the difference may show.
     shown: Vec<String>,
 }
 
-/// What becomes of the copy.
+/// The fate of a copy.
 #[derive(PartialEq)]
 enum Copy {
     Stays,
