@@ -1,6 +1,6 @@
-//! The baseline of the benchmarks: hyper with a constant answer.
+//! What the benchmark compares the CPU time of a call with: hyper with a constant answer.
 
-use std::io::{BufRead as _, BufWriter, Write as _};
+use std::io::Write as _;
 
 use bytes::Bytes;
 use clap::Parser;
@@ -19,36 +19,11 @@ struct Options {
     /// Port on loopback; 0 takes a free one.
     #[arg(long, default_value_t = 0)]
     port: u16,
-    /// Answer each line of standard input with a line of this many bytes, instead of HTTP.
-    #[arg(long)]
-    stdio: Option<usize>,
 }
 
-fn main() -> anyhow::Result<()> {
-    let options = Options::parse();
-    match options.stdio {
-        Some(size) => lines(size),
-        None => tokio::runtime::Runtime::new()?.block_on(serve(options.port)),
-    }
-}
-
-fn lines(size: usize) -> anyhow::Result<()> {
-    let answer = [vec![b'x'; size], b"\n".to_vec()].concat();
-    let mut input = std::io::BufReader::with_capacity(64 * 1024, std::io::stdin());
-    let mut output = BufWriter::with_capacity(64 * 1024, std::io::stdout().lock());
-    let mut line = Vec::new();
-    while input.read_until(b'\n', &mut line)? > 0 {
-        line.clear();
-        output.write_all(&answer)?;
-        if input.buffer().is_empty() {
-            output.flush()?;
-        }
-    }
-    Ok(())
-}
-
-async fn serve(port: u16) -> anyhow::Result<()> {
-    let socket = TcpListener::bind(("127.0.0.1", port)).await?;
+#[tokio::main]
+async fn main() -> anyhow::Result<()> {
+    let socket = TcpListener::bind(("127.0.0.1", Options::parse().port)).await?;
     // The same log line as that of our servers.
     writeln!(
         std::io::stderr(),
@@ -67,7 +42,7 @@ async fn serve(port: u16) -> anyhow::Result<()> {
 
 /// Answers `POST /N` with N bytes.
 async fn answer(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, hyper::Error> {
-    static BYTES: [u8; 1 << 20] = [b'x'; 1 << 20];
+    static BYTES: [u8; 1 << 12] = [b'x'; 1 << 12];
     let size = request.uri().path()[1..].parse().unwrap_or(0);
     request.into_body().collect().await?;
     let body = BYTES.get(..size).unwrap_or(&BYTES);

@@ -1,145 +1,230 @@
-//! `cargo xtask bench`: measures the cost of a request, as ratios to a bare hyper server in the same
-//! run and to other SDKs, and the cost of the gateway, as ratios to nginx. The load program and the
-//! bare server are in `tests/bench`.
+//! `cargo xtask bench`: fails when a call, a stream, an idle server or a start costs about twice what it should.
+//! Calls are measured as ratios to other programs, in turns, since the speed of a machine changes: the Rust SDK (rmcp), a
+//! bare hyper server, and nginx as a proxy.
 
-mod callgrind;
-mod comparisons;
-mod instructions;
-mod peers;
-mod plot;
-mod profile;
-mod row;
-mod scale;
+mod load;
 mod server;
 
-use std::fs;
 use std::process::ExitCode;
 
-use anyhow::bail;
-use serde_json::Value;
-
-use crate::args::Options;
 use crate::cargo;
 use crate::console::table;
-use crate::install::{Unavailable, unavailable};
 use crate::layout::Layout;
-use crate::test_server::FIXTURE;
 
-use row::{Limit, Row, compare, figure};
-use server::{Bench, Cpu};
+use load::{Era, Load, Measured};
+use server::{Bench, BenchServer};
 
-const BUILD: &str = "build --release --package tests --package mcp-gateway --bins";
+const BUILD: &str = "build --release --package tests --package mcp-gateway \
+     --bin mcp-gateway --bin mcp-conformance --bin bench-floor";
 
-/// Builds, measures and prints the table. Only instructions decide about the exit code, because other
-/// work on the machine does not change them.
-pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode> {
-    let is_release = options.profile.as_deref() != Some("dev");
-    // The programs of the test command, with the features that all packages together ask for.
-    let build = if is_release { BUILD } else { cargo::BUILD };
-    if !cargo::run(layout, build, &[])? {
+/// Pairs of measurements; every second one begins with the other program.
+const ROUNDS: usize = 7;
+
+/// Connections of a load that keeps a server busy without many of them waiting.
+const BUSY: usize = 32;
+
+/// Connections of a load whose calls mostly wait.
+const CROWDED: usize = 256;
+
+const STREAMS: usize = 1000;
+
+/// The limit of a ratio or a figure.
+#[derive(Clone, Copy)]
+enum Bound {
+    AtMost(f64),
+    AtLeast(f64),
+}
+
+impl Bound {
+    fn holds(self, value: f64) -> bool {
+        match self {
+            Self::AtMost(most) => value <= most,
+            Self::AtLeast(least) => value >= least,
+        }
+    }
+
+    fn shown(self) -> String {
+        match self {
+            Self::AtMost(most) => format!("at most {most}"),
+            Self::AtLeast(least) => format!("at least {least}"),
+        }
+    }
+}
+
+struct Row {
+    cells: [String; 6],
+    is_good: bool,
+}
+
+impl Row {
+    /// Creates a row for the ratio of a figure of ours to that of another program.
+    fn relative(work: &str, pairs: &[[f64; 2]], bound: Bound) -> Self {
+        let ratios = sorted(pairs.iter().map(|[ours, other]| ours / other));
+        let [ours, other] = [0, 1].map(|side| median(&sorted(pairs.iter().map(|pair| pair[side]))));
+        let ratio = median(&ratios);
+        let (least, most) = (ratios[0], ratios[ratios.len() - 1]);
+        let cells = [
+            shown(ours),
+            shown(other),
+            format!("{ratio:.2} ({least:.2} to {most:.2})"),
+        ];
+        Self::new(work, cells, ratio, bound)
+    }
+
+    /// Creates a row for a figure of ours alone.
+    fn absolute(work: &str, ours: f64, bound: Bound) -> Self {
+        Self::new(
+            work,
+            [shown(ours), String::new(), String::new()],
+            ours,
+            bound,
+        )
+    }
+
+    fn new(work: &str, [ours, other, ratio]: [String; 3], judged: f64, bound: Bound) -> Self {
+        let is_good = bound.holds(judged);
+        let verdict = if is_good { "ok" } else { "FAILED" };
+        Self {
+            cells: [
+                work.to_owned(),
+                ours,
+                other,
+                ratio,
+                bound.shown(),
+                verdict.to_owned(),
+            ],
+            is_good,
+        }
+    }
+}
+
+/// Builds, measures, prints the table, and fails if a row is past its bound.
+pub(crate) fn run(layout: &Layout) -> anyhow::Result<ExitCode> {
+    if !cargo::run(layout, BUILD, &[])? {
         return Ok(ExitCode::FAILURE);
     }
-    let bench = Bench::new(layout, is_release);
-    if options.has("scale") {
-        print_rows(&scale::measure(&bench)?);
-        return Ok(ExitCode::SUCCESS);
-    }
-    let only_instructions = options.has("instructions");
-    let mut rows = Vec::new();
-    if !only_instructions {
-        print_as!("bench", "machine load before: {}", machine_load());
-        rows.extend(absolute(&bench)?);
-        rows.extend(comparisons::measure(&bench)?);
-        print_as!("bench", "machine load after: {}", machine_load());
-    }
-    let counted = match instructions::measure(&bench) {
-        Err(error) if error.is::<Unavailable>() => {
-            print_as!("bench", "instructions are not counted: {error:#}");
-            Vec::new()
-        }
-        counted => counted?,
-    };
-    let is_missed = counted.iter().any(Row::is_missed);
-    rows.extend(counted);
-    print_rows(&rows);
-    Ok(cargo::exit_code(!(only_instructions && is_missed)))
-}
-
-/// Counts the instructions of a call with the programs of a debug build, which have to be there.
-///
-/// # Errors
-/// If one is above its limit. `Unavailable` without valgrind, and on other processors than those of the limits.
-pub(crate) fn check_instructions(layout: &Layout) -> anyhow::Result<()> {
-    if !cfg!(target_arch = "x86_64") {
-        bail!(unavailable("its limits are for x86_64"));
-    }
-    let rows = instructions::measure(&Bench::new(layout, false))?;
-    if rows.iter().any(Row::is_missed) {
-        print_rows(&rows);
-        bail!("a call takes more instructions than before");
-    }
-    Ok(())
-}
-
-fn print_rows(rows: &[Row]) {
-    let cells: Vec<_> = [row::heading()]
+    let bench = Bench::install(layout)?;
+    let mut rows = vec![beside_rmcp(&bench)?];
+    rows.extend(beside_hyper(&bench)?);
+    rows.push(beside_nginx(&bench)?);
+    rows.extend(alone(&bench)?);
+    let heading = ["", "ours", "other", "ratio", "bound", ""].map(str::to_owned);
+    let cells: Vec<_> = [heading]
         .into_iter()
-        .chain(rows.iter().map(Row::cells))
+        .chain(rows.iter().map(|row| row.cells.clone()))
         .collect();
-    print_line!("\n{}", table(&cells));
+    print_line!("\n{}", table(&cells).trim_end());
+    Ok(cargo::exit_code(rows.iter().all(|row| row.is_good)))
 }
 
-fn machine_load() -> String {
-    let load = fs::read_to_string("/proc/loadavg").unwrap_or_default();
-    load.split(' ').next().unwrap_or_default().to_owned()
+fn beside_rmcp(bench: &Bench<'_>) -> anyhow::Result<Row> {
+    let (ours, rmcp) = (bench.fixture()?, bench.rmcp()?);
+    let load = |server: &BenchServer| Load::echo(server, Era::Unversioned, CROWDED);
+    let pairs = compare(bench, (&ours, &load(&ours)?), (&rmcp, &load(&rmcp)?))?;
+    let work = format!("calls per second of {CROWDED} clients, beside rmcp");
+    let pairs = figures(&pairs, |measured| measured.per_second);
+    Ok(Row::relative(&work, &pairs, Bound::AtLeast(2.0)))
 }
 
-/// Measures ours alone, with the bare server as the floor of some figures.
-fn absolute(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
-    let mut rows = memory(bench)?;
-    let (ours, floor) = (bench.binary(FIXTURE), bench.binary("bench-floor"));
-    let run = |line: &str| bench.load(Cpu::Any, line, 0);
-    let echo = "stdio --body ECHO --window 32 --millis 1000";
-    let pairs = compare(
-        || run(&format!("{echo} --expect OK -- {ours} --stdio --log error")),
-        // It does not parse lines, it only counts them.
-        || run(&format!("{echo} -- {floor} --stdio 150")),
-    )?;
-    let rate = pairs.sample("per_second");
-    // The official Rust SDK reached 17,000 a second.
-    let limit = Limit::AtLeast(170_000.0);
-    let work = "stdio echo, window 32, per second";
-    rows.push(Row::sampled(work, &rate, limit));
-    let echo = "start --body ECHO --times 11 --header TOKEN";
-    let ours = run(&format!("{echo} -- {ours} --token bench-with-a-token"))?;
-    let floor = run(&format!("{echo} -- {floor}"))?;
-    for (work, field, unit, most) in [
-        ("start to the first answer, ms", "millis", 1.0, 10.0),
-        ("idle memory, MiB", "memory_kib", 1024.0, 8.0),
-    ] {
-        let [ours, floor] = [&ours, &floor].map(|measured| figure(measured, field) / unit);
-        let limit = Limit::AtMost(most);
-        rows.push(Row::absolute(work, ours, Some(floor), limit));
-    }
-    Ok(rows)
-}
-
-/// Measures the memory of clients that never come back, and of open streams.
-fn memory(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
-    let grown = |measured: &Value| figure(measured, "grown_kib") / 1024.0;
-    let initialize = "--header JSON --body INITIALIZE";
-    let server = bench.fixture(Cpu::Any)?;
-    let flood = |requests| {
-        let load = "--connections 8 --millis 120000 --requests";
-        server.load(bench, &format!("http {initialize} {load} {requests}"), 0)
+fn beside_hyper(bench: &Bench<'_>) -> anyhow::Result<Vec<Row>> {
+    let (ours, hyper) = (bench.fixture()?, bench.hyper()?);
+    let eras = [
+        (Era::Unversioned, "without a version"),
+        (Era::Session, "in a session"),
+        (Era::Modern, "of 2026-07-28"),
+    ];
+    let row = |(era, name)| {
+        let load = Load::echo(&ours, era, BUSY)?;
+        let pairs = compare(bench, (&ours, &load), (&hyper, &load.of_bare_server()))?;
+        let pairs = figures(&pairs, |measured| measured.cpu_micros);
+        let work = format!("CPU µs of an echo {name}, beside a bare hyper");
+        Ok(Row::relative(&work, &pairs, Bound::AtMost(2.2)))
     };
-    flood(2_000)?;
-    let flood = grown(&flood(100_000)?);
-    let server = bench.fixture(Cpu::Any)?;
-    let streams = server.load(bench, &format!("streams {initialize} --count 1000"), 0)?;
-    let row = |work, grown, most| Row::absolute(work, grown, None, Limit::AtMost(most));
-    Ok(vec![
-        row("memory after 100,000 initialize, MiB", flood, 5.0),
-        row("memory of 1,000 open streams, MiB", grown(&streams), 10.0),
+    eras.into_iter().map(row).collect()
+}
+
+fn beside_nginx(bench: &Bench<'_>) -> anyhow::Result<Row> {
+    let (ours, nginx) = (bench.gateway()?, bench.nginx()?);
+    let load = |server: &BenchServer| Load::echo(server, Era::Unversioned, BUSY);
+    let pairs = compare(bench, (&ours, &load(&ours)?), (&nginx, &load(&nginx)?))?;
+    let pairs = figures(&pairs, |measured| measured.per_second);
+    let work = format!("relayed calls per second of {BUSY} clients, beside nginx");
+    Ok(Row::relative(&work, &pairs, Bound::AtLeast(0.4)))
+}
+
+fn alone(bench: &Bench<'_>) -> anyhow::Result<[Row; 3]> {
+    let streams = load::memory_of_streams(&bench.fixture()?, STREAMS)?;
+    let start = load::start(&bench.binary(crate::test_server::FIXTURE))?;
+    let mib = |kib: u64| kib as f64 / 1024.0;
+    let [streams, idle] = [streams, start.resident_kib].map(mib);
+    let of_streams = format!("MiB of {STREAMS} open streams");
+    Ok([
+        Row::absolute(&of_streams, streams, Bound::AtMost(20.0)),
+        Row::absolute("MiB of an idle server", idle, Bound::AtMost(15.0)),
+        Row::absolute(
+            "ms from a start to the first answer",
+            start.millis,
+            Bound::AtMost(20.0),
+        ),
     ])
+}
+
+/// Measures two servers in turns.
+fn compare(
+    bench: &Bench<'_>,
+    ours: (&BenchServer, &Load),
+    other: (&BenchServer, &Load),
+) -> anyhow::Result<Vec<[Measured; 2]>> {
+    let measure = |(server, load): (&BenchServer, &Load)| load.measure(bench, server);
+    // The first measurements are slower, and do not count.
+    measure(ours)?;
+    measure(other)?;
+    let round = |number: usize| {
+        if number.is_multiple_of(2) {
+            return Ok([measure(ours)?, measure(other)?]);
+        }
+        let other = measure(other)?;
+        Ok([measure(ours)?, other])
+    };
+    (0..ROUNDS).map(round).collect()
+}
+
+fn figures(pairs: &[[Measured; 2]], figure: fn(&Measured) -> f64) -> Vec<[f64; 2]> {
+    let both = |[ours, other]: &[Measured; 2]| [figure(ours), figure(other)];
+    pairs.iter().map(both).collect()
+}
+
+fn sorted(values: impl Iterator<Item = f64>) -> Vec<f64> {
+    let mut values: Vec<_> = values.collect();
+    values.sort_by(f64::total_cmp);
+    values
+}
+
+fn median(sorted: &[f64]) -> f64 {
+    sorted[sorted.len() / 2]
+}
+
+fn shown(value: f64) -> String {
+    if value < 100.0 {
+        format!("{value:.1}")
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_row_is_judged_by_the_median_of_its_ratios() {
+        let pairs = [[9.0, 2.0], [30.0, 10.0], [21.0, 10.0]];
+        let row = |bound| Row::relative("calls", &pairs, bound);
+        let good = row(Bound::AtLeast(3.0));
+        assert!(good.is_good);
+        assert_eq!(good.cells[1..4], ["21.0", "10.0", "3.00 (2.10 to 4.50)"]);
+        let failed = row(Bound::AtMost(2.9));
+        assert!(!failed.is_good);
+        assert_eq!(failed.cells[4..], ["at most 2.9", "FAILED"]);
+    }
 }

@@ -4,7 +4,6 @@
 
 mod sdk;
 
-use std::ffi::OsString;
 use std::fs::{self, Permissions};
 use std::os::unix::fs::PermissionsExt as _;
 use std::path::PathBuf;
@@ -96,18 +95,6 @@ pub(crate) fn install_servers(layout: &Layout) -> OtherServers {
         }
     }
     servers
-}
-
-/// Installs the SDK of this name, and returns the command for one of its files.
-pub(crate) fn install(
-    layout: &Layout,
-    name: &str,
-    file: &str,
-) -> anyhow::Result<(OsString, Option<OsString>)> {
-    let sdk = SDKS.iter().find(|sdk| sdk.name == name);
-    let sdk = sdk.with_context(|| format!("there is no SDK {name}"))?;
-    sdk.install(layout)?;
-    Ok(sdk.command(layout, file))
 }
 
 fn run_sdk(layout: &Layout, sdk: &Sdk) -> anyhow::Result<TestCounts> {

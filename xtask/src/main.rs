@@ -56,7 +56,7 @@ const COMMANDS: &[Command] = &[
     ("codegen", &[], |layout, _| cargo::codegen(layout)),
     ("conformance", &[], |layout, _| conformance::command(layout)),
     ("clients", &[], |layout, _| clients::command(layout)),
-    ("bench", &["instructions", "scale", "profile"], bench::run),
+    ("bench", &[], |layout, _| bench::run(layout)),
     ("soak", &["minutes"], soak::run),
     (
         "replicas",

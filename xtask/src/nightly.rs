@@ -31,9 +31,7 @@ const PARTS: [Part; 14] = [
     ("conformance", conformance::command),
     ("clients", clients::command),
     ("images", images::check),
-    ("instructions", |layout| {
-        built(layout, bench::check_instructions)
-    }),
+    ("bench", bench::run),
     ("replicas", |layout| {
         replicas::run(layout, &Options::default())
     }),
@@ -159,16 +157,4 @@ fn msrv(layout: &Layout) -> anyhow::Result<ExitCode> {
         .envs([("CARGO_TARGET_DIR", layout.backends().join("msrv"))])
         .dir(&layout.root);
     Ok(exit_code(check.succeeds(&layout.shutdown, None)?))
-}
-
-/// Builds the programs and checks something with them.
-fn built(
-    layout: &Layout,
-    check: impl FnOnce(&Layout) -> anyhow::Result<()>,
-) -> anyhow::Result<ExitCode> {
-    if !cargo::run(layout, cargo::BUILD, &[])? {
-        return Ok(ExitCode::FAILURE);
-    }
-    check(layout)?;
-    Ok(ExitCode::SUCCESS)
 }

@@ -1,6 +1,6 @@
 //! `cargo xtask soak`: many clients call three stdio backends through the gateway for some minutes; each
-//! gets its own answers, and the gateway's memory and open files do not grow. The load program is in
-//! `tests/bench`.
+//! gets its own answers, and the gateway's memory and open files do not grow. The clients are
+//! `tests/soak`.
 
 use std::fs;
 use std::process::ExitCode;
@@ -47,11 +47,8 @@ pub(crate) fn run(layout: &Layout, options: &Options) -> anyhow::Result<ExitCode
     let pid = gateway.process.pid().context("no process id")?;
     let seconds = 60 * options.minutes.unwrap_or(DEFAULT_MINUTES);
     let log = layout.fresh_log("soak")?;
-    let words = format!(
-        "soak --port {} --pid {pid} --seconds {seconds}",
-        gateway.port
-    );
-    let has_succeeded = Program::new(layout.binaries(false).join("bench-load"))?
+    let words = format!("--port {} --pid {pid} --seconds {seconds}", gateway.port);
+    let has_succeeded = Program::new(layout.binaries(false).join("soak-load"))?
         .words(&words)
         .args(BACKENDS.map(|key| format!("--backend={key}")))
         .log_to(&log)?

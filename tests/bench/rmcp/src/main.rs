@@ -1,4 +1,4 @@
-//! Two tools on the official Rust SDK, in the mode in which it is fastest: no sessions, and JSON
+//! The echo tool on the official Rust SDK, in the mode in which it is fastest: no sessions, and JSON
 //! instead of event streams. It checks no token, which makes it faster.
 
 use std::io::Write as _;
@@ -15,7 +15,6 @@ use rmcp::service::{RequestContext, RoleServer};
 use rmcp::transport::streamable_http_server::session::never::NeverSessionManager;
 use rmcp::transport::streamable_http_server::{StreamableHttpServerConfig, StreamableHttpService};
 use rmcp::{ErrorData, ServerHandler};
-use serde_json::{Value, json};
 use tokio::net::TcpListener;
 
 #[derive(Clone)]
@@ -31,29 +30,10 @@ impl ServerHandler for Echo {
         request: CallToolRequestParams,
         _: RequestContext<RoleServer>,
     ) -> Result<CallToolResponse, ErrorData> {
-        if request.name == "list_items" {
-            return Ok(CallToolResult::structured(items()).into());
-        }
         let value = request.arguments.as_ref().and_then(|all| all.get("value"));
         let text = value.and_then(|value| value.as_str()).unwrap_or_default();
         Ok(CallToolResult::success(vec![ContentBlock::text(text)]).into())
     }
-}
-
-/// The same items as those of `bench-server`.
-fn items() -> Value {
-    let item = |id| {
-        json!({
-            "id": id,
-            "name": format!("item number {id}"),
-            "status": "in stock",
-            "tags": ["blue", "heavy", "on sale"],
-            "created_at": "2026-07-28T12:00:00Z",
-            "description": "As described in the catalogue, with everything that belongs to it.",
-        })
-    };
-    let items: Vec<Value> = (0..50).map(item).collect();
-    json!({ "items": items })
 }
 
 fn main() -> anyhow::Result<()> {

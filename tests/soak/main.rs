@@ -1,12 +1,16 @@
-//! Many clients of all eras that use the same request ids; each answer must be their own. Some leave
-//! while their call is under way.
+//! The clients of `cargo xtask soak`: many of all eras that use the same request ids; each answer must be their own.
+//! Some leave while their call is under way. The counts are printed as one line of JSON.
+
+mod reply;
 
 use std::cell::RefCell;
 use std::fs;
+use std::io::Write as _;
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
-use anyhow::ensure;
+use anyhow::{Context as _, ensure};
+use clap::Parser;
 use serde_json::{Value, json};
 use tokio::io::AsyncWriteExt as _;
 use tokio::net::TcpStream;
@@ -14,9 +18,7 @@ use tokio::net::tcp::OwnedWriteHalf;
 use tokio::task::LocalSet;
 use tokio::time::sleep;
 
-use crate::http::request;
-use crate::process;
-use crate::reply::Replies;
+use reply::Replies;
 
 /// The time of the first sample; another is taken at half the duration, and one at the end.
 const WARM_UP: Duration = Duration::from_secs(60);
@@ -30,8 +32,9 @@ const CALL_INTERVAL: Duration = Duration::from_millis(50);
 /// One call in this many is left, and one is of a tool that reports its progress.
 const EVERY: u64 = 10;
 
-#[derive(clap::Args)]
-pub(crate) struct Options {
+/// Calls of many clients that use the same ids.
+#[derive(Parser)]
+struct Options {
     /// The port on loopback.
     #[arg(long)]
     port: u16,
@@ -63,8 +66,9 @@ struct Counts {
     first_fault: Option<String>,
 }
 
-pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
-    let options = Rc::new(options);
+#[tokio::main(flavor = "current_thread")]
+async fn main() -> anyhow::Result<()> {
+    let options = Rc::new(Options::parse());
     let counts = Rc::new(RefCell::new(Counts::default()));
     until_ready(&options).await?;
     let duration = Duration::from_secs(options.seconds);
@@ -97,22 +101,29 @@ pub(crate) async fn run(options: Options) -> anyhow::Result<Value> {
     let samples = samples.await?;
     tasks.await;
     let counts = counts.borrow();
-    Ok(json!({
+    let measured = json!({
         "calls": counts.calls,
         "left": counts.left,
         "misdelivered": counts.misdelivered,
         "failed": counts.failed,
         "first_fault": counts.first_fault,
         "samples": samples,
-    }))
+    });
+    writeln!(std::io::stdout(), "{measured}")?;
+    Ok(())
 }
 
 fn sample(pid: u32, at: Duration) -> anyhow::Result<Value> {
-    let (memory, files) = (
-        process::memory(pid)?,
-        fs::read_dir(format!("/proc/{pid}/fd"))?,
-    );
+    let (memory, files) = (resident_kib(pid)?, fs::read_dir(format!("/proc/{pid}/fd"))?);
     Ok(json!({"seconds": at.as_secs(), "memory_kib": memory, "open_files": files.count()}))
+}
+
+/// Returns the resident memory of the process.
+fn resident_kib(pid: u32) -> anyhow::Result<u64> {
+    let status = fs::read_to_string(format!("/proc/{pid}/status"))?;
+    let line = status.lines().find_map(|line| line.strip_prefix("VmRSS:"));
+    let size = line.and_then(|line| line.trim().strip_suffix(" kB"));
+    Ok(size.context("no size in status")?.parse()?)
 }
 
 /// Waits until the tools of all backends answer.
@@ -318,7 +329,20 @@ impl Connection {
             headers.push(format!("Mcp-Session-Id: {session}"));
             headers.push("MCP-Protocol-Version: 2025-11-25".to_owned());
         }
-        let request = request("/mcp", self.port, &headers, &body.to_string());
+        let request = request(self.port, &headers, &body.to_string());
         Ok(self.output.write_all(&request).await?)
     }
+}
+
+fn request(port: u16, headers: &[String], body: &str) -> Vec<u8> {
+    let headers: String = headers
+        .iter()
+        .map(|header| format!("{header}\r\n"))
+        .collect();
+    let length = body.len();
+    format!(
+        "POST /mcp HTTP/1.1\r\nHost: 127.0.0.1:{port}\r\nContent-Type: application/json\r\n\
+         Content-Length: {length}\r\n{headers}\r\n{body}"
+    )
+    .into_bytes()
 }

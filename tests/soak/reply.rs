@@ -42,7 +42,7 @@ impl Replies {
     }
 
     /// Reads a head, which must be a success. Returns the length of the body, `None` if it is chunked.
-    pub(crate) async fn head(&mut self) -> anyhow::Result<Option<usize>> {
+    async fn head(&mut self) -> anyhow::Result<Option<usize>> {
         let status = self.line().await?;
         ensure!(status.starts_with("HTTP/1.1 20"), "answered {status:?}");
         let mut length = Some(0);
