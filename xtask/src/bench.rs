@@ -164,7 +164,7 @@ fn alone(bench: &Bench<'_>) -> anyhow::Result<[Row; 3]> {
         Row::absolute(
             "ms from a start to the first answer",
             start.millis,
-            Bound::AtMost(20.0),
+            Bound::AtMost(10.0),
         ),
     ])
 }

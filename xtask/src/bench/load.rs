@@ -113,7 +113,7 @@ impl Load {
         }
     }
 
-    /// Calls for a second.
+    /// Calls for two seconds: less is not enough for many connections on a busy machine.
     pub(super) fn measure(
         &self,
         bench: &Bench<'_>,
@@ -128,7 +128,7 @@ impl Load {
             headers.flat_map(|(name, value)| ["-H".to_owned(), format!("{name}: {value}")]);
         let wrk = bench
             .wrk()?
-            .words(&format!("-t 1 -d 1s -c {}", self.connections))
+            .words(&format!("-t 1 -d 2s -c {}", self.connections))
             .args(headers)
             .args(["-H", "Content-Type: application/json", "-s"])
             .args([&script])

@@ -111,7 +111,7 @@ pub(super) const INSTALLED: &str = r#"
     unit=/usr/lib/systemd/system/@NAME@.service
     systemd-analyze verify $unit
     systemd-analyze security --offline=true --threshold=30 $unit
-    @NAME@ check --config /etc/mcp/@NAME@.toml
+    @NAME@ doctor --offline --config /etc/mcp/@NAME@.toml
     test "$(stat -c %a:%U:%G /etc/mcp/@NAME@.env)" = 600:root:root
     man -P cat @NAME@ > /dev/null
     calls @NAME@
