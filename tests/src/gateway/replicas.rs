@@ -48,7 +48,10 @@ async fn question_and_stream_of_another_gateway_are_refused_with_the_reason() {
     };
     let suspended = ask_suspended(&group, 0).await;
     let refused = group.modern(1, "tools/call", suspended.clone()).await;
-    assert_contains(&refused["result"], "call again");
+    assert_contains(
+        &refused["result"],
+        "The call that asked this question has ended",
+    );
     assert_eq!(refused["result"]["isError"], true, "{refused}");
     let answered = group.modern(0, "tools/call", suspended).await;
     assert_contains(&answered["result"], "ann");
@@ -145,6 +148,11 @@ async fn what_a_killed_gateway_had_is_lost_with_the_reason() {
     .await;
     group.kill(0).await;
     let killed = Instant::now();
+    // PostgreSQL frees the lock once it sees that the connection has ended; until then a session moves.
+    wait_until("the end of the gateway", async || {
+        group.others(1).await == 1
+    })
+    .await;
     let ping = request("ping", json!({}));
     let (gone, found, found_too) = tokio::join!(
         group.post(1, &lost, &ping),

@@ -6,7 +6,7 @@ use super::env::{ReplicaGroup, TOKEN};
 use crate::gateway::env::{Folder, misbehaving, stdio_fixture, tools_json};
 use crate::harness::{assert_contains, assert_lacks, eventually, http_client, wait_until};
 
-const ROLES: &str = "[roles.operator]\nallow = [\"*\"]\nown = [\"approve\"]\n\
+const ROLES: &str = "[roles.operator]\nallow = [\"*\"]\nown = [\"approve\", \"gateway_status\"]\n\
     [principals]\nada = \"operator\"\n";
 
 impl ReplicaGroup {
