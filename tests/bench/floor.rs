@@ -1,4 +1,4 @@
-//! What the benchmark compares the CPU time of a call with: hyper with a constant answer.
+//! The server with which the benchmark compares the CPU time of a call: hyper with a constant answer.
 
 use std::io::Write as _;
 

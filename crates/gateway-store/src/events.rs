@@ -27,7 +27,7 @@ pub use self::event::{Event, EventStatus, FinishedRequest, Outcome, kind};
 pub(crate) use self::location::Database;
 pub use self::location::StoreLocation;
 pub use self::log::EventLog;
-pub(crate) use self::postgres::{Notifications, PostgresConnection, connect_to_postgres};
+pub(crate) use self::postgres::{Notifications, PostgresConnection, connect_to_postgres, in_time};
 pub use self::queue::LogHealth;
 pub use self::record::Record;
 pub(crate) use self::sqlite::SqliteDatabase;

@@ -23,6 +23,7 @@ use std::time::Duration;
 use futures_util::future::BoxFuture;
 use mcp_serve::{SharedSessions, process_id};
 use parking_lot::{Mutex, RwLock};
+use tokio::runtime::Builder;
 use tokio::sync::mpsc::{Sender, channel};
 use tokio::sync::{Semaphore, broadcast, oneshot};
 use tokio::time::{sleep, timeout};
@@ -87,9 +88,10 @@ impl SharedTables {
             others: AtomicUsize::new(0),
             is_connected: AtomicBool::new(false),
         });
-        let worker = Worker::new(address.clone(), waiting, Arc::clone(&known))?;
+        let worker = Worker::new(address.clone(), waiting, Arc::clone(&known));
+        let runtime = Builder::new_current_thread().enable_all().build()?;
         let thread = std::thread::Builder::new().name("shared".into());
-        let thread = thread.spawn(move || worker.run())?;
+        let thread = thread.spawn(move || runtime.block_on(worker.run()))?;
         Ok(Some(Self {
             jobs,
             known,
@@ -143,7 +145,7 @@ impl SharedTables {
     async fn try_claim(&self, session: u128) -> Option<Claim> {
         let (answer, answered) = oneshot::channel();
         self.send(Job::Claim(session, answer));
-        timeout(READ_TIMEOUT, answered).await.ok()?.ok()?
+        timeout(READ_TIMEOUT, answered).await.ok()?.ok()
     }
 }
 

@@ -92,7 +92,7 @@ fn retries() -> RetryPolicy {
 
 /// The attributes of the process. Those of the operator replace ours.
 fn resource(name: &str, version: &str, given_name: Option<String>) -> Resource {
-    // Replicas have the same name.
+    // Several gateways have the same name.
     let instance = TraceContext::for_request(None).trace_id();
     let resource = Resource::builder_empty()
         .with_attributes([

@@ -13,10 +13,10 @@ use nix::unistd::Pid;
 
 use crate::cargo;
 use crate::http::Client;
-use crate::install::debian::{self, DebianPackages};
+use crate::install::debian::{self, DebianPackages, Libraries};
 use crate::instance::{clear_dir, free_port};
 use crate::layout::{Layout, on_path};
-use crate::nginx::{self, Libraries};
+use crate::nginx;
 use crate::process::Program;
 use crate::servers::Gateway;
 use crate::test_server::{self, FIXTURE, RunningServer};
@@ -46,7 +46,7 @@ enum Cpu {
     Load,
 }
 
-/// What is needed to start servers and loads.
+/// The programs and folders with which servers and loads are started.
 pub(super) struct Bench<'a> {
     pub(super) layout: &'a Layout,
     wrk: (PathBuf, Libraries),
@@ -66,15 +66,7 @@ pub(super) struct BenchServer {
 impl<'a> Bench<'a> {
     /// Takes the installed wrk, or Debian's.
     pub(super) fn install(layout: &'a Layout) -> anyhow::Result<Self> {
-        let wrk = match on_path("wrk") {
-            Some(installed) => (installed, Libraries::new()),
-            None => {
-                WRK.install(layout)?;
-                let root = WRK.root(layout);
-                let program = root.join("usr/bin/wrk");
-                (program, debian::environment(&[root])?)
-            }
-        };
+        let wrk = debian::installed_or(&WRK, "wrk", "usr/bin/wrk", layout)?;
         let has_one_cpu = thread::available_parallelism().is_ok_and(|count| count.get() < 2);
         Ok(Self {
             layout,

@@ -168,9 +168,28 @@ fn separate_lists(dir: &Path, suite: &str) -> anyhow::Result<Vec<String>> {
     Ok(options.map(|option| ["-o".to_owned(), option]).concat())
 }
 
+/// Returns the program of this name, and the variables by which it finds its libraries: the installed one, or that of
+/// the packages at `path` in their root.
+pub(crate) fn installed_or(
+    packages: &DebianPackages,
+    name: &str,
+    path: &str,
+    layout: &Layout,
+) -> anyhow::Result<(PathBuf, Libraries)> {
+    if let Some(installed) = on_path(name) {
+        return Ok((installed, Libraries::new()));
+    }
+    packages.install(layout)?;
+    let root = packages.root(layout);
+    Ok((root.join(path), environment(&[root])?))
+}
+
+/// The variables by which a program finds its libraries.
+pub(crate) type Libraries = Vec<(&'static str, OsString)>;
+
 /// Returns the variables with which programs in these roots find each other and their libraries; the
 /// first root goes before the others.
-pub(crate) fn environment(roots: &[PathBuf]) -> anyhow::Result<Vec<(&'static str, OsString)>> {
+pub(crate) fn environment(roots: &[PathBuf]) -> anyhow::Result<Libraries> {
     let below = |folders: &[String]| -> Vec<PathBuf> {
         let in_root = |root: &PathBuf| folders.iter().map(|f| root.join(f)).collect::<Vec<_>>();
         roots.iter().flat_map(in_root).collect()

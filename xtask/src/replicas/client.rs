@@ -21,14 +21,7 @@ const ID: u64 = 7;
 pub(super) struct Stream {
     pub(super) status: u16,
     pub(super) session: String,
-    events: Receiver<Event>,
-}
-
-/// An event of a stream; a JSON body is one without an id.
-#[derive(Clone, Debug, Default)]
-pub(super) struct Event {
-    pub(super) id: String,
-    pub(super) message: Value,
+    messages: Receiver<Value>,
 }
 
 #[derive(Clone)]
@@ -63,13 +56,7 @@ impl Client {
             .method(method)
             .uri(&self.urls[at])
             .header("content-type", "application/json")
-            .header(
-                "accept",
-                match method {
-                    "GET" => "text/event-stream",
-                    _ => "application/json, text/event-stream",
-                },
-            );
+            .header("accept", "application/json, text/event-stream");
         for (name, value) in headers.iter().filter(|(_, value)| !value.is_empty()) {
             request = request.header(*name, *value);
         }
@@ -87,41 +74,23 @@ impl Client {
                 .to_owned()
         };
         let (status, session) = (response.status().as_u16(), header("mcp-session-id"));
-        let is_stream = header("content-type").starts_with("text/event-stream");
-        let (sender, events) = mpsc::channel();
+        let (sender, messages) = mpsc::channel();
         let reader = BufReader::new(response.into_body().into_reader());
         thread::spawn(move || {
-            let mut event = Event::default();
+            // A line is a JSON body, or a field of an event, of which `data` has a message.
             for line in reader.lines().map_while(Result::ok) {
-                let data = match line.split_once(": ") {
-                    _ if !is_stream => &*line,
-                    Some(("id", id)) => {
-                        event.id = id.to_owned();
-                        continue;
-                    }
-                    Some(("data", data)) => data,
-                    _ => "",
-                };
-                if let Ok(message) = serde_json::from_str(data) {
-                    event.message = message;
-                } else if !(is_stream && line.is_empty()) {
-                    continue;
-                }
-                // An empty line ends an event; those without data have an id to resume from.
-                if (!is_stream || line.is_empty())
-                    && sender.send(std::mem::take(&mut event)).is_err()
+                let data = line.strip_prefix("data: ").unwrap_or(&line);
+                if let Ok(message) = serde_json::from_str(data)
+                    && sender.send(message).is_err()
                 {
                     break;
                 }
-            }
-            if !is_stream && !event.message.is_null() {
-                let _ = sender.send(event);
             }
         });
         Ok(Stream {
             status,
             session,
-            events,
+            messages,
         })
     }
 
@@ -209,29 +178,19 @@ impl Client {
 }
 
 impl Stream {
-    /// Returns the next event, also one without a message.
-    pub(super) fn event(&self) -> anyhow::Result<Event> {
-        let why = match self.events.recv_timeout(ANSWER_TIMEOUT) {
-            Ok(event) => return Ok(event),
+    fn message(&self) -> anyhow::Result<Value> {
+        let why = match self.messages.recv_timeout(ANSWER_TIMEOUT) {
+            Ok(message) => return Ok(message),
             Err(RecvTimeoutError::Timeout) => "no message in time",
             Err(RecvTimeoutError::Disconnected) => "the response ends without a message",
         };
         bail!("status {}: {why}", self.status)
     }
 
-    pub(super) fn message(&self) -> anyhow::Result<Event> {
-        loop {
-            let event = self.event()?;
-            if !event.message.is_null() {
-                return Ok(event);
-            }
-        }
-    }
-
     /// Returns the response to the request, after all other messages.
     pub(super) fn response(&self) -> anyhow::Result<Value> {
         loop {
-            let Event { message, .. } = self.message()?;
+            let message = self.message()?;
             if message["method"].is_null() {
                 return Ok(message);
             }

@@ -14,7 +14,9 @@ use tokio_postgres::types::{ToSql, Type};
 use upstream::time::Timestamp;
 
 pub(super) use self::connection::is_address;
-pub(crate) use self::connection::{Notifications, PostgresConnection, connect_to_postgres};
+pub(crate) use self::connection::{
+    Notifications, PostgresConnection, connect_to_postgres, in_time,
+};
 use self::retain::TableSize;
 use super::record::Record;
 use super::store::{Query, Retention, Store, StoreError, StoreFault};

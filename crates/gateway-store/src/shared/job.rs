@@ -8,8 +8,7 @@ use tokio::sync::{OwnedSemaphorePermit, oneshot};
 /// Work for the thread. An answer that is dropped says that the database cannot be used.
 pub(super) enum Job {
     Connect(oneshot::Sender<()>),
-    /// Answered with `None` if the database cannot be used.
-    Claim(u128, oneshot::Sender<Option<Claim>>),
+    Claim(u128, oneshot::Sender<Claim>),
     EndSession(u128, Option<oneshot::Sender<()>>),
     SaveTask(SavedTask),
     FindTasks(TaskQuery),

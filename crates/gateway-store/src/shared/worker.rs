@@ -5,19 +5,16 @@ use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use std::time::Duration;
 
-use tokio::runtime::{Builder, Runtime};
 use tokio::sync::mpsc::Receiver;
-use tokio::time::{Instant, interval, timeout, timeout_at};
+use tokio::time::{Instant, interval, timeout_at};
 
 use super::Known;
 use super::job::Job;
 use super::tables::{News, SWEEP_INTERVAL, Tables};
-use crate::events::{Notifications, StoreError, StoreFault, connect_to_postgres};
+use crate::events::{Notifications, StoreError, StoreFault, connect_to_postgres, in_time};
 
 /// Time between two attempts to connect, and to get the lock of this gateway.
 pub(super) const RETRY_INTERVAL: Duration = Duration::from_secs(1);
-/// Timeout of one job, and of connecting.
-const JOB_TIMEOUT: Duration = Duration::from_secs(4);
 /// Writes that wait while the database is away; the oldest are not made.
 const MAX_WAITING_WRITES: usize = 1_000;
 
@@ -35,7 +32,6 @@ impl From<StoreError> for End {
 
 pub(super) struct Worker {
     address: String,
-    runtime: Runtime,
     jobs: Receiver<Job>,
     known: Arc<Known>,
     /// [`Job::EndSession`] and [`Job::SaveTask`], oldest first.
@@ -43,70 +39,40 @@ pub(super) struct Worker {
 }
 
 impl Worker {
-    pub(super) fn new(
-        address: String,
-        jobs: Receiver<Job>,
-        known: Arc<Known>,
-    ) -> std::io::Result<Self> {
-        Ok(Self {
+    pub(super) fn new(address: String, jobs: Receiver<Job>, known: Arc<Known>) -> Self {
+        Self {
             address,
-            runtime: Builder::new_current_thread().enable_all().build()?,
             jobs,
             known,
             writes: VecDeque::new(),
-        })
+        }
     }
 
-    pub(super) fn run(self) {
-        let Self {
-            address,
-            runtime,
-            jobs,
-            known,
-            writes,
-        } = self;
-        let mut follower = Follower {
-            jobs,
-            known,
-            writes,
-        };
-        runtime.block_on(async {
-            let mut failure = None;
-            loop {
-                let End::Failed(error) = follower.follow(&address).await else {
-                    return;
-                };
-                follower.known.is_connected.store(false, Ordering::Relaxed);
-                if failure.as_ref() != Some(&error.reason) {
-                    let reason = &error.reason;
-                    tracing::warn!(reason, "the database of the gateways cannot be used");
-                    failure = Some(error.reason);
-                }
-                if follower.wait().await {
-                    return;
-                }
+    /// Works until the gateway ends.
+    pub(super) async fn run(mut self) {
+        let mut failure = None;
+        while let End::Failed(error) = self.follow().await {
+            let was_connected = self.known.is_connected.swap(false, Ordering::Relaxed);
+            if was_connected || failure.as_ref() != Some(&error.reason) {
+                let reason = &error.reason;
+                tracing::warn!(reason, "the database of the gateways cannot be used");
+                failure = Some(error.reason);
             }
-        });
+            if self.wait().await {
+                return;
+            }
+        }
     }
-}
 
-struct Follower {
-    jobs: Receiver<Job>,
-    known: Arc<Known>,
-    writes: VecDeque<Job>,
-}
-
-impl Follower {
     /// Connects, and works until the connection fails or the gateway ends.
-    async fn follow(&mut self, address: &str) -> End {
-        let connecting = timeout(JOB_TIMEOUT, async {
-            let (client, notifications) = connect_to_postgres(address).await?;
-            Ok::<_, StoreError>((Tables::open(client, self.known.own).await?, notifications))
+    async fn follow(&mut self) -> End {
+        let connecting = in_time(async {
+            let (client, notifications) = connect_to_postgres(&self.address).await?;
+            Ok((Tables::open(client, self.known.own).await?, notifications))
         });
         let (tables, notifications) = match connecting.await {
-            Ok(Ok(connected)) => connected,
-            Ok(Err(error)) => return End::Failed(error),
-            Err(_) => return End::Failed(late()),
+            Ok(connected) => connected,
+            Err(error) => return End::Failed(error),
         };
         match self.serve(&tables, notifications).await {
             Ok(()) => End::Closed,
@@ -183,7 +149,7 @@ impl Follower {
             Job::FindTasks(query) if query.answer.is_closed() => Ok(()),
             Job::Claim(session, answer) => {
                 let claim = in_time(tables.claim(session)).await?;
-                let _ = answer.send(Some(claim));
+                let _ = answer.send(claim);
                 Ok(())
             }
             Job::FindTasks(query) => {
@@ -238,8 +204,10 @@ impl Follower {
                     self.keep(job);
                     self.let_clients_go();
                 }
-                Some(Job::Claim(_, answer)) => _ = answer.send(None),
-                Some(Job::Connect(_) | Job::FindTasks(_) | Job::CancelTask(..)) => {}
+                // Drops the way to their answer.
+                Some(
+                    Job::Connect(_) | Job::Claim(..) | Job::FindTasks(_) | Job::CancelTask(..),
+                ) => {}
             }
         }
         false
@@ -262,12 +230,4 @@ impl Follower {
             }
         }
     }
-}
-
-async fn in_time<T>(work: impl Future<Output = Result<T, StoreError>>) -> Result<T, StoreError> {
-    timeout(JOB_TIMEOUT, work).await.map_err(|_| late())?
-}
-
-fn late() -> StoreError {
-    StoreError::unavailable("the database does not answer in time")
 }

@@ -241,8 +241,8 @@ impl Connection {
     }
 
     /// Handles `notifications/cancelled`. An unknown id belongs to a request that was just answered;
-    /// the specification says to ignore it. Returns false for such an id.
-    pub(super) fn cancel(&self, params: Option<&RawValue>) -> bool {
+    /// the specification says to ignore it.
+    pub(super) fn cancel(&self, params: Option<&RawValue>) {
         #[derive(Deserialize)]
         struct Params<'a> {
             #[serde(borrow, rename = "requestId")]
@@ -250,7 +250,7 @@ impl Connection {
         }
         let params = params.and_then(|params| serde_json::from_str(params.get()).ok());
         let Some(Params { request_id }) = params else {
-            return true;
+            return;
         };
         let token = {
             let in_flight = &self.state().in_flight;
@@ -259,7 +259,9 @@ impl Connection {
                 .filter(|request| request.id == request_id.get());
             named.next().map(|request| request.token.clone())
         };
-        token.map(|token| token.cancel()).is_some()
+        if let Some(token) = token {
+            token.cancel();
+        }
     }
 
     /// Asks the client and waits for its answer.

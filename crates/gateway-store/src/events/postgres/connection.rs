@@ -75,10 +75,24 @@ impl PostgresConnection {
         runtime: &Runtime,
         work: impl Future<Output = Result<T, StoreError>>,
     ) -> Result<T, StoreError> {
-        let done = runtime.block_on(async { tokio::time::timeout(DATABASE_TIMEOUT, work).await });
-        let late = |_| StoreError::unavailable("the database does not answer in time");
-        done.map_err(late)?
+        runtime.block_on(in_time(work))
     }
+}
+
+/// Waits for `work`, but not for long.
+pub(crate) async fn in_time<T>(
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    within_limit(DATABASE_TIMEOUT, work).await
+}
+
+/// The same within `limit`.
+pub(super) async fn within_limit<T>(
+    limit: Duration,
+    work: impl Future<Output = Result<T, StoreError>>,
+) -> Result<T, StoreError> {
+    let late = |_| StoreError::unavailable("the database does not answer in time");
+    tokio::time::timeout(limit, work).await.map_err(late)?
 }
 
 /// Reads what the database sends, until the end of the connection.

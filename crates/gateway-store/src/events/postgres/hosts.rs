@@ -8,6 +8,7 @@ use tokio_postgres::config::{Host, TargetSessionAttrs};
 use tokio_postgres::{Client, Config, Connection, Socket};
 use tokio_rustls::TlsConnector;
 
+use super::connection::within_limit;
 use super::tls::{EncryptedStream, PostgresTls};
 use crate::events::StoreError;
 
@@ -26,12 +27,10 @@ pub(super) async fn connect(
     let mut failures = Vec::new();
     for mut host in hosts {
         host.connect_timeout(part);
-        let connected = tokio::time::timeout(part, host.connect(tls.clone())).await;
-        let late = |_| StoreError::unavailable("the database does not answer in time");
-        match connected.map_err(late) {
-            Ok(Ok(connected)) => return Ok(connected),
-            Ok(Err(error)) => failures.push(StoreError::from(error).reason),
-            Err(late) => failures.push(late.reason),
+        let connecting = async { Ok(host.connect(tls.clone()).await?) };
+        match within_limit(part, connecting).await {
+            Ok(connected) => return Ok(connected),
+            Err(error) => failures.push(error.reason),
         }
     }
     // Names no host, as the messages of one host do not.
