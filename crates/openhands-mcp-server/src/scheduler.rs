@@ -193,12 +193,16 @@ impl Scheduler {
     /// Starts a task that has just been created and queued, unless there are only slots for those that wait before it.
     /// The caller holds its lock.
     pub(crate) async fn start_new(&self, id: TaskId) {
-        let waiting = self.queue.ids();
-        let before = waiting.iter().take_while(|other| **other != id).count();
-        let has_slot = before == 0 || matches!(self.free_slots().await, Ok(free) if free > before);
-        if has_slot && matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
+        if self.is_next(id).await && matches!(self.start_locked(id).await, Ok(StartAttempt::Done)) {
             self.queue.remove(id);
         }
+    }
+
+    /// Returns true if there are more free slots than tasks that wait before this one.
+    pub(crate) async fn is_next(&self, id: TaskId) -> bool {
+        let waiting = self.queue.ids();
+        let before = waiting.iter().take_while(|other| **other != id).count();
+        before == 0 || matches!(self.free_slots().await, Ok(free) if free > before)
     }
 
     async fn start_locked(&self, id: TaskId) -> ApiResult<StartAttempt> {

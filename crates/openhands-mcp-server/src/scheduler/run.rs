@@ -49,7 +49,14 @@ impl Scheduler {
             match run {
                 Err(failure) if was_waiting && failure.is_conflict() => return Ok(true),
                 Ok(()) => {
-                    wait_for_start(server, id, before).await;
+                    let begun = has_left(server, id, before).await
+                        || server
+                            .has_begun_since(id, last.as_deref())
+                            .await
+                            .unwrap_or(false);
+                    if begun {
+                        self.slots.has_begun(id);
+                    }
                     return Ok(true);
                 }
                 Err(failure) if failure.is_full() => self.slots.give_back(id),
@@ -92,13 +99,14 @@ pub(crate) async fn use_model(
 }
 
 /// Waits briefly until a task that was told to run has left the state `before`, so that the next call does not
-/// start it again.
-async fn wait_for_start(server: &AgentServer, id: TaskId, before: Execution) {
+/// start it again. Returns true if it has left the state.
+async fn has_left(server: &AgentServer, id: TaskId, before: Execution) -> bool {
     for _ in 0..MAX_START_POLLS {
         let now = server.conversation(id).await;
         if now.is_ok_and(|task| task.execution_status != before) {
-            return;
+            return true;
         }
         sleep(START_POLL_INTERVAL).await;
     }
+    false
 }

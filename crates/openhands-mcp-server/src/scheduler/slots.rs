@@ -6,15 +6,18 @@ use std::time::{Duration, Instant};
 
 use crate::api::TaskId;
 
-/// The time from the start of a task until the agent server lists it as running.
-const START_GRACE: Duration = Duration::from_secs(2);
+/// A task that was told to run has its slot for so long, if nobody sees it running.
+const START_GRACE: Duration = Duration::from_secs(15);
+/// A task that was seen running has its slot for so long, because a count of the running tasks may be older.
+const COUNT_GRACE: Duration = Duration::from_secs(2);
 /// The time from the end of a run until its deadline is removed: the client that stopped it may set a
 /// tag first.
 const FINISHED_GRACE: Duration = Duration::from_secs(15);
 /// The same for a run that another server has started: it does that itself, unless it has crashed.
 const FINISHED_GRACE_OF_OTHERS: Duration = Duration::from_secs(60);
 
-/// The slots of started tasks that the agent server does not list as running yet.
+/// The slots of started tasks that the agent server does not list as running yet, with the time until which they have
+/// them.
 #[derive(Default)]
 pub(super) struct Slots(Mutex<HashMap<TaskId, Instant>>);
 
@@ -30,13 +33,21 @@ impl Slots {
     ) -> bool {
         let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         let now = Instant::now();
-        started.retain(|_, since| now.duration_since(*since) < START_GRACE);
+        started.retain(|_, until| now < *until);
         let others = started.keys().filter(|id| !running.contains(id)).count();
         let free = count + others < max;
         if free {
-            started.insert(id, now);
+            started.insert(id, now + START_GRACE);
         }
         free
+    }
+
+    /// The task has been seen running, so the agent server counts it.
+    pub(super) fn has_begun(&self, id: TaskId) {
+        let mut started = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(until) = started.get_mut(&id) {
+            *until = Instant::now() + COUNT_GRACE;
+        }
     }
 
     /// Releases the slot of a task that could not be started.

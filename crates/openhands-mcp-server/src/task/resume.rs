@@ -158,12 +158,16 @@ async fn start(
     }
     let was_waiting = tags.waits_for() == Some(WaitsFor::Slot);
     let scheduler = &service.scheduler;
-    let runs = scheduler.run_or_wait(server, id, tags, execution).await?;
-    if !runs && was_waiting {
-        // Otherwise it has written them.
-        server.set_tags(id, tags.as_tags()).await?;
+    if scheduler.is_next(id).await {
+        let runs = scheduler.run_or_wait(server, id, tags, execution).await?;
+        if runs || !was_waiting {
+            return Ok(runs);
+        }
+    } else {
+        tags.wait_for_slot();
     }
-    Ok(runs)
+    server.set_tags(id, tags.as_tags()).await?;
+    Ok(false)
 }
 
 /// # Errors
