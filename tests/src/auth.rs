@@ -7,7 +7,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::Value;
 
-use crate::harness::{Dialect, RawConnection, Reply, Server, binary, post};
+use crate::harness::{Dialect, RawConnection, Reply, Server, assert_contains, binary, post};
 
 const FIXTURE: &str = "mcp-conformance";
 const TOKEN: &str = "c4nary-7f3a-51d8";
@@ -321,9 +321,21 @@ async fn allowed_hosts_are_accepted() {
 #[tokio::test]
 async fn refusal_has_a_reason_in_the_unversioned_era() {
     let server = guarded().await;
-    let reply = server
-        .post(Dialect::Unversioned.request("1", "ping", ""))
-        .await;
-    let data = &reply.json()["error"]["data"];
-    assert_has!(data, {"kind": "unauthorized", "reason": "Invalid or missing API key"});
+    for (headers, reason) in [
+        (&[] as &[_], "the request has no Authorization header"),
+        (
+            &[("authorization", "Basic czNjcmV0")],
+            "does not have the form `Bearer TOKEN`",
+        ),
+        (
+            &[("authorization", "Bearer of-another-server")],
+            "does not know the token",
+        ),
+    ] {
+        let request = Dialect::Unversioned.request("1", "ping", "");
+        let reply = server.post_with(headers, request).await;
+        let data = reply.json()["error"]["data"].clone();
+        assert_eq!(data["kind"], "unauthorized");
+        assert_contains(data["reason"].as_str().unwrap(), reason);
+    }
 }

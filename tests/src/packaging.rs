@@ -123,7 +123,7 @@ fn registries_and_bundles_name_variables_and_tools_of_the_program() {
 
         let is_own = |option: &&Value| {
             let is_file = text(&option["flag"]).contains("-file");
-            option["heading"] != "Server" && option["heading"] != "Configuration" && !is_file
+            option["is_shared"] == false && option["heading"] != "Configuration" && !is_file
         };
         let own = list(&options)
             .iter()

@@ -1,10 +1,9 @@
 //! Prints whole lines on the terminal, each with the name of what it is about, and below them a bar for each step
 //! that is running. Without a terminal there are only lines.
 
-use std::collections::BTreeMap;
 use std::fmt::Display;
 use std::io::{self, BufRead, BufReader, IsTerminal as _, Read, Write};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::OnceLock;
 use std::thread;
 use std::time::{Duration, Instant};
 
@@ -20,12 +19,6 @@ const HEARTBEAT_INTERVAL: Duration = Duration::from_secs(15);
 
 /// Interval at which bars are drawn.
 const BAR_INTERVAL: Duration = Duration::from_millis(200);
-
-/// Part of the line in which a server prints the link to its page, which opens it once.
-const LINK_MARK: &str = "#secret=";
-
-/// The last such link of each server.
-static PAGE_LINKS: Mutex<BTreeMap<&'static str, String>> = Mutex::new(BTreeMap::new());
 
 /// Prints a line on the terminal: `print_line!("{} tests", 2)`.
 macro_rules! print_line {
@@ -56,12 +49,6 @@ fn bars() -> Option<&'static MultiProgress> {
         has_bars.then(|| MultiProgress::with_draw_target(ProgressDrawTarget::stdout()))
     });
     bars.as_ref()
-}
-
-/// The link to its page that a server has printed, if it has.
-pub(crate) fn page_link(who: &str) -> Option<String> {
-    let links = PAGE_LINKS.lock().unwrap_or_else(PoisonError::into_inner);
-    links.get(who).cloned()
 }
 
 pub(crate) fn write_line_as(who: &str, text: impl Display) {
@@ -98,27 +85,9 @@ pub(crate) fn copy_lines(who: &'static str, output: impl Read + Send + 'static) 
         while matches!(output.read_until(b'\n', &mut bytes), Ok(n) if n > 0) {
             let line = String::from_utf8_lossy(&bytes);
             print_as!(who, "{}", line.trim_end());
-            if let Some(link) = link_in(&line) {
-                let mut links = PAGE_LINKS.lock().unwrap_or_else(PoisonError::into_inner);
-                links.insert(who, link.to_owned());
-            }
             bytes.clear();
         }
     });
-}
-
-/// The link to a page in a line, if it has one. A line may have escapes of a terminal, and text of others.
-fn link_in(line: &str) -> Option<&str> {
-    let words = line.split(|c: char| c.is_whitespace() || c.is_control());
-    let mut links =
-        words.filter(|word| word.starts_with("http://") || word.starts_with("https://"));
-    links.find(|word| {
-        let secret = word.split_once(LINK_MARK).map(|(_, secret)| secret);
-        secret.is_some_and(|secret| {
-            let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '-' | '_');
-            !secret.is_empty() && secret.chars().all(is_plain)
-        })
-    })
 }
 
 /// Shows that a step is running until it is dropped: by a bar with the time that it takes and its share, if that is
@@ -230,23 +199,6 @@ fn style() -> ProgressStyle {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn only_links_to_a_page_are_found() {
-        let link = "http://127.0.0.1:1/#secret=aB-_9";
-        let line = format!("open {link} to see the page");
-        assert_eq!(link_in(&line), Some(link));
-        assert_eq!(link_in(&format!("\u{1b}[1m {link} \u{1b}[0m")), Some(link));
-        for other in [
-            "a tool with #secret=x",
-            "open / with #secret=x",
-            "http://h/#secret=",
-            "http://h/#secret=a\"b",
-            "http://h/",
-        ] {
-            assert_eq!(link_in(other), None, "{other}");
-        }
-    }
 
     #[test]
     fn columns_are_aligned_and_lines_have_no_trailing_spaces() {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use anyhow::bail;
 
 use crate::args::Options;
-use crate::console::{Heartbeat, page_link, table};
+use crate::console::{Heartbeat, table};
 use crate::instance::{Instance, Purpose};
 use crate::layout::Layout;
 use crate::process::{Process, Program};
@@ -266,18 +266,15 @@ fn report(pairs: &[Pair], has_gateway: bool) {
         let curl = servers::curl(Gateway::PORT, Gateway::FIRST_CALL);
         print_line!("The state of all of them, from the gateway:\n\n{curl}\n");
     }
-    let (name, port) = match has_gateway {
-        true => (Gateway::NAME, Gateway::PORT),
-        false => (pairs[0].server.name, pairs[0].server.port),
+    let page = servers::page(match has_gateway {
+        true => Gateway::PORT,
+        false => pairs[0].server.port,
+    });
+    let how = match servers::has_token() {
+        true => "; sign in with the token",
+        false => "",
     };
-    match page_link(name) {
-        Some(link) => print_line!("The page, for a browser:\n\n{link}\n"),
-        None if servers::has_token() => {
-            let page = servers::page(port);
-            print_line!("The page, for a browser; sign in with the token: {page}\n");
-        }
-        None => {}
-    }
+    print_line!("The page, for a browser{how}: {page}\n");
     print_line!("Ctrl-C stops everything that was started here.\n");
 }
 

@@ -12,34 +12,41 @@ use crate::policy::PolicyFile;
 #[derive(Clone, Debug, clap::Args)]
 #[command(next_help_heading = "Docker")]
 pub(crate) struct DockerOptions {
-    /// Docker Engine to use: unix:///path, tcp://host:port, ssh://user@host or, on Windows,
-    /// npipe:////./pipe/name [default: that of the current docker context, else the usual socket].
+    /// Docker Engine to use [default: that of the current docker context, else the usual socket].
+    ///
+    /// unix:///path, tcp://host:port, ssh://user@host or, on Windows, npipe:////./pipe/name.
     #[arg(long, env = "DOCKER_HOST", value_name = "URL")]
     pub docker_host: Option<String>,
 
     /// Docker context with the engine's address; --docker-host overrides it.
     #[arg(long, env = "DOCKER_CONTEXT", value_name = "NAME")]
+    #[arg(hide_short_help = true)]
     pub docker_context: Option<String>,
 
     /// Use TLS for a tcp:// address.
     #[arg(long, env = "DOCKER_TLS_VERIFY", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
     pub docker_tls_verify: bool,
 
     /// Directory of ca.pem, cert.pem and key.pem for TLS [default: the docker configuration's].
     #[arg(long, env = "DOCKER_CERT_PATH", value_name = "DIR")]
+    #[arg(hide_short_help = true)]
     pub docker_cert_path: Option<PathBuf>,
 
     /// Directory of the docker configuration, with its contexts [default: ~/.docker].
     #[arg(long, env = "DOCKER_CONFIG", value_name = "DIR")]
+    #[arg(hide_short_help = true)]
     pub docker_config: Option<PathBuf>,
 
     /// Seconds to wait for a reply of the engine; a stop also waits for its container.
     #[arg(long, env = "DOCKER_CLIENT_TIMEOUT", value_name = "SECONDS")]
     #[arg(default_value_t = 10, value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(hide_short_help = true)]
     pub docker_timeout: u64,
 
     /// Show environment values, labels, command lines and log lines that look like secrets.
     #[arg(long, env = "DOCKER_MCP_SHOW_SECRETS", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
     pub show_secrets: bool,
 
     /// Run commands in containers (`execute_command`, in the toolset `exec`).
@@ -48,25 +55,30 @@ pub(crate) struct DockerOptions {
 
     /// Do not offer tools that stop, remove or overwrite something.
     #[arg(long, env = "DOCKER_MCP_NO_DESTRUCTIVE", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
     pub no_destructive: bool,
 
     /// Change only what this server has created, which it marks with a label.
     #[arg(long, env = "DOCKER_MCP_ONLY_CREATED", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
     pub only_created: bool,
 
     /// Only these containers: name=shop-*, image=postgres or label=tier=web, separated by commas.
     #[arg(long, env = "DOCKER_MCP_ALLOW", value_name = "RULE")]
     #[arg(value_delimiter = ',')]
+    #[arg(hide_short_help = true)]
     pub allow: Vec<String>,
 
     /// All containers except these, in the same form; overrides --allow.
     #[arg(long, env = "DOCKER_MCP_DENY", value_name = "RULE")]
     #[arg(value_delimiter = ',')]
+    #[arg(hide_short_help = true)]
     pub deny: Vec<String>,
 
     /// Directories that builds and compose projects may be read from, separated by commas.
     #[arg(long, env = "DOCKER_MCP_PROJECT_DIR", value_name = "DIR")]
     #[arg(value_delimiter = ',')]
+    #[arg(hide_short_help = true)]
     pub project_dir: Vec<PathBuf>,
 
     /// JSON file that sets any of these, and under `create` what new containers may use:
@@ -74,6 +86,7 @@ pub(crate) struct DockerOptions {
     // Read once, with the command line: the list of tools depends on it.
     #[arg(long = "policy", env = "DOCKER_MCP_POLICY", value_name = "FILE")]
     #[arg(value_parser = PolicyFile::read, value_hint = clap::ValueHint::FilePath)]
+    #[arg(hide_short_help = true)]
     pub(crate) policy_file: Option<PolicyFile>,
 }
 

@@ -104,7 +104,7 @@ pub(crate) fn compose<'a>(
     if envelope.is_none() || options.log_level.is_some() {
         meta.remove(LOG_LEVEL);
     }
-    let mut meta = meta.encode_with_room(own_size(envelope, options, trace));
+    let mut meta = meta.encode();
     let progress = (asks_for_progress || token.is_some()).then_some(id);
     write_own_members(&mut meta, progress, envelope, options, trace);
     Ok(ComposedParams {
@@ -147,18 +147,6 @@ fn write_own_members(
         meta.extend([&envelope.members, envelope.capabilities(options)]);
     }
     meta.push('}');
-}
-
-/// The bytes of our own members; a few more if a value has escapes.
-fn own_size(envelope: Option<&Envelope>, options: &Options, trace: &[TraceField<'_>]) -> usize {
-    let envelope = envelope.map_or(0, |envelope| {
-        let level = options.log_level.map_or(0, |_| LOG_LEVEL.len() + 16);
-        envelope.members.len() + envelope.capabilities(options).len() + level
-    });
-    let trace = trace
-        .iter()
-        .map(|(name, value)| name.len() + value.len() + 8);
-    64 + envelope + trace.sum::<usize>()
 }
 
 impl<'a> From<Params<'a>> for ComposedParams<'a> {

@@ -42,10 +42,10 @@ pub struct Hints<'a> {
 impl Era {
     /// Decides by the headers alone, for a body that cannot be read.
     pub fn from_headers(hints: &Hints<'_>) -> Self {
-        Self::decide(hints, "", None)
+        Self::decide_by_meta(hints, "", None)
     }
 
-    /// Decides for one request or notification.
+    /// Decides for one request or notification with these parameters.
     pub fn decide(hints: &Hints<'_>, method: &str, params: Option<&RawValue>) -> Self {
         Self::decide_by_meta(hints, method, params.and_then(Meta::of_params))
     }

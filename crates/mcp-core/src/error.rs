@@ -63,7 +63,7 @@ pub enum Error {
     /// A fault of ours; the detail is in the log.
     Internal,
     /// No valid credentials.
-    Unauthorized,
+    Unauthorized(Credentials),
     /// The session of the request has ended, has expired, or never existed.
     SessionNotFound,
     /// A foreign `Host` or `Origin`, or a request that a policy forbids.
@@ -100,6 +100,30 @@ pub enum ErrorCodes {
     Extended,
 }
 
+/// The credentials of a request that is refused as unauthorized.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Credentials {
+    /// There is no `Authorization` header.
+    Missing,
+    /// The header is no `Bearer TOKEN`.
+    NotBearer,
+    /// The token is unknown, has expired, or is for another resource.
+    Invalid,
+}
+
+impl Credentials {
+    fn problem(self) -> &'static str {
+        match self {
+            Self::Missing => {
+                "the request has no Authorization header; send `Authorization: Bearer TOKEN` with a token of this \
+                 server, as MCP_TOKEN or its token file has it"
+            }
+            Self::NotBearer => "the Authorization header does not have the form `Bearer TOKEN`",
+            Self::Invalid => "this server does not know the token, or it has expired",
+        }
+    }
+}
+
 impl Error {
     /// The stable name, sent as `data.kind` in every dialect.
     pub fn kind(&self) -> &'static str {
@@ -117,7 +141,7 @@ impl Error {
             Self::OfTask(error) => error.kind(),
             Self::Relayed(_) => "upstream",
             Self::Internal => "internal",
-            Self::Unauthorized => "unauthorized",
+            Self::Unauthorized(_) => "unauthorized",
             Self::SessionNotFound => "session_not_found",
             Self::Forbidden(_) => "forbidden",
             Self::InsufficientScope(_) => "insufficient_scope",
@@ -182,7 +206,9 @@ impl Error {
             Self::OfTask(error) => error.words(),
             Self::Relayed(error) => ("", Some(error.message.clone())),
             Self::Internal => ("Internal error", None),
-            Self::Unauthorized => ("Authentication failed", None),
+            Self::Unauthorized(found) => {
+                ("Authentication failed", Some(found.problem().to_owned()))
+            }
             Self::SessionNotFound => ("Session not found", Some("initialize again".to_owned())),
             Self::Forbidden(detail) => ("Forbidden", Some(detail.clone())),
             Self::InsufficientScope(scopes) => (
@@ -244,7 +270,7 @@ impl Error {
                 data["toolName"] = json!(name);
                 data["availableTools"] = json!(available);
             }
-            Self::Unauthorized => data["reason"] = json!("Invalid or missing API key"),
+            Self::Unauthorized(found) => data["reason"] = json!(found.problem()),
             Self::TooManyInFlight(limit) | Self::TooLarge(limit) => data["limit"] = json!(limit),
             Self::UnsupportedVersion {
                 requested,
@@ -313,7 +339,9 @@ mod tests {
         };
         let legacy = Era::Legacy(Revision::LATEST);
         let (named, bare) = ("Tool not found: x", "Tool not found");
-        let auth = || (Error::Unauthorized, "Authentication failed");
+        let refused = || Error::Unauthorized(Credentials::Missing);
+        let (failed, why) = ("Authentication failed", Credentials::Missing.problem());
+        let failed_why = format!("{failed}: {why}");
         for ((error, message), era, profile, code) in [
             ((tool(), named), Era::Unversioned, ErrorCodes::Spec, -32602),
             (
@@ -323,8 +351,18 @@ mod tests {
                 -32007,
             ),
             ((tool(), named), Era::Modern, ErrorCodes::Extended, -32602),
-            (auth(), Era::Unversioned, ErrorCodes::Codefluss, -32001),
-            (auth(), legacy, ErrorCodes::Codefluss, 40100),
+            (
+                (refused(), failed),
+                Era::Unversioned,
+                ErrorCodes::Codefluss,
+                -32001,
+            ),
+            (
+                (refused(), &failed_why),
+                legacy,
+                ErrorCodes::Codefluss,
+                40100,
+            ),
         ] {
             let object = error.render(era, profile);
             assert_eq!((object.code, object.message.as_str()), (code, message));

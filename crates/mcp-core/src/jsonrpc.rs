@@ -9,7 +9,6 @@
 
 mod build;
 mod decode;
-mod extent;
 mod frame;
 mod id;
 mod json;
@@ -17,18 +16,17 @@ mod members;
 mod message;
 mod nesting;
 mod string;
-mod word;
 
 pub use build::{
     ErrorObject, Response, encode, error, internal_error, invalid_params, invalid_request,
     method_not_found, parse_error, response,
 };
 pub use decode::{DecodeError, Fault, MAX_BATCH, decode};
-pub use extent::{member, members};
 pub use frame::Frame;
 pub use id::Id;
 pub use json::Json;
-pub use members::Members;
+pub(crate) use members::Entries;
+pub use members::{Members, member, members};
 pub use message::{Message, Notification, Request, ResponseIn, is_request};
 pub use nesting::{MAX_NESTING, is_too_deep};
 pub use string::{push_quoted, quoted, string};

@@ -1,11 +1,8 @@
-//! The `_meta` of a request's parameters, read in the same pass as they are.
+//! The `_meta` of a request's parameters.
 
-use std::fmt;
-
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use crate::jsonrpc::{Id, string};
+use crate::jsonrpc::{Entries, Id, string};
 use crate::trace::{TraceContext, TraceFields};
 
 /// The known members of `_meta`, each not parsed yet.
@@ -19,22 +16,48 @@ pub(crate) struct Meta<'a> {
     traceparent: Option<&'a RawValue>,
     tracestate: Option<&'a RawValue>,
     baggage: Option<&'a RawValue>,
-    /// The reason why it cannot be used. An error would end the pass over the parameters.
+    /// The reason why it cannot be used.
     pub(crate) fault: Option<&'static str>,
 }
 
 impl<'a> Meta<'a> {
     /// The `_meta` of these parameters, if they are an object that has it once.
     pub(crate) fn of_params(params: &'a RawValue) -> Option<Self> {
-        #[derive(serde::Deserialize)]
-        struct Params<'a> {
-            #[serde(borrow, rename = "_meta")]
-            meta: Option<Meta<'a>>,
+        let Entries(entries) = serde_json::from_str(params.get()).ok()?;
+        let mut found = entries.into_iter().filter(|(name, _)| name == "_meta");
+        let (_, meta) = found.next()?;
+        let is_there = found.next().is_none() && meta.get() != "null";
+        is_there.then(|| Self::read(meta))
+    }
+
+    pub(crate) fn read(meta: &'a RawValue) -> Self {
+        let Ok(Entries(entries)) = serde_json::from_str(meta.get()) else {
+            return Self {
+                fault: Some("must be an object"),
+                ..Self::default()
+            };
+        };
+        let (mut read, mut seen) = (Self::default(), Vec::new());
+        for (name, value) in entries {
+            let member = match &*name {
+                "progressToken" => &mut read.progress_token,
+                "io.modelcontextprotocol/protocolVersion" => &mut read.version,
+                "io.modelcontextprotocol/clientCapabilities" => &mut read.capabilities,
+                "io.modelcontextprotocol/logLevel" => &mut read.log_level,
+                "io.modelcontextprotocol/clientInfo" => &mut read.client_info,
+                "traceparent" => &mut read.traceparent,
+                "tracestate" => &mut read.tracestate,
+                "baggage" => &mut read.baggage,
+                _ => continue,
+            };
+            // `null` is as absent: some clients write members that are not set.
+            *member = Some(value).filter(|value| value.get() != "null");
+            if seen.contains(&name) {
+                read.fault = Some("has a member twice");
+            }
+            seen.push(name);
         }
-        // A serde struct would read an array as its fields in order.
-        let object = params.get().starts_with('{').then(|| params.get())?;
-        let Params { meta } = serde_json::from_str(object).ok()?;
-        meta
+        read
     }
 
     /// The token for progress notifications: like an id, a string or an integer.
@@ -51,109 +74,6 @@ impl<'a> Meta<'a> {
             state: text(self.tracestate).as_deref(),
             baggage: text(self.baggage).as_deref(),
         })
-    }
-
-    fn with_fault(fault: &'static str) -> Self {
-        Self {
-            fault: Some(fault),
-            ..Self::default()
-        }
-    }
-}
-
-#[derive(serde::Deserialize)]
-#[serde(field_identifier)]
-enum Key {
-    #[serde(rename = "progressToken")]
-    ProgressToken,
-    #[serde(rename = "io.modelcontextprotocol/protocolVersion")]
-    Version,
-    #[serde(rename = "io.modelcontextprotocol/clientCapabilities")]
-    Capabilities,
-    #[serde(rename = "io.modelcontextprotocol/logLevel")]
-    LogLevel,
-    #[serde(rename = "io.modelcontextprotocol/clientInfo")]
-    ClientInfo,
-    #[serde(rename = "traceparent")]
-    Traceparent,
-    #[serde(rename = "tracestate")]
-    Tracestate,
-    #[serde(rename = "baggage")]
-    Baggage,
-    #[serde(other)]
-    Other,
-}
-
-impl<'de: 'a, 'a> Deserialize<'de> for Meta<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        deserializer.deserialize_any(Reader)
-    }
-}
-
-struct Reader;
-
-/// The meaning of a value that is not an object.
-fn not_an_object<'a, E>() -> Result<Meta<'a>, E> {
-    Ok(Meta::with_fault("must be an object"))
-}
-
-impl<'de> Visitor<'de> for Reader {
-    type Value = Meta<'de>;
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Meta<'de>, A::Error> {
-        let mut meta = Meta::default();
-        let mut seen = [false; 8];
-        while let Some(key) = map.next_key::<Key>()? {
-            let (at, member) = match key {
-                Key::ProgressToken => (0, &mut meta.progress_token),
-                Key::Version => (1, &mut meta.version),
-                Key::Capabilities => (2, &mut meta.capabilities),
-                Key::LogLevel => (3, &mut meta.log_level),
-                Key::ClientInfo => (4, &mut meta.client_info),
-                Key::Traceparent => (5, &mut meta.traceparent),
-                Key::Tracestate => (6, &mut meta.tracestate),
-                Key::Baggage => (7, &mut meta.baggage),
-                Key::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            // `null` is as absent: some clients write members that are not set.
-            *member = map.next_value::<Option<_>>()?;
-            if std::mem::replace(&mut seen[at], true) {
-                meta.fault = Some("has a member twice");
-            }
-        }
-        Ok(meta)
-    }
-
-    fn visit_seq<A: SeqAccess<'de>>(self, mut items: A) -> Result<Meta<'de>, A::Error> {
-        while items.next_element::<IgnoredAny>()?.is_some() {}
-        not_an_object()
-    }
-
-    fn visit_str<E>(self, _: &str) -> Result<Meta<'de>, E> {
-        not_an_object()
-    }
-
-    fn visit_bool<E>(self, _: bool) -> Result<Meta<'de>, E> {
-        not_an_object()
-    }
-
-    fn visit_i64<E>(self, _: i64) -> Result<Meta<'de>, E> {
-        not_an_object()
-    }
-
-    fn visit_u64<E>(self, _: u64) -> Result<Meta<'de>, E> {
-        not_an_object()
-    }
-
-    fn visit_f64<E>(self, _: f64) -> Result<Meta<'de>, E> {
-        not_an_object()
     }
 }
 
@@ -186,7 +106,8 @@ mod tests {
             ("1".to_owned(), object, None),
             ("1.5".to_owned(), object, None),
         ] {
-            let meta: Meta<'_> = serde_json::from_str(&text).unwrap();
+            let raw = RawValue::from_string(text.clone()).unwrap();
+            let meta = Meta::read(&raw);
             assert_eq!(meta.fault, fault, "{text}");
             assert_eq!(meta.version.map(RawValue::get), found, "{text}");
         }
@@ -202,7 +123,8 @@ mod tests {
             ("null", false),
         ] {
             let text = format!(r#"{{"progressToken":{token}}}"#);
-            let meta: Meta<'_> = serde_json::from_str(&text).unwrap();
+            let raw = RawValue::from_string(text.clone()).unwrap();
+            let meta = Meta::read(&raw);
             let found = meta.progress_token().map(RawValue::get);
             assert_eq!(found, is_valid.then_some(token));
         }

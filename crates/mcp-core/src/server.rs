@@ -28,7 +28,6 @@ mod original_request;
 mod outcome;
 mod params;
 mod prompts;
-mod read_request;
 mod received;
 mod relayed;
 mod reply;

@@ -13,8 +13,9 @@ use std::sync::Arc;
 
 use futures_util::future::BoxFuture;
 use gateway_access::{Right, Viewer};
+use mcp_core::server::Principal;
 use mcp_core::tool::{ToolError, ToolErrorKind};
-use mcp_serve::{PageCaller, PageData};
+use mcp_serve::PageData;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use serde_json::{Value, json, value::RawValue};
@@ -43,39 +44,37 @@ impl GatewayPage {
     }
 }
 
-/// A person who has signed in, with the role.
-struct PageViewer<'a> {
-    viewer: Viewer,
-    caller: &'a PageCaller,
-}
+/// A person who looks at the page, with the role.
+struct PageViewer(Viewer);
 
-impl PageViewer<'_> {
+impl PageViewer {
+    fn new(gateway: &Gateway, caller: Option<&Arc<Principal>>) -> Self {
+        Self(Viewer::from_principal(gateway.admission(), caller.cloned()))
+    }
+
     /// True if it may use this tool of the gateway itself.
     fn may_use(&self, tool: &str) -> bool {
-        self.viewer.allows_missing(tool)
+        self.0.allows_missing(tool)
     }
 
     /// True if it sees what no tool tells: the configuration, addresses, what children print, and the roles of others.
     /// With roles this is for those who see the events of all callers. Without roles all tokens have the same rights,
-    /// also those of agents: then it is for the person who has started the gateway only.
+    /// also those of agents, so that none sees it. Without tokens the page is as open as the tools.
     fn is_operator(&self) -> bool {
-        match self.viewer.has_roles() {
-            true => self.may_use("get_events") && self.viewer.has(Right::AllEvents),
-            false => self.caller.is_operator,
+        match self.0.has_roles() {
+            true => self.may_use("get_events") && self.0.has(Right::AllEvents),
+            false => self.0.principal.is_none(),
         }
     }
 
-    /// True if it decides about calls and tools. Without roles only the person who has started the gateway does.
+    /// True if it decides about calls and tools: a token with a role does, since an agent could use the page as well.
     fn may_decide(&self) -> bool {
-        match self.viewer.has_roles() {
-            true => self.viewer.has(Right::Approve),
-            false => self.caller.is_operator,
-        }
+        self.0.has_roles() && self.0.has(Right::Approve)
     }
 
     /// The name for records.
     fn name(&self) -> String {
-        let principal = self.viewer.principal.as_ref();
+        let principal = self.0.principal.as_ref();
         principal.map_or("the page".to_owned(), |principal| {
             principal.name.to_string()
         })
@@ -91,9 +90,8 @@ struct PageEvents {
 }
 
 impl PageData for GatewayPage {
-    fn revision(&self, caller: &PageCaller) -> (u64, u64) {
-        let viewer = Viewer::from_principal(self.gateway.admission(), caller.principal.clone());
-        let viewer = PageViewer { viewer, caller };
+    fn revision(&self, caller: Option<&Arc<Principal>>) -> (u64, u64) {
+        let viewer = PageViewer::new(&self.gateway, caller);
         let health = self.gateway.log().health();
         let events = match viewer.may_use("get_events") || viewer.may_use("gateway_status") {
             true => health.written + health.dropped + health.waiting as u64,
@@ -105,12 +103,11 @@ impl PageData for GatewayPage {
     fn answer<'a>(
         &'a self,
         topic: &'a str,
-        caller: &'a PageCaller,
+        caller: Option<&'a Arc<Principal>>,
         body: &'a [u8],
     ) -> BoxFuture<'a, (u16, String)> {
         Box::pin(async move {
-            let viewer = Viewer::from_principal(self.gateway.admission(), caller.principal.clone());
-            let viewer = PageViewer { viewer, caller };
+            let viewer = PageViewer::new(&self.gateway, caller);
             match self.of_topic(topic, &viewer, body).await {
                 Ok(answer) => (200, answer),
                 Err(error) => {
@@ -132,7 +129,7 @@ impl GatewayPage {
     async fn of_topic(
         &self,
         topic: &str,
-        viewer: &PageViewer<'_>,
+        viewer: &PageViewer,
         body: &[u8],
     ) -> Result<String, ToolError> {
         let gateway = &*self.gateway;
@@ -155,16 +152,16 @@ impl GatewayPage {
 
 async fn events(
     gateway: &Gateway,
-    viewer: &PageViewer<'_>,
+    viewer: &PageViewer,
     asked: PageEvents,
 ) -> Result<String, ToolError> {
     if !viewer.may_use("get_events") {
         return Err(forbidden("get_events"));
     }
     let filters: GetEvents = parsed(Value::Object(asked.filters))?;
-    let mut query = filters.query(&viewer.viewer)?;
+    let mut query = filters.query(&viewer.0)?;
     query.limit = asked.most.unwrap_or(query.limit);
-    let found = GetEvents::find(query, gateway, &viewer.viewer).await?;
+    let found = GetEvents::find(query, gateway, &viewer.0).await?;
     newest(&found, MAX_EVENT_BYTES)
 }
 
@@ -189,8 +186,8 @@ fn forbidden(right: &str) -> ToolError {
 }
 
 /// The refusal of what only operators see.
-fn not_operator(viewer: &PageViewer<'_>) -> ToolError {
-    match viewer.viewer.has_roles() {
+fn not_operator(viewer: &PageViewer) -> ToolError {
+    match viewer.0.has_roles() {
         true => forbidden("events:all"),
         false => ToolError::forbidden(
             "Without roles all tokens have the same rights, so that no token sees this; give roles to tokens.",

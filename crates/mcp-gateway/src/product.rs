@@ -21,7 +21,12 @@ pub(crate) struct GatewayOptions {
     #[command(flatten)]
     gateway: Options,
     /// View of the client over stdio: a table [views.NAME] of the file.
-    #[arg(long, env = "MCP_GATEWAY_VIEW", value_name = "NAME")]
+    #[arg(
+        long,
+        env = "MCP_GATEWAY_VIEW",
+        value_name = "NAME",
+        hide_short_help = true
+    )]
     view: Option<String>,
 }
 

@@ -46,74 +46,43 @@ function App() {
   const [me, setMe] = useState(/** @type {any} */ (null));
   const [error, setError] = useState(/** @type {any} */ (null));
   const [isOut, setOut] = useState(false);
-  const load = async () => {
-    const { tab } = place();
+  const load = async (/** @type {boolean} */ hasTried) => {
     try {
-      if (tab.startsWith("secret=")) {
-        history.replaceState(null, "", location.pathname);
-        await signIn({ link: tab.slice(7) });
-      }
       setMe(await post("me"));
       setOut(false);
       setError(null);
     } catch (failed) {
       setOut(true);
-      const isNews = tab.startsWith("secret=") || /** @type {any} */ (failed).status !== 401;
-      setError(isNews ? failed : null);
+      setError(hasTried || /** @type {any} */ (failed).status !== 401 ? failed : null);
     }
   };
   useEffect(() => {
-    load();
+    load(false);
     const out = () => setOut(true);
-    const linked = () => place().tab.startsWith("secret=") && load();
     signedOut.addEventListener("signed-out", out);
-    addEventListener("hashchange", linked);
-    return () => {
-      signedOut.removeEventListener("signed-out", out);
-      removeEventListener("hashchange", linked);
-    };
+    return () => signedOut.removeEventListener("signed-out", out);
   }, []);
-  if (isOut) return html`<${SignIn} error=${error} done=${load} />`;
+  if (isOut) return html`<${SignIn} error=${error} done=${() => load(true)} />`;
   if (!me) return html`<p class="muted middle" aria-busy="true">Loading …</p>`;
-  return html`<${Frame} me=${me} out=${async () => { await signOut(); setOut(true); }} />`;
+  return html`<${Frame} me=${me} out=${() => { signOut(); setError(null); setOut(true); }} />`;
 }
 
 /** @param {{error: any, done: () => void}} props */
 function SignIn({ error, done }) {
   const [token, setToken] = useState("");
-  const [failed, setFailed] = useState(error);
-  const [isPrinted, setPrinted] = useState(false);
-  useEffect(() => setFailed(error), [error]);
-  const submit = async (/** @type {Event} */ event) => {
+  const submit = (/** @type {Event} */ event) => {
     event.preventDefault();
-    try {
-      await signIn({ token });
-      done();
-    } catch (wrong) {
-      setFailed(wrong);
-    }
-  };
-  const print = async () => {
-    try {
-      await post("new-link");
-      setPrinted(true);
-      setFailed(null);
-    } catch (wrong) {
-      setFailed(wrong);
-    }
+    signIn(token);
+    done();
   };
   return html`<main class="sign-in"><h1>Sign in</h1>
-    <${Failure} error=${failed} />
+    <${Failure} error=${error} />
     <form onSubmit=${submit}>
       <label for="token">Token of this server</label>
       <input id="token" type="password" autocomplete="current-password" value=${token} required
         onInput=${(/** @type {any} */ event) => setToken(event.target.value)} />
       <div class="buttons"><button class="primary">Sign in</button></div>
     </form>
-    <h2>Without a token</h2>
-    <p>A server that needs no token prints a link where it was started. The link works once.</p>
-    <div class="buttons"><button onClick=${print}>Print a new link</button></div>
-    ${isPrinted && html`<p role="status">It is printed where the server writes its log (stderr).</p>`}
   </main>`;
 }
 
@@ -156,15 +125,14 @@ function Frame({ me, out }) {
   const waiting = (/** @type {string} */ name) => name === "Approvals" && state?.waiting > 0 && html` <span class="badge warn">${state.waiting}</span>`;
   const themes = { auto: "Theme: auto", light: "Theme: light", dark: "Theme: dark" };
   const next = { auto: "light", light: "dark", dark: "auto" };
-  const who = me.principal ?? (me.is_operator ? "operator" : "");
   return html`<header>
       <a class="skip" href="#main" onClick=${(/** @type {Event} */ event) => { event.preventDefault(); document.getElementById("main")?.focus(); }}>To the content</a>
       <h1>${me.server.name} <span class="muted">${me.server.version}</span></h1>
       <div class="right">
         ${!isLive && html`<span class="badge bad" role="status">not connected</span>`}
-        <span class="muted" title=${state?.role ? `role ${state.role}` : ""}>${who}</span>
+        <span class="muted" title=${state?.role ? `role ${state.role}` : ""}>${me.principal}</span>
         <button class="small" onClick=${() => setTheme(/** @type {any} */ (next)[theme])}>${/** @type {any} */ (themes)[theme]}</button>
-        <button class="small" onClick=${out}>Sign out</button>
+        ${me.needs_token && html`<button class="small" onClick=${out}>Sign out</button>`}
       </div>
     </header>
     <nav aria-label="Tabs">${names.map((name) => html`<a href=${`#${name.toLowerCase()}`} key=${name}

@@ -1,12 +1,9 @@
 // @ts-check
-// Requests to the server: the sign-in, calls of MCP (2026-07-28) as the person who has signed in, and what the service
-// shows beside its tools. The cookie is not readable here; this key, which other ports of the host do not have, goes
-// with it.
+// Requests to the server, each with the token of the person: calls of MCP (2026-07-28), and what the service shows
+// beside its tools. The token is kept until the tab is closed.
 
-const KEY = "mcp-page-key";
+const TOKEN = "mcp-page-token";
 const VERSION = "2026-07-28";
-
-let key = localStorage.getItem(KEY) ?? "";
 
 /** A request that was not successful. */
 export class RequestError extends Error {
@@ -34,11 +31,12 @@ export const signedOut = new EventTarget();
  * @param {{headers?: Record<string, string>, signal?: AbortSignal}} [options]
  */
 async function send(path, body = {}, { headers = {}, signal } = {}) {
+  const token = sessionStorage.getItem(TOKEN);
   let response;
   try {
     response = await fetch(`/page/${path}`, {
       method: "POST",
-      headers: { "content-type": "application/json", "x-page-key": key || "none", ...headers },
+      headers: { "content-type": "application/json", ...(token && { authorization: `Bearer ${token}` }), ...headers },
       body: JSON.stringify(body),
       signal,
     });
@@ -46,7 +44,8 @@ async function send(path, body = {}, { headers = {}, signal } = {}) {
     if (signal?.aborted) throw error;
     throw new RequestError(0, "The server does not answer.");
   }
-  if (response.status === 401 && path !== "sign-in") {
+  if (response.status === 401) {
+    sessionStorage.removeItem(TOKEN);
     signedOut.dispatchEvent(new Event("signed-out"));
   }
   return response;
@@ -72,18 +71,10 @@ export async function post(path, body, signal) {
 /** @param {string} topic @param {unknown} [body] @param {AbortSignal} [signal] */
 export const data = (topic, body, signal) => post(`data/${topic}`, body, signal);
 
-/** @param {{token?: string, link?: string}} given */
-export async function signIn(given) {
-  const answer = await post("sign-in", given);
-  key = answer.key;
-  localStorage.setItem(KEY, key);
-}
+/** @param {string} token */
+export const signIn = (token) => sessionStorage.setItem(TOKEN, token.trim());
 
-export async function signOut() {
-  await post("sign-out").catch(() => undefined);
-  key = "";
-  localStorage.removeItem(KEY);
-}
+export const signOut = () => sessionStorage.removeItem(TOKEN);
 
 /**
  * Reads server-sent events.

@@ -33,8 +33,14 @@ pub(crate) const UNUSABLE: u8 = 78;
 /// The table of the settings in a file of another form.
 pub(crate) const TABLE: &str = "server";
 
-/// The heading of the options of every server.
-pub(crate) const HEADING: &str = "Server";
+/// The headings in `--help` of the options that all servers share.
+const SHARED: [&str; 5] = ["Server", "Access", "TLS", "Limits", "Compatibility"];
+
+/// Returns true for an option that all servers share.
+pub(crate) fn is_shared(arg: &clap::Arg) -> bool {
+    arg.get_help_heading()
+        .is_some_and(|heading| SHARED.contains(&heading))
+}
 
 /// Adds the option that names the file, unless the server has one of its own: then the settings are a table in
 /// that file.
@@ -48,7 +54,8 @@ pub(crate) fn with_option(command: clap::Command) -> clap::Command {
         .value_name("FILE")
         .value_parser(clap::value_parser!(PathBuf))
         .help_heading("Configuration")
-        .help(
+        .help("File with any of these options, in TOML")
+        .long_help(
             "File with any of these options, in TOML: the names of the flags with _ for -. Flags and \
              variables override it",
         );

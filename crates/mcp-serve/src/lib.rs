@@ -36,7 +36,7 @@ pub use followed_files::FollowedFiles;
 pub use http::{Guard, HttpService, Limits, Listener, Workers, encode_durations};
 pub use key::{Key, process_id};
 pub use options::{Command, Options};
-pub use page_data::{PageCaller, PageData};
+pub use page_data::PageData;
 pub use product::{NoOptions, OwnPaths, Product, Service};
 pub use run::Running;
 pub use secret::Secret;

@@ -17,7 +17,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use futures_util::future::join_all;
-use mcp_core::error::Error;
+use mcp_core::error::{Credentials, Error};
 use parking_lot::Mutex;
 
 use crate::tokens::{Credential, Digest, digest};
@@ -67,7 +67,7 @@ impl ResourceServer {
         view: Option<&str>,
     ) -> Result<Arc<Credential>, Error> {
         if token.len() > MAX_TOKEN_BYTES {
-            return Err(Error::Unauthorized);
+            return Err(Error::Unauthorized(Credentials::Invalid));
         }
         let digest = digest(token);
         let known = self.verified.lock().get(&digest).cloned();
@@ -86,7 +86,7 @@ impl ResourceServer {
         });
         let verified = verified.map_err(|why| {
             tracing::debug!(why = format!("{why:#}"), "refused an access token");
-            Error::Unauthorized
+            Error::Unauthorized(Credentials::Invalid)
         })?;
         match verified.has_scopes {
             true => Ok(verified.credential),
@@ -199,18 +199,17 @@ impl ResourceServer {
     }
 
     /// The value of `WWW-Authenticate` for an answer to a request, of the server or of a view, that is refused with
-    /// `error`. `has_token` is false if it has no token, which is no error yet (RFC 6750, 3.1).
+    /// `error`. A request without a token is no error yet (RFC 6750, 3.1).
     pub(crate) fn challenge_in(
         &self,
         error: &Error,
-        has_token: bool,
         view: Option<&str>,
     ) -> Option<http::HeaderValue> {
         let of_view = view.and_then(|name| self.metadata.of_view(name));
         let metadata = of_view.as_ref().unwrap_or(&self.metadata);
         match error {
-            Error::Unauthorized if has_token => Some(metadata.invalid.clone()),
-            Error::Unauthorized => Some(metadata.unauthorized.clone()),
+            Error::Unauthorized(Credentials::Invalid) => Some(metadata.invalid.clone()),
+            Error::Unauthorized(_) => Some(metadata.unauthorized.clone()),
             Error::InsufficientScope(_) => Some(metadata.insufficient.clone()),
             _ => None,
         }

@@ -41,8 +41,9 @@ pub struct Options {
     #[arg(long, env = "MCP_STDIO", value_parser = clap::builder::FalseyValueParser::new())]
     pub stdio: bool,
 
-    /// Address to listen on. Any address other than loopback allows other machines to connect and
-    /// needs a token.
+    /// Address to listen on.
+    ///
+    /// Any address other than loopback allows other machines to connect and needs a token.
     #[arg(
         long,
         env = "MCP_BIND",
@@ -61,25 +62,30 @@ pub struct Options {
 
     /// File with the token, or with one `NAME TOKEN` per line, as the command `token add` writes it.
     #[arg(long, env = "MCP_TOKEN_FILE", value_name = "FILE")]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     pub token_file: Option<PathBuf>,
 
     /// File with the certificate of the server and its chain, in PEM: serve HTTPS instead of HTTP. A
     /// renewed file is used by new connections.
     #[arg(long, env = "MCP_TLS_CERT", value_name = "FILE")]
+    #[arg(help_heading = "TLS", hide_short_help = true)]
     pub tls_cert: Option<PathBuf>,
 
     /// File with the key of the certificate, in PEM.
     #[arg(long, env = "MCP_TLS_KEY", value_name = "FILE")]
+    #[arg(help_heading = "TLS", hide_short_help = true)]
     pub tls_key: Option<PathBuf>,
 
     /// File with CAs in PEM: only clients with a certificate of one of them can connect. They need the
     /// token as well.
     #[arg(long, env = "MCP_TLS_CLIENT_CA", value_name = "FILE")]
+    #[arg(help_heading = "TLS", hide_short_help = true)]
     pub tls_client_ca: Option<PathBuf>,
 
     /// Allow other machines to connect without a token. Any client that reaches the port controls
     /// the service.
     #[arg(long, env = "MCP_INSECURE_NO_AUTH", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     pub insecure_no_auth: bool,
 
     /// Access tokens of OAuth issuers.
@@ -94,6 +100,7 @@ pub struct Options {
         value_name = "HOST",
         value_delimiter = ','
     )]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     pub allowed_hosts: Vec<String>,
 
     /// Secret that signs session ids; servers that share it share sessions. By default it is kept
@@ -104,10 +111,12 @@ pub struct Options {
         value_name = "SECRET",
         hide_env_values = true
     )]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     pub session_key: Option<String>,
 
-    /// Toolsets to offer, separated by commas: `all`, or names from the README. `default` is a
-    /// small set.
+    /// Toolsets to offer, separated by commas, or `all`.
+    ///
+    /// The README names them; `default` is a small set.
     #[arg(
         long,
         env = "MCP_TOOLSETS",
@@ -124,15 +133,18 @@ pub struct Options {
     /// Seconds after which a tool call times out.
     #[arg(long, env = "MCP_CALL_TIMEOUT", value_name = "SECONDS", default_value_t = 30,
           value_parser = clap::value_parser!(u64).range(1..=600))]
+    #[arg(help_heading = "Limits", hide_short_help = true)]
     pub call_timeout: u64,
 
     /// Largest message in bytes.
     #[arg(long, env = "MCP_BODY_LIMIT", value_name = "BYTES", default_value_t = 4 * 1024 * 1024)]
+    #[arg(help_heading = "Limits", hide_short_help = true)]
     pub body_limit: usize,
 
     /// Requests per second that one client may send; more are answered with 429. Unset: no limit.
     #[arg(long, env = "MCP_RATE_LIMIT", value_name = "REQUESTS",
           value_parser = clap::value_parser!(u32).range(1..))]
+    #[arg(help_heading = "Limits", hide_short_help = true)]
     pub rate_limit: Option<u32>,
 
     /// Event streams on which one client may listen at the same time; more are answered with 429.
@@ -143,6 +155,7 @@ pub struct Options {
         default_value_t = 20,
         value_parser = clap::value_parser!(u32).range(1..)
     )]
+    #[arg(help_heading = "Limits", hide_short_help = true)]
     pub stream_limit: u32,
 
     /// Connections at the same time; requests on more are answered with 503.
@@ -153,15 +166,18 @@ pub struct Options {
         default_value_t = 1024,
         value_parser = clap::value_parser!(u32).range(1..=1_000_000)
     )]
+    #[arg(help_heading = "Limits", hide_short_help = true)]
     pub connection_limit: u32,
 
     /// Serve HTTP+SSE as well (GET /sse, POST /messages), for clients that have only this transport
     /// of 2024-11-05.
     #[arg(long, env = "MCP_SSE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(help_heading = "Compatibility", hide_short_help = true)]
     pub sse: bool,
 
     /// Do not serve the page for people, at `/` of the port.
     #[arg(long, env = "MCP_NO_PAGE", value_parser = clap::builder::FalseyValueParser::new())]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     pub no_page: bool,
 
     /// Error numbers for clients that call without a handshake.
@@ -171,15 +187,17 @@ pub struct Options {
         value_name = "PROFILE",
         default_value = "spec"
     )]
+    #[arg(help_heading = "Compatibility", hide_short_help = true)]
     pub error_profile: ErrorProfile,
 
-    /// Log level on stderr (error, warn, info, debug or trace), or a filter such as
-    /// mcp_serve=debug.
+    /// Log level on stderr: error, warn, info, debug or trace.
+    ///
+    /// Or a filter such as mcp_serve=debug.
     #[arg(long, env = "MCP_LOG", value_name = "FILTER", default_value = "info")]
     pub log: String,
 
     /// Write the tool definitions as JSON and exit; the service is not asked.
-    #[arg(long)]
+    #[arg(long, hide_short_help = true)]
     pub print_tools: bool,
 
     /// Write the names of the toolsets as JSON and exit.

@@ -15,25 +15,18 @@ pub(crate) struct PageContent {
     pub(crate) options: Vec<SetOption>,
 }
 
-/// A person who has signed in on the page.
-pub struct PageCaller {
-    /// The owner of the token; `None` where no token is required.
-    pub principal: Option<Arc<Principal>>,
-    /// True for the one-time link of a server without tokens, which only the person who has started it can read.
-    pub is_operator: bool,
-}
-
-/// The content of a service on the page, beside its tools. The service decides what each caller may see and do.
+/// The content of a service on the page, beside its tools. The service decides what each caller may see and do. A caller
+/// is the owner of a token; `None` where no token is required.
 pub trait PageData: Send + Sync {
     /// Two numbers that change with what happens and may be known to this caller, and with the lists of the server. The
     /// page then asks again.
-    fn revision(&self, caller: &PageCaller) -> (u64, u64);
+    fn revision(&self, caller: Option<&Arc<Principal>>) -> (u64, u64);
 
     /// Answers a request about `topic` with a status and JSON.
     fn answer<'a>(
         &'a self,
         topic: &'a str,
-        caller: &'a PageCaller,
+        caller: Option<&'a Arc<Principal>>,
         body: &'a [u8],
     ) -> BoxFuture<'a, (u16, String)>;
 }

@@ -3,11 +3,11 @@
 
 use std::io::Write as _;
 
-use clap::{Arg, Command, builder::StyledStr};
+use clap::{Arg, Command};
 use mcp_core::tool::{Detail, ToolDefinition};
 use serde_json::{Value, json};
 
-use crate::config::Setting;
+use crate::config::{Setting, is_shared};
 
 /// Prints the tools as in `tools/list`.
 pub(crate) fn tools(tools: &[ToolDefinition]) -> anyhow::Result<()> {
@@ -52,7 +52,8 @@ fn option(arg: &Arg) -> Value {
         "repeatable": setting.is_list(),
         "required": arg.is_required_set(),
         "secret": setting.is_secret(),
-        "help": arg.get_help().map(StyledStr::to_string),
+        "help": setting.help(),
+        "is_shared": is_shared(arg),
         "heading": arg.get_help_heading(),
     })
 }

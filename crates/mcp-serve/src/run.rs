@@ -65,7 +65,11 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             return config::refuse(&self.identity.name, &applied.problems);
         }
         let settings = applied.command.clone();
-        let matches = config::without_values(applied.command).get_matches_from(args);
+        let mut command = config::without_values(applied.command);
+        if args.iter().any(|arg| arg == "-h") {
+            command = command.mut_args(|arg| arg.hide_env(true));
+        }
+        let matches = command.get_matches_from(args);
         let settings = config::settings(&settings);
         let options = config::set_options(&settings, &matches, &applied.places);
         let command = match Command::<O>::from_arg_matches(&matches) {

@@ -61,14 +61,6 @@ impl Tokens {
         credential.filter(|credential| credential.is_valid())
     }
 
-    /// Returns the valid credential of a token whose digest `is_wanted`.
-    pub(crate) fn find(&self, is_wanted: impl Fn(&Digest) -> bool) -> Option<Arc<Credential>> {
-        let tokens = self.by_digest.read();
-        let found = tokens.iter().find(|(digest, _)| is_wanted(digest));
-        let credential = found.map(|(_, credential)| Arc::clone(credential));
-        credential.filter(|credential| credential.is_valid())
-    }
-
     /// Replaces the tokens by those of `text`. Tokens that are in both stay, with their streams.
     ///
     /// # Errors

@@ -21,6 +21,9 @@ const shots = join(here, "shots");
 mkdirSync(shots, { recursive: true });
 const axe = readFileSync(createRequire(import.meta.url).resolve("axe-core/axe.min.js"), "utf8");
 const children = [];
+// The person who looks at the page, and the program that calls tools.
+const [PERSON, AGENT] = ["token-of-ada-16-chars", "token-of-agent-16-chars"];
+const TOKENS = `ada ${PERSON}\nbob token-of-bob-16-chars\nagent ${AGENT}\n`;
 const TABS = ["backends", "tools", "activity", "approvals", "try", "connect", "configuration"];
 
 async function check(name, run) {
@@ -51,14 +54,12 @@ async function start(program, args, more = {}) {
   child.stderr.on("data", (data) => (started.text += data));
   const found = await until(`the address: ${program}`, () => child.exitCode !== null ? ok(false, started.text) : /listens on (http:\/\/[^/]+)\/mcp/.exec(started.text));
   started.url = found[1];
-  started.link = () => /open (\S+#secret=[0-9a-f]+)/g[Symbol.matchAll](started.text).toArray?.().at(-1)?.[1]
-    ?? [...started.text.matchAll(/open (\S+#secret=[0-9a-f]+)/g)].at(-1)?.[1];
   return started;
 }
 
 const hostile = (...args) => `command = [${[process.execPath, join(here, "hostile.mjs"), ...args].map((part) => JSON.stringify(part)).join(", ")}]`;
 
-function configuration(turn, roles = "") {
+function configuration(turn) {
   const file = join(folder, "gateway.toml");
   writeFileSync(file, `pins = "hold"
 [events]
@@ -85,7 +86,18 @@ command = ["/nonexistent/server"]
 [backends.remote]
 url = "http://127.0.0.1:9/mcp?key=hunter2-of-the-query"
 token = "hunter2-of-the-token"
-${roles}`);
+[roles.reader]
+allow = ["fixture__list_projects"]
+[roles.boss]
+allow = ["*"]
+own = ["gateway_status", "gateway_restart", "events:all", "approve"]
+[roles.worker]
+allow = ["*"]
+[principals]
+ada = "boss"
+bob = "reader"
+agent = "worker"
+`);
   return file;
 }
 
@@ -139,8 +151,8 @@ async function serious(page) {
 }
 
 /** Calls a tool as a client of another program. */
-async function call(url, name, args, token) {
-  const headers = { "content-type": "application/json", ...(token ? { authorization: `Bearer ${token}` } : {}) };
+async function call(url, name, args, token = AGENT) {
+  const headers = { "content-type": "application/json", authorization: `Bearer ${token}` };
   const body = { jsonrpc: "2.0", id: 1, method: "tools/call", params: { name, arguments: args } };
   const reply = await fetch(`${url}/mcp`, { method: "POST", headers, body: JSON.stringify(body) });
   return reply.json();
@@ -157,22 +169,30 @@ await check("types", () => {
   execFileSync(process.execPath, [tsc, "-p", project], { encoding: "utf8" });
 });
 
-const gateway = await start(GATEWAY, ["--config", configuration("one")]);
+/** A gateway whose tokens are in the file of this name. */
+async function startGateway(name, args = []) {
+  const tokens = join(folder, name);
+  writeFileSync(tokens, TOKENS);
+  return start(GATEWAY, ["--config", configuration("one"), "--token-file", tokens, ...args]);
+}
+
+async function signIn(page, token) {
+  await page.getByLabel("Token of this server").fill(token);
+  await page.getByRole("button", { name: "Sign in" }).click();
+}
+
+const gateway = await startGateway("tokens");
 const page = await open();
 
-await check("link signs in once", async () => {
+await check("a token signs in", async () => {
   await page.goto(`${gateway.url}/`);
-  await page.getByText("prints a link where it was started").waitFor();
-  same(await serious(page), []);
+  await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
+  same([await serious(page), await page.getByRole("alert").count()], [[], 0]);
   await page.screenshot({ path: join(shots, "sign-in.png") });
-  const link = gateway.link();
-  await page.goto(link);
+  await signIn(page, "wrong");
+  await page.getByText("this token is not valid here").waitFor();
+  await signIn(page, PERSON);
   await page.locator("nav").waitFor();
-  ok(!page.url().includes("secret="), page.url());
-  const other = await open();
-  await other.goto(link);
-  await other.getByText("This link was used already", { exact: false }).or(other.getByText("this link was used already")).waitFor();
-  await other.context().close();
 });
 
 await check("backends show their state and reason", async () => {
@@ -443,7 +463,7 @@ await check("10,000 events without lag", async () => {
   // A batch has at most 50 messages.
   for (let round = 0; round < 10_000; round += 50) {
     const body = Array.from({ length: 50 }, (_, at) => one(at));
-    const reply = await fetch(`${gateway.url}/mcp`, { method: "POST", headers: { "content-type": "application/json" }, body: JSON.stringify(body) });
+    const reply = await fetch(`${gateway.url}/mcp`, { method: "POST", headers: { "content-type": "application/json", authorization: `Bearer ${AGENT}` }, body: JSON.stringify(body) });
     same(reply.status, 200);
     await reply.text();
   }
@@ -516,19 +536,18 @@ await check("no other origin reaches the page", async () => {
   await until("the other origin", () => pages.address());
   const other = await page.context().newPage();
   await other.goto(`http://127.0.0.1:${pages.address().port}/`);
-  const key = await page.evaluate(() => localStorage.getItem("mcp-page-key"));
-  const send = (path, headers, credentials) => other.evaluate(async ([url, headers, credentials]) => {
+  const send = (path, headers) => other.evaluate(async ([url, headers]) => {
     try {
-      const reply = await fetch(url, { method: "POST", headers, credentials, body: "{}", mode: headers["x-page-key"] ? "cors" : "no-cors" });
+      const reply = await fetch(url, { method: "POST", headers, body: "{}", mode: headers.authorization ? "cors" : "no-cors" });
       return `${reply.type} ${reply.status}`;
     } catch (error) {
       return String(error);
     }
-  }, [`${gateway.url}${path}`, headers, credentials]);
-  // With all that the page knows: the key, and the cookie, which the browser sends to every port of a host.
-  ok(/Failed to fetch/.test(await send("/page/me", { "x-page-key": key, "content-type": "application/json" }, "include")));
-  ok(/Failed to fetch|opaque 0/.test(await send("/page/sign-out", { "content-type": "text/plain" }, "include")));
-  same(await page.evaluate(async (key) => (await fetch("/page/me", { method: "POST", headers: { "x-page-key": key } })).status, key), 200);
+  }, [`${gateway.url}${path}`, headers]);
+  const authorization = `Bearer ${PERSON}`;
+  ok(/Failed to fetch/.test(await send("/page/me", { authorization, "content-type": "application/json" })));
+  ok(/Failed to fetch|opaque 0/.test(await send("/page/me", { "content-type": "text/plain" })));
+  same(await page.evaluate(async (authorization) => (await fetch("/page/me", { method: "POST", headers: { authorization } })).status, authorization), 200);
   const framed = other.waitForEvent("console", { timeout: 3000 }).catch(() => undefined);
   const shown = await other.evaluate(async (url) => {
     const frame = document.createElement("iframe");
@@ -556,33 +575,29 @@ await check("no other origin reaches the page", async () => {
 
 await check("policy has refused nothing and nothing has failed", () => same(page.problems, []));
 
-await check("an expired or removed cookie leads to the sign-in", async () => {
-  await page.context().clearCookies();
+await check("without its token the page leads to the sign-in", async () => {
+  await page.evaluate(() => sessionStorage.clear());
   await page.reload();
   await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
-  await page.getByRole("button", { name: "Print a new link" }).click();
-  await page.getByText("It is printed").or(page.getByText("one link in 10 s")).waitFor();
+  await signIn(page, PERSON);
+  await page.getByRole("button", { name: "Sign out" }).click();
+  await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
+  await page.reload();
+  await page.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
 });
 
 await check("a token sees what its role allows, and nothing after it was revoked", async () => {
-  const roles = `[roles.reader]\nallow = ["fixture__list_projects"]\n[roles.boss]\nallow = ["*"]\nown = ["gateway_status", "gateway_restart", "events:all", "approve"]\n[principals]\nada = "boss"\nbob = "reader"\n`;
-  const tokens = join(folder, "tokens");
-  writeFileSync(tokens, "ada token-of-ada-16-chars\nbob token-of-bob-16-chars\n");
-  const secured = await start(GATEWAY, ["--config", configuration("two", roles), "--events", "memory", "--token-file", tokens]);
-  ok(!secured.link(), "no link where a token is needed");
-  const signIn = async (token) => {
+  const secured = await startGateway("revoked", ["--events", "memory"]);
+  const openAs = async (token) => {
     const signed = await open();
     await signed.goto(`${secured.url}/`);
-    await signed.getByLabel("Token of this server").fill(token);
-    await signed.getByRole("button", { name: "Sign in" }).click();
+    await signIn(signed, token);
     return signed;
   };
-  const wrong = await signIn("wrong");
-  await wrong.getByText("this token is not valid here").waitFor();
-  const ada = await signIn("token-of-ada-16-chars");
+  const ada = await openAs(PERSON);
   await ada.locator(".card", { has: ada.locator("h2", { hasText: "fixture" }) }).getByText("running").waitFor();
-  await call(secured.url, "fixture__list_projects", {}, "token-of-ada-16-chars");
-  const bob = await signIn("token-of-bob-16-chars");
+  await call(secured.url, "fixture__list_projects", {}, PERSON);
+  const bob = await openAs("token-of-bob-16-chars");
   await bob.getByText("Your role does not have `gateway_status`").waitFor();
   await tab(bob, "tools");
   await bob.getByText("1 of 1 tools", { exact: false }).or(bob.getByText(/^\d of \d tools/)).waitFor();
@@ -594,14 +609,14 @@ await check("a token sees what its role allows, and nothing after it was revoked
   const links = await ada.locator("a.button").evaluateAll((all) => all.map((link) => decodeURIComponent(link.href)));
   ok(links.some((link) => link.startsWith("vscode:mcp/install?") && link.includes("Bearer ${input:token}") && link.includes('"password":true')), String(links));
   ok(links.some((link) => atob(/config=([^&]+)/.exec(link)?.[1] ?? "").includes("Bearer YOUR_TOKEN")), String(links));
-  ok(!(await ada.content()).includes("token-of-ada-16-chars"));
+  ok(!(await ada.content()).includes(PERSON));
   await tab(bob, "configuration");
   await bob.getByText("Your role does not have `events:all`").waitFor();
   await tab(ada, "tools/fixture/fixture__list_projects");
-  await ada.getByText("boss, reader", { exact: false }).or(ada.getByText("reader, boss", { exact: false })).waitFor();
-  writeFileSync(tokens, "bob token-of-bob-16-chars\n");
+  await ada.getByText(/boss, reader|reader, boss/).waitFor();
+  writeFileSync(join(folder, "revoked"), "bob token-of-bob-16-chars\n");
   await ada.getByRole("heading", { name: "Sign in", exact: true }).waitFor();
-  for (const signed of [wrong, ada, bob]) {
+  for (const signed of [ada, bob]) {
     same(signed.problems, []);
     await signed.context().close();
   }
@@ -610,9 +625,10 @@ await check("a token sees what its role allows, and nothing after it was revoked
 await check("a server alone has the small page", async () => {
   const alone = await start(SERVER, []);
   const small = await open();
-  await small.goto(alone.link());
+  await small.goto(`${alone.url}/`);
   await small.locator("nav").waitFor();
   same(await small.locator("nav a").allInnerTexts(), ["Status", "Tools", "Try", "Connect"]);
+  same(await small.getByRole("button", { name: "Sign out" }).count(), 0);
   await small.screenshot({ path: join(shots, "server.png") });
   await tab(small, "try/echo");
   await small.getByRole("button", { name: "As JSON" }).click();
@@ -654,7 +670,7 @@ await check("a server alone has the small page", async () => {
 await check("--no-page leaves the help", async () => {
   const without = await start(SERVER, ["--no-page"]);
   const reply = await fetch(`${without.url}/`, { headers: { accept: "text/html" } });
-  same([reply.status, reply.headers.get("content-type"), without.link()], [404, "application/json", undefined]);
+  same([reply.status, reply.headers.get("content-type")], [404, "application/json"]);
 });
 
 await browser.close();

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use super::{TestListener, ping};
-use crate::harness::{Dialect, RawConnection, Server, post};
+use crate::harness::{Dialect, RawConnection, Server, post, wait_until};
 
 /// The timeout under test; the others keep their default of seconds.
 const TIMEOUT: Duration = Duration::from_millis(200);
@@ -209,4 +209,41 @@ async fn invalid_heads_are_refused() {
         assert_eq!(wire.rest().await, "");
     }
     listener.check_serves().await;
+}
+
+/// A large body takes its memory before it is sent; a small one always has room.
+#[tokio::test]
+async fn memory_of_large_bodies_is_limited() {
+    let chunked = "Transfer-Encoding: chunked\r\n\r\n1\r\nx\r\n";
+    for (more, room) in [
+        (
+            format!("Content-Length: {}\r\n\r\n", 600 * 1024),
+            400 * 1024,
+        ),
+        (chunked.to_owned(), 0),
+    ] {
+        let listener = TestListener::start(|limits| {
+            limits.max_body_bytes = 1024 * 1024;
+            limits.max_body_memory = 1024 * 1024;
+        })
+        .await;
+        let mut slow = RawConnection::connect(&listener.url).await;
+        slow.send(&format!(
+            "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n{more}"
+        ))
+        .await;
+        for (bytes, status) in [(room, 200), (room + 100 * 1024, 503), (0, 200)] {
+            let padding = " ".repeat(bytes);
+            let sent = post(
+                &[],
+                &format!("{}{padding}", Dialect::Unversioned.request("1", "ping", "")),
+            );
+            let got = async || {
+                let mut wire = RawConnection::connect(&listener.url).await;
+                wire.send(&sent).await;
+                wire.reply().await.unwrap().status
+            };
+            wait_until("the status", async || got().await == status).await;
+        }
+    }
 }

@@ -128,7 +128,7 @@ fn effect(annotations: &Value) -> &'static str {
 /// One table of what all servers have, then one for each server of what only it has.
 fn option_tables() -> String {
     let of_all = options(SERVERS[0]);
-    let is_common = |option: &&Value| option["heading"] == "Server";
+    let is_common = |option: &&Value| option["is_shared"] == true;
     let rows: Vec<_> = of_all
         .iter()
         .filter(is_common)

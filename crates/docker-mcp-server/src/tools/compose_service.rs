@@ -103,7 +103,7 @@ impl Tool for ComposeService {
             let steps = u32::try_from(groups.len()).unwrap_or(1);
             let all: Vec<_> = groups.iter().flatten().collect();
             let waits = groups.iter().map(|group| longest_wait(group, &all));
-            call.extend_timeout(longest * steps + waits.sum());
+            call.extend_timeout(longest * steps + waits.sum::<Duration>());
             let run = run(docker.clone(), self.action, groups);
             (changes, failed) = match self.action {
                 // A whole, also if the caller leaves: services would stay stopped.

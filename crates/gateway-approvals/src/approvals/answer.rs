@@ -86,7 +86,7 @@ impl OwnPaths for Approvals {
         Box::pin(async move {
             let id = path.strip_prefix(ANSWER_PATH).unwrap_or_default();
             let decided = match serde_json::from_slice(body) {
-                Ok(answer) => self.decide(id, caller, false, answer).await,
+                Ok(answer) => self.decide(id, caller, answer).await,
                 Err(_) => Err((400, INVALID)),
             };
             match decided {
@@ -99,14 +99,12 @@ impl OwnPaths for Approvals {
 
 impl Approvals {
     /// Takes an answer that was given on the page: `{"id": …, "answer": "approve"}`, `"refuse"` or `"show"`.
-    /// `is_operator` is the person who has started a gateway without tokens.
     ///
     /// # Errors
     /// A status of HTTP and the reason.
     pub async fn decide_on_page(
         &self,
         caller: Option<&Principal>,
-        is_operator: bool,
         body: &[u8],
     ) -> Result<Answered, (u16, &'static str)> {
         let PageAnswer { id, answer } = serde_json::from_slice(body).map_err(|_| (400, INVALID))?;
@@ -114,14 +112,13 @@ impl Approvals {
             answer,
             token: None,
         };
-        self.decide(&id, caller, is_operator, answer).await
+        self.decide(&id, caller, answer).await
     }
 
     async fn decide(
         &self,
         id: &str,
         caller: Option<&Principal>,
-        is_operator: bool,
         AnswerBody { answer, token }: AnswerBody,
     ) -> Result<Answered, Refusal> {
         let mut entries = self.state.entries();
@@ -137,10 +134,7 @@ impl Approvals {
         if answer == Decision::Show && token.is_some() {
             return Err((403, "the token of the webhook shows no hidden values"));
         }
-        let by = match is_operator && self.rules().roles.is_none() {
-            true => "the page".to_owned(),
-            false => self.decider(approval, caller, token, answer)?,
-        };
+        let by = self.decider(approval, caller, token, answer)?;
         let Some((approval, entry)) = found else {
             return Err((404, "there is no approval with this id"));
         };

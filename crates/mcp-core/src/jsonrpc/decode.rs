@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer, IgnoredAny, MapAccess, Visitor};
 use serde_json::value::RawValue;
 
 use super::id::Id;
+use super::members::Entries;
 use super::message::{Message, Notification, Request, ResponseIn};
 use super::string::string;
 
@@ -91,21 +91,17 @@ pub(super) fn utf8(bytes: &[u8]) -> Result<&str, DecodeError<'_>> {
 }
 
 pub(super) fn decode_str(text: &str) -> Result<Message<'_>, DecodeError<'_>> {
-    let envelope = match serde_json::from_str::<Envelope<'_>>(text) {
-        Ok(envelope) => envelope,
-        // The visitor itself refuses only what is not an object.
-        Err(error) if error.is_data() => {
-            return Err(DecodeError::invalid(None, Fault::NotAnObject));
-        }
-        Err(error) => return Err(error.into()),
-    };
-    envelope.decode()
+    match serde_json::from_str(text) {
+        Ok(entries) => Envelope::new(entries).decode(),
+        // Every object has entries.
+        Err(error) if error.is_data() => Err(DecodeError::invalid(None, Fault::NotAnObject)),
+        Err(error) => Err(error.into()),
+    }
 }
 
-/// The fields of a message, not parsed yet. A repeated field does not end the pass, so that the id is
-/// still found.
+/// The fields of a message, not parsed yet. A repeated field is no error yet, so that the id is still found.
 #[derive(Default)]
-pub(super) struct Envelope<'a> {
+struct Envelope<'a> {
     jsonrpc: Option<&'a RawValue>,
     id: Option<&'a RawValue>,
     method: Option<&'a RawValue>,
@@ -116,7 +112,26 @@ pub(super) struct Envelope<'a> {
 }
 
 impl<'a> Envelope<'a> {
-    pub(super) fn decode(self) -> Result<Message<'a>, DecodeError<'a>> {
+    fn new(Entries(entries): Entries<'a>) -> Self {
+        let mut envelope = Self::default();
+        for (name, value) in entries {
+            let (slot, name) = match &*name {
+                "jsonrpc" => (&mut envelope.jsonrpc, "jsonrpc"),
+                "id" => (&mut envelope.id, "id"),
+                "method" => (&mut envelope.method, "method"),
+                "params" => (&mut envelope.params, "params"),
+                "result" => (&mut envelope.result, "result"),
+                "error" => (&mut envelope.error, "error"),
+                _ => continue,
+            };
+            if slot.replace(value).is_some() {
+                envelope.duplicate = Some(name);
+            }
+        }
+        envelope
+    }
+
+    fn decode(self) -> Result<Message<'a>, DecodeError<'a>> {
         let id = self.id.and_then(Id::new);
         self.into_message(id)
             .map_err(|fault| DecodeError::invalid(id, fault))
@@ -157,55 +172,6 @@ impl<'a> Envelope<'a> {
         };
         Ok(Message::Response(ResponseIn { id, outcome }))
     }
-}
-
-impl<'de> Deserialize<'de> for Envelope<'de> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        struct Fields;
-        impl<'de> Visitor<'de> for Fields {
-            type Value = Envelope<'de>;
-
-            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str("a JSON-RPC message object")
-            }
-
-            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
-                let mut envelope = Envelope::default();
-                while let Some(key) = map.next_key::<Key>()? {
-                    let (slot, name) = match key {
-                        Key::Jsonrpc => (&mut envelope.jsonrpc, "jsonrpc"),
-                        Key::Id => (&mut envelope.id, "id"),
-                        Key::Method => (&mut envelope.method, "method"),
-                        Key::Params => (&mut envelope.params, "params"),
-                        Key::Result => (&mut envelope.result, "result"),
-                        Key::Error => (&mut envelope.error, "error"),
-                        Key::Other => {
-                            map.next_value::<IgnoredAny>()?;
-                            continue;
-                        }
-                    };
-                    if slot.replace(map.next_value()?).is_some() {
-                        envelope.duplicate = Some(name);
-                    }
-                }
-                Ok(envelope)
-            }
-        }
-        deserializer.deserialize_map(Fields)
-    }
-}
-
-#[derive(serde::Deserialize)]
-#[serde(field_identifier, rename_all = "lowercase")]
-enum Key {
-    Jsonrpc,
-    Id,
-    Method,
-    Params,
-    Result,
-    Error,
-    #[serde(other)]
-    Other,
 }
 
 #[cfg(test)]

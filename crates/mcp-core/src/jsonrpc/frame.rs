@@ -2,10 +2,10 @@
 
 use std::fmt;
 
-use serde::de::{Deserialize, Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
+use serde::de::{Deserializer as _, Error as _, IgnoredAny, SeqAccess, Visitor};
 use serde_json::value::RawValue;
 
-use super::decode::{DecodeError, Envelope, Fault, MAX_BATCH, decode_str, utf8};
+use super::decode::{DecodeError, Fault, MAX_BATCH, decode_str, utf8};
 use super::message::Message;
 
 /// The content of one line or one HTTP body.
@@ -28,19 +28,13 @@ impl<'a> Frame<'a> {
         if !text.trim_ascii_start().starts_with('[') {
             return decode_str(text).map(Self::Single);
         }
-        // One pass is enough if all items are objects, which is the normal case.
-        if let Ok(items) = items(text) {
-            let messages = items.into_iter().map(Envelope::decode);
-            return Ok(Self::Batch(messages.collect()));
-        }
-        let items = items::<&RawValue>(text)?;
-        let messages = items.into_iter().map(|item| decode_str(item.get()));
+        let messages = items(text)?.into_iter().map(|item| decode_str(item.get()));
         Ok(Self::Batch(messages.collect()))
     }
 }
 
 /// Reads the items of a batch. Stops at the limit: 4 MiB of `{}` would become 370 MB.
-fn items<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, DecodeError<'a>> {
+fn items(text: &str) -> Result<Vec<&RawValue>, DecodeError<'_>> {
     let mut items = Vec::new();
     let mut deserializer = serde_json::Deserializer::from_str(text);
     let read = deserializer.deserialize_seq(Items(&mut items));
@@ -55,9 +49,9 @@ fn items<'a, T: Deserialize<'a>>(text: &'a str) -> Result<Vec<T>, DecodeError<'a
 }
 
 /// Fills the vector with at most [`MAX_BATCH`] items.
-struct Items<'v, T>(&'v mut Vec<T>);
+struct Items<'v, 'a>(&'v mut Vec<&'a RawValue>);
 
-impl<'a, T: Deserialize<'a>> Visitor<'a> for Items<'_, T> {
+impl<'a> Visitor<'a> for Items<'_, 'a> {
     type Value = ();
 
     fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {

@@ -1,63 +1,70 @@
-//! A JSON object whose members keep the bytes that they were read from.
+//! JSON objects whose members keep the bytes that they were read from.
 
-use std::ops::Range;
+use std::borrow::Cow;
+use std::fmt;
 
-use super::extent::MemberPlaces;
-use super::nesting::MAX_NESTING;
-use super::string::{push_quoted, string};
+use serde::de::{Deserialize, Deserializer, MapAccess, Visitor};
+use serde_json::value::RawValue;
+
+use super::nesting::{MAX_NESTING, depth};
+use super::string::push_quoted;
+
+/// The members of an object in their order, also those with the same name.
+pub(crate) struct Entries<'a>(pub(crate) Vec<(Cow<'a, str>, &'a RawValue)>);
+
+/// A name that is copied only if it has escapes.
+#[derive(serde::Deserialize)]
+struct Name<'a>(#[serde(borrow)] Cow<'a, str>);
+
+impl<'de: 'a, 'a> Deserialize<'de> for Entries<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        struct Object;
+        impl<'de> Visitor<'de> for Object {
+            type Value = Entries<'de>;
+
+            fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.write_str("an object")
+            }
+
+            fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+                let mut entries = Vec::new();
+                while let Some((Name(name), value)) = map.next_entry()? {
+                    entries.push((name, value));
+                }
+                Ok(Entries(entries))
+            }
+        }
+        deserializer.deserialize_map(Object)
+    }
+}
+
+/// Returns the JSON of the first member `name` of an object.
+pub fn member<'a>(object: &'a str, name: &str) -> Option<&'a str> {
+    let mut members = members(object)?;
+    members.find(|(key, _)| key == name).map(|(_, json)| json)
+}
+
+/// The names and the JSON of the members of an object; `None` if it is no object.
+pub fn members(object: &str) -> Option<impl Iterator<Item = (Cow<'_, str>, &str)>> {
+    let Entries(entries) = serde_json::from_str(object).ok()?;
+    Some(entries.into_iter().map(|(name, value)| (name, value.get())))
+}
 
 /// The members of an object, in their order, each as its original JSON text.
 #[derive(Clone, Debug, Default)]
 pub struct Members {
-    /// The object as it was read, and behind it what was added: values, and names without escapes. Replaced and
-    /// removed members stay in it, unused.
-    text: String,
-    members: Vec<Member>,
+    members: Vec<(String, String)>,
     /// The levels of the object as it was read.
     depth: usize,
 }
 
-/// The positions of a member in the text.
-#[derive(Clone, Debug)]
-struct Member {
-    name: Range<usize>,
-    value: Range<usize>,
-}
-
 impl Members {
-    /// Reads the members of `object`, which was checked before: a part of a message that was decoded. `None` if it is
-    /// not a JSON object. The values of one that is not JSON may be any parts of it.
+    /// Reads the members of `object`. `None` if it is not a JSON object.
     pub fn read(object: &str) -> Option<Self> {
-        Self::take(object.to_owned())
-    }
-
-    /// The same for an object that is not needed elsewhere: it is not copied.
-    pub fn take(mut object: String) -> Option<Self> {
-        // As many as a usual result has.
-        let mut members = Vec::with_capacity(6);
-        let mut names = String::new();
-        let mut places = MemberPlaces::new(&object)?;
-        for (name, value) in places.by_ref() {
-            let quoted = &object[name.clone()];
-            let name = match quoted.contains('\\') {
-                true => {
-                    let start = object.len() + names.len();
-                    names.push_str(&string(quoted)?);
-                    start..object.len() + names.len()
-                }
-                false => name.start + 1..name.end - 1,
-            };
-            members.push(Member { name, value });
-        }
-        if !places.are_complete() {
-            return None;
-        }
-        let depth = places.depth();
-        object.push_str(&names);
+        let members = members(object)?.map(|(name, json)| (name.into_owned(), json.to_owned()));
         Some(Self {
-            text: object,
-            members,
-            depth,
+            members: members.collect(),
+            depth: depth(object),
         })
     }
 
@@ -74,20 +81,16 @@ impl Members {
 
     /// Sets the member `name` to this JSON, in its place or at the end.
     pub fn set(&mut self, name: &str, json: &str) {
-        match self.position(name) {
-            Some(at) if &self.text[self.members[at].value.clone()] == json => {}
-            Some(at) => self.members[at].value = self.keep(json),
-            None => {
-                let (name, value) = (self.keep(name), self.keep(json));
-                self.members.push(Member { name, value });
-            }
+        let mut members = self.members.iter_mut();
+        match members.find(|(key, _)| key == name) {
+            Some((_, value)) => json.clone_into(value),
+            None => self.members.push((name.to_owned(), json.to_owned())),
         }
     }
 
     /// Removes the member `name`, and duplicates of it.
     pub fn remove(&mut self, name: &str) {
-        let Self { text, members, .. } = self;
-        members.retain(|member| text[member.name.clone()] != *name);
+        self.members.retain(|(key, _)| key != name);
     }
 
     /// True if the object has no members.
@@ -97,24 +100,12 @@ impl Members {
 
     /// The names and JSON of all members, in order.
     pub fn iter(&self) -> impl Iterator<Item = (&str, &str)> {
-        let text = |range: &Range<usize>| &self.text[range.clone()];
-        self.members
-            .iter()
-            .map(move |member| (text(&member.name), text(&member.value)))
+        self.members.iter().map(|(name, json)| (&**name, &**json))
     }
 
     /// The object.
     pub fn encode(&self) -> String {
-        self.encode_with_room(0)
-    }
-
-    /// The same, with room for so many more bytes.
-    pub fn encode_with_room(&self, room: usize) -> String {
-        let mut object = String::with_capacity(self.size() + 2 + room);
-        object.push('{');
-        write(self.iter(), &mut object);
-        object.push('}');
-        object
+        format!("{{{}}}", self.inner())
     }
 
     /// The object with the member `name` set to this JSON, in its place or at the end, or without that
@@ -127,40 +118,22 @@ impl Members {
 
     /// Adds that object to `out`.
     pub fn push_with(&self, name: &str, json: Option<&str>, out: &mut String) {
-        out.reserve(self.size() + name.len() + json.map_or(0, str::len) + 6);
         out.push('{');
-        let first = self.position(name);
+        let first = self.iter().position(|(key, _)| key == name);
         let others = self.iter().enumerate().map(|(at, (key, old))| match key {
             key if key != name => (key, Some(old)),
             key => (key, json.filter(|_| first == Some(at))),
         });
         let members = others.chain(first.is_none().then_some((name, json)));
-        let members = members.filter_map(|(key, json)| Some((key, json?)));
-        write(members, out);
+        write(members.filter_map(|(key, json)| Some((key, json?))), out);
         out.push('}');
     }
 
     /// The object without its braces.
     pub fn inner(&self) -> String {
-        let mut inner = String::with_capacity(self.size());
+        let mut inner = String::new();
         write(self.iter(), &mut inner);
         inner
-    }
-
-    /// The bytes between its braces; a few more if a name has escapes.
-    fn size(&self) -> usize {
-        let size = |member: &Member| member.name.len() + member.value.len() + 4;
-        self.members.iter().map(size).sum()
-    }
-
-    fn position(&self, name: &str) -> Option<usize> {
-        self.iter().position(|(key, _)| key == name)
-    }
-
-    fn keep(&mut self, text: &str) -> Range<usize> {
-        let start = self.text.len();
-        self.text.push_str(text);
-        start..self.text.len()
     }
 }
 
@@ -177,66 +150,40 @@ fn write<'a>(members: impl Iterator<Item = (&'a str, &'a str)>, out: &mut String
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
-    use serde_json::value::RawValue;
-
     use super::*;
 
     #[test]
     fn members_keep_their_bytes() {
-        let text = r#"{"a":123456789012345678901234567890,"b":[1e400, 1.0],"c\"":{"x" : null}}"#;
-        let members = Members::read(text).unwrap();
-        assert_eq!(members.encode(), text);
-        assert_eq!(members.get("c\""), Some(r#"{"x" : null}"#));
+        for text in [
+            "{}",
+            r#"{"a":123456789012345678901234567890,"b":[1e400, 1.0],"c\"":{"x" : null}}"#,
+            r#"{"a":"\"}","b":{"c":["]",{}]},"d":-1.5e3,"e":[ ]}"#,
+            r#"{"a":1,"b":2,"a":3}"#,
+        ] {
+            assert_eq!(Members::read(text).unwrap().encode(), text);
+        }
         let spaced = " { \"a\" : [ 1 ] } \n";
         assert_eq!(Members::read(spaced).unwrap().inner(), r#""a":[ 1 ]"#);
-        let text = r#"{"a":"\"}","b":{"c":["]",{}]},"d":-1.5e3,"e":[ ]}"#;
-        assert_eq!(Members::read(text).unwrap().encode(), text);
-        let ends = [
-            "",
-            "{",
-            r#"{""#,
-            r#"{"a"#,
-            r#"{"a""#,
-            r#"{"a":"#,
-            r#"{"a":1"#,
-            r#"{"a":1,"#,
-        ];
-        let faults = [
-            r#"{"a":1}{"#,
-            r#"{"a":}"#,
-            "{,}",
-            "{a:1}",
-            r#"{"a":1 "b":2}"#,
-        ];
-        for bad in ["[]", "null"].iter().chain(&ends).chain(&faults) {
+        for bad in ["[]", "null", "", r#"{"a":1"#, r#"{"a":1}{"#, "{a:1}"] {
             assert!(Members::read(bad).is_none(), "{bad}");
         }
     }
 
     #[test]
-    fn members_are_those_that_a_parser_finds() {
-        const LETTERS: [char; 10] = ['{', '}', '[', ']', '"', ':', ',', '\\', '1', 'ä'];
-        let mut count = 0;
-        for number in 0..LETTERS.len().pow(5) {
-            let letter = |place| LETTERS[number / LETTERS.len().pow(place) % LETTERS.len()];
-            let inner: String = (0..5).map(letter).collect();
-            for text in [format!("{{{inner}}}"), format!(r#"{{"":{inner},"a":1}}"#)] {
-                // Other text has no members that mean anything, but must not panic.
-                let read = Members::read(&text);
-                let parsed: Result<BTreeMap<String, Box<RawValue>>, _> =
-                    serde_json::from_str(&text);
-                let Ok(parsed) = parsed else { continue };
-                let read = read.unwrap();
-                assert_eq!(read.iter().count(), parsed.len(), "{text}");
-                for (name, value) in parsed {
-                    assert_eq!(read.get(&name), Some(value.get()), "{text}");
-                }
-                count += 1;
-            }
+    fn member_is_found_by_its_name() {
+        let object = r#" { "a\"" : {"b":1}, "b" : [ 2 ] ,"c":"d", "\u0065":3} "#;
+        for (name, value) in [
+            ("a\"", Some(r#"{"b":1}"#)),
+            ("b", Some("[ 2 ]")),
+            ("c", Some(r#""d""#)),
+            ("e", Some("3")),
+            ("d", None),
+        ] {
+            assert_eq!(member(object, name), value, "{name}");
         }
-        assert!(count > 100, "{count}");
+        for none in ["{}", "[]", "", r#"["b"]"#, r#"{"a":{"b":1}}"#] {
+            assert_eq!(member(none, "b"), None, "{none}");
+        }
     }
 
     #[test]
@@ -257,37 +204,7 @@ mod tests {
         assert_eq!(twice.encode_with("a", None), r#"{"b":2}"#);
         twice.remove("a");
         assert_eq!(twice.encode(), r#"{"b":2}"#);
-    }
-
-    #[test]
-    fn same_value_takes_no_more_memory() {
-        let mut members = Members::read(r#"{"a":1}"#).unwrap();
-        let before = members.text.len();
-        members.set("a", "1");
-        assert_eq!(members.text.len(), before);
-    }
-
-    #[test]
-    fn objects_are_encoded_with_one_allocation() {
-        let value = "1".repeat(100);
-        let text = format!(r#"{{"a":{value},"long name":{value},"c":{value}}}"#);
-        let members = Members::read(&text).unwrap();
-        for object in [
-            members.encode(),
-            members.inner(),
-            members.encode_with("longer name", Some(&value)),
-        ] {
-            assert!(object.capacity() - object.len() < 8, "{object}");
-        }
-    }
-
-    #[test]
-    fn object_without_members_is_empty() {
-        let mut members = Members::read("{}").unwrap();
-        assert!(members.is_empty());
-        members.set("a", "1");
-        assert!(!members.is_empty());
-        members.remove("a");
-        assert_eq!(members.encode(), "{}");
+        twice.remove("b");
+        assert!(twice.is_empty());
     }
 }

@@ -21,7 +21,7 @@ impl Server {
             return FrameReply::single(self.refuse(None, era, &no_batches(era)));
         }
         let answers = messages.into_iter();
-        let answers = answers.map(|message| self.message(message, None, source, true));
+        let answers = answers.map(|message| self.message(message, source, true));
         FrameReply::batch(join_all(answers).await.into_iter().flatten())
     }
 }

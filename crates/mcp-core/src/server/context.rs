@@ -33,7 +33,7 @@ pub(super) struct Context<'a> {
 impl<'a> Context<'a> {
     /// The parameters as JSON.
     pub(super) fn raw(&self) -> Option<&'a RawValue> {
-        self.params.raw()
+        self.params.raw
     }
 
     /// Parses the parameters as `T`; an error names `field`.

@@ -20,7 +20,6 @@ use super::modern_client::ModernClient;
 use super::operation::Operation;
 use super::outcome::{MethodResult, Outcome};
 use super::params::{Params, wrong};
-use super::read_request::read_request;
 use super::received::ReceivedRequest;
 use super::reply::MessageReply;
 use super::request_span::RequestSpan;
@@ -51,44 +50,31 @@ impl Server {
                 connection,
                 caller: &Arc::new(incoming.caller),
             };
-            let mut params = Params::default();
-            let (message, params) = match read_request(incoming.frame, &mut params) {
-                Some(request) => (Ok(Message::Request(request)), Some(&params)),
-                None => match Frame::decode(incoming.frame) {
-                    // Boxed: few frames are batches.
-                    Ok(Frame::Batch(messages)) => {
-                        return Box::pin(self.batch(messages, &source)).await;
-                    }
-                    Ok(Frame::Single(message)) => (Ok(message), None),
-                    Err(error) => (Err(error), None),
-                },
+            let message = match Frame::decode(incoming.frame) {
+                // Boxed: few frames are batches.
+                Ok(Frame::Batch(messages)) => {
+                    return Box::pin(self.batch(messages, &source)).await;
+                }
+                Ok(Frame::Single(message)) => Ok(message),
+                Err(error) => Err(error),
             };
-            self.message(message, params, &source, false)
+            self.message(message, &source, false)
                 .await
                 .map_or_else(FrameReply::accepted, FrameReply::single)
         })
     }
 
-    /// Answers one message; `None` if it is not a request. `params` are those of the request, if they were read with
-    /// it.
+    /// Answers one message; `None` if it is not a request.
     pub(super) async fn message<'a>(
         &self,
         message: Result<Message<'a>, DecodeError<'a>>,
-        params: Option<&Params<'a>>,
         source: &Source<'_>,
         in_batch: bool,
     ) -> Option<MessageReply<'a>> {
         match message {
             Ok(Message::Request(request)) => {
-                let read;
-                let params = match params {
-                    Some(params) => params,
-                    None => {
-                        read = Params::read(request.params);
-                        &read
-                    }
-                };
-                self.request(request, params, source, in_batch).await
+                let params = Params::read(request.params);
+                self.request(request, &params, source, in_batch).await
             }
             Ok(Message::Notification(notification)) => {
                 notified(&notification, source);

@@ -1,14 +1,13 @@
 //! The parameters of a request, parsed once for all methods.
 
 use std::borrow::Cow;
-use std::{fmt, mem};
 
-use serde::de::{DeserializeSeed, Error as _, IgnoredAny, MapAccess, Visitor};
+use serde::de::Error as _;
 use serde::{Deserialize, Deserializer};
 use serde_json::value::RawValue;
 
 use crate::error::Error;
-use crate::jsonrpc::{member, string};
+use crate::jsonrpc::{Entries, string};
 use crate::meta::Meta;
 use crate::tool::{ArgumentError, is_longer, too_long};
 
@@ -32,64 +31,66 @@ pub(super) struct Params<'a> {
     pub(super) meta: Option<Meta<'a>>,
     pub(super) responses: Option<&'a RawValue>,
     pub(super) state: Option<&'a RawValue>,
-    source: Source<'a>,
+    /// All of them.
+    pub(super) raw: Option<&'a RawValue>,
     /// The reason why they cannot be parsed.
     fault: Option<String>,
     is_object: bool,
 }
 
-/// The text that parameters were read from.
-enum Source<'a> {
-    /// Their own JSON, if there are any.
-    Params(Option<&'a RawValue>),
-    /// The request that they belong to.
-    Request(&'a str),
-}
-
-impl Default for Source<'_> {
-    fn default() -> Self {
-        Self::Params(None)
-    }
-}
-
 impl<'a> Params<'a> {
     pub(super) fn read(params: Option<&'a RawValue>) -> Self {
-        let Some(params) = params else {
-            return Self::default();
-        };
-        // A serde struct would read an array as its fields in order.
-        let is_object = params.get().starts_with('{');
-        let read = match is_object {
-            true => serde_json::from_str(params.get()).map_err(|error| error.to_string()),
-            false => Err("params must be an object".to_owned()),
-        };
-        let mut read: Self = read.unwrap_or_else(|fault| Self {
-            fault: Some(fault),
-            is_object,
-            // Still needed to decide the era.
-            meta: Meta::of_params(params),
+        let mut read = Self {
+            raw: params,
             ..Self::default()
-        });
-        read.source = Source::Params(Some(params));
-        read
-    }
-
-    /// Notes that they were read as a part of this request.
-    pub(super) fn is_of_request(&mut self, request: &'a str) {
-        self.source = Source::Request(request);
+        };
+        let Some(params) = params else {
+            return read;
+        };
+        let Ok(Entries(entries)) = serde_json::from_str(params.get()) else {
+            read.fault = Some("params must be an object".to_owned());
+            return read;
+        };
+        read.is_object = true;
+        let (mut meta, mut seen, mut twice) = (None, Vec::new(), Vec::new());
+        for (name, value) in entries {
+            let member = match &*name {
+                "name" => &mut read.name,
+                "uri" => &mut read.uri,
+                "taskId" => &mut read.task_id,
+                "arguments" => &mut read.arguments,
+                "task" => &mut read.task,
+                "cursor" => &mut read.cursor,
+                "inputResponses" => &mut read.responses,
+                "requestState" => &mut read.state,
+                "_meta" => &mut meta,
+                _ => continue,
+            };
+            *member = Some(value).filter(|value| value.get() != "null");
+            match seen.contains(&name) {
+                true => twice.push(name),
+                false => seen.push(name),
+            }
+        }
+        // The era is decided by `_meta`, also if something else is wrong.
+        read.meta = meta
+            .filter(|_| twice.iter().all(|name| name != "_meta"))
+            .map(Meta::read);
+        match twice.first() {
+            None => read,
+            Some(name) => Self {
+                raw: read.raw,
+                meta: read.meta,
+                fault: Some(format!("duplicate field `{name}`")),
+                is_object: true,
+                ..Self::default()
+            },
+        }
     }
 
     /// All of them as JSON.
     pub(super) fn text(&self) -> Option<&'a str> {
-        match self.source {
-            Source::Params(params) => params.map(RawValue::get),
-            Source::Request(request) => member(request, "params"),
-        }
-    }
-
-    /// The same for methods that read them by themselves.
-    pub(super) fn raw(&self) -> Option<&'a RawValue> {
-        serde_json::from_str(self.text()?).ok()
+        self.raw.map(RawValue::get)
     }
 
     /// Returns an error if they could not be parsed.
@@ -154,92 +155,6 @@ impl<'a> Params<'a> {
             }) => Err(malformed("_meta", fault)),
             meta => Ok(meta),
         }
-    }
-}
-
-#[derive(Deserialize)]
-#[serde(field_identifier)]
-enum Key {
-    #[serde(rename = "name")]
-    Name,
-    #[serde(rename = "uri")]
-    Uri,
-    #[serde(rename = "taskId")]
-    TaskId,
-    #[serde(rename = "arguments")]
-    Arguments,
-    #[serde(rename = "task")]
-    Task,
-    #[serde(rename = "cursor")]
-    Cursor,
-    #[serde(rename = "_meta")]
-    Meta,
-    #[serde(rename = "inputResponses")]
-    Responses,
-    #[serde(rename = "requestState")]
-    State,
-    #[serde(other)]
-    Other,
-}
-
-/// Only from an object. By hand, since what serde derives moves the whole struct twice.
-impl<'de: 'a, 'a> Deserialize<'de> for Params<'a> {
-    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
-        let mut params = Self::default();
-        ParamsReader(&mut params).deserialize(deserializer)?;
-        Ok(params)
-    }
-}
-
-/// Reads the members into parameters that have none yet.
-pub(super) struct ParamsReader<'r, 'a>(pub(super) &'r mut Params<'a>);
-
-impl<'de: 'a, 'a> DeserializeSeed<'de> for ParamsReader<'_, 'a> {
-    type Value = ();
-
-    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        deserializer.deserialize_map(self)
-    }
-}
-
-impl<'de: 'a, 'a> Visitor<'de> for ParamsReader<'_, 'a> {
-    type Value = ();
-
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("an object")
-    }
-
-    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<(), A::Error> {
-        let Self(params) = self;
-        let mut seen = [false; 9];
-        while let Some(key) = map.next_key::<Key>()? {
-            let (at, name, member) = match key {
-                Key::Name => (0, "name", &mut params.name),
-                Key::Uri => (1, "uri", &mut params.uri),
-                Key::TaskId => (2, "taskId", &mut params.task_id),
-                Key::Arguments => (3, "arguments", &mut params.arguments),
-                Key::Task => (4, "task", &mut params.task),
-                Key::Cursor => (5, "cursor", &mut params.cursor),
-                Key::Responses => (6, "inputResponses", &mut params.responses),
-                Key::State => (7, "requestState", &mut params.state),
-                Key::Meta => {
-                    if mem::replace(&mut seen[8], true) {
-                        return Err(A::Error::duplicate_field("_meta"));
-                    }
-                    params.meta = map.next_value()?;
-                    continue;
-                }
-                Key::Other => {
-                    map.next_value::<IgnoredAny>()?;
-                    continue;
-                }
-            };
-            if mem::replace(&mut seen[at], true) {
-                return Err(A::Error::duplicate_field(name));
-            }
-            *member = map.next_value()?;
-        }
-        Ok(())
     }
 }
 

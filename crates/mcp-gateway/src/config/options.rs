@@ -20,12 +20,14 @@ use super::{Config, ConfigError, ConfigSource};
     )
 )]
 pub(crate) struct Options {
-    /// File with the backends: TOML, or the mcp.json of another host. Changes are applied while the
-    /// gateway runs.
+    /// File with the backends: TOML, or the mcp.json of another host.
+    ///
+    /// Changes are applied while the gateway runs.
     #[arg(long, env = "MCP_GATEWAY_CONFIG", value_name = "FILE")]
     config: Option<PathBuf>,
-    /// A backend: `NAME=COMMAND` starts it, `NAME=URL` connects to it; can be repeated. Without this
-    /// and without a file: the n8n, OpenHands and Docker servers on this machine.
+    /// A backend: `NAME=COMMAND` starts it, `NAME=URL` connects to it; can be repeated.
+    ///
+    /// Without this and without a file: the n8n, OpenHands and Docker servers on this machine.
     #[arg(
         long,
         env = "MCP_GATEWAY_BACKENDS",
@@ -41,6 +43,7 @@ pub(crate) struct Options {
         value_name = "STORE",
         hide_env_values = true
     )]
+    #[arg(hide_short_help = true)]
     events: Option<String>,
     /// Milliseconds between two probes of a backend over HTTP, for tests.
     #[arg(long, hide = true, value_name = "MILLISECONDS")]

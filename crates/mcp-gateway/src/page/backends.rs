@@ -12,11 +12,11 @@ use crate::tools::GatewayReport;
 /// The tool with the same content.
 const STATUS: &str = "gateway_status";
 
-pub(super) fn state(gateway: &Gateway, viewer: &PageViewer<'_>) -> Result<Value, ToolError> {
+pub(super) fn state(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
     if !viewer.may_use(STATUS) {
         return Err(forbidden(STATUS));
     }
-    let report = GatewayReport::new(gateway, &viewer.viewer, None);
+    let report = GatewayReport::new(gateway, &viewer.0, None);
     let mut state = serde_json::to_value(report)
         .map_err(|error| ToolError::upstream("The state cannot be written.").caused_by(error))?;
     for (key, backend) in gateway.backends() {
@@ -25,12 +25,12 @@ pub(super) fn state(gateway: &Gateway, viewer: &PageViewer<'_>) -> Result<Value,
             found.extend(detail(&backend, viewer.is_operator()));
         }
     }
-    state["role"] = json!(viewer.viewer.role_name());
+    state["role"] = json!(viewer.0.role_name());
     state["may"] = json!({
         "restart": viewer.may_use("gateway_restart"),
         "see_all": viewer.is_operator(),
         "decide": viewer.may_decide(),
-        "approve": viewer.viewer.has_roles() && viewer.viewer.has(Right::Approve),
+        "approve": viewer.0.has_roles() && viewer.0.has(Right::Approve),
     });
     state["waiting"] = json!(super::decisions::count(gateway, viewer));
     Ok(state)

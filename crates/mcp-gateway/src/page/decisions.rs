@@ -25,8 +25,8 @@ pub(super) struct ToolDecision {
     approve: bool,
 }
 
-/// The calls that wait, and the last that have ended: all for those who decide, else the viewer's own.
-pub(super) fn waiting(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
+/// The calls that wait, and the last that have ended: all for those who decide or see everything, else the viewer's own.
+pub(super) fn waiting(gateway: &Gateway, viewer: &PageViewer) -> Value {
     let found = visible(gateway, viewer);
     // All that wait, the oldest first: a new one moves no button. Then the last that have ended.
     let (waiting, ended): (Vec<_>, Vec<_>) = found
@@ -45,7 +45,7 @@ pub(super) fn waiting(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
             "created": approval.created,
             "expires": approval.expires,
             "status": status.name(),
-            "decided_by": approval.decided_by.as_ref().filter(|_| viewer.may_decide()),
+            "decided_by": approval.decided_by.as_ref().filter(|_| sees_all(viewer)),
         })
     });
     let calls: Vec<Value> = calls.collect();
@@ -53,7 +53,7 @@ pub(super) fn waiting(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
 }
 
 /// The number of calls that wait.
-pub(super) fn count(gateway: &Gateway, viewer: &PageViewer<'_>) -> usize {
+pub(super) fn count(gateway: &Gateway, viewer: &PageViewer) -> usize {
     let found = visible(gateway, viewer);
     let waiting = found
         .iter()
@@ -61,10 +61,14 @@ pub(super) fn count(gateway: &Gateway, viewer: &PageViewer<'_>) -> usize {
     waiting.count()
 }
 
-fn visible(gateway: &Gateway, viewer: &PageViewer<'_>) -> Vec<(Approval, ApprovalStatus)> {
+fn sees_all(viewer: &PageViewer) -> bool {
+    viewer.may_decide() || viewer.is_operator()
+}
+
+fn visible(gateway: &Gateway, viewer: &PageViewer) -> Vec<(Approval, ApprovalStatus)> {
     let entries = gateway.state().entries();
-    let sees_all = viewer.may_decide();
-    let own = viewer.viewer.principal.as_ref().map(|own| &*own.name);
+    let sees_all = sees_all(viewer);
+    let own = viewer.0.principal.as_ref().map(|own| &*own.name);
     let found = approvals::read(&entries).into_iter();
     let found = found
         .filter(|(approval, _)| sees_all || own.is_some() && approval.principal.as_deref() == own);
@@ -77,15 +81,11 @@ fn visible(gateway: &Gateway, viewer: &PageViewer<'_>) -> Vec<(Approval, Approva
 
 pub(super) async fn decide_call(
     gateway: &Gateway,
-    viewer: &PageViewer<'_>,
+    viewer: &PageViewer,
     body: &[u8],
 ) -> Result<Value, ToolError> {
-    let decided = gateway.approvals().decide_on_page(
-        viewer.viewer.principal.as_deref(),
-        viewer.caller.is_operator,
-        body,
-    );
-    match decided.await {
+    let decider = viewer.0.principal.as_deref();
+    match gateway.approvals().decide_on_page(decider, body).await {
         Ok(answered) => Ok(answered.into_json()),
         Err((status, reason)) => {
             let kind = match status {
@@ -101,9 +101,9 @@ pub(super) async fn decide_call(
 }
 
 /// The tools that are not offered as they were approved, with what has changed.
-pub(super) fn changed(gateway: &Gateway, viewer: &PageViewer<'_>) -> Vec<Value> {
+pub(super) fn changed(gateway: &Gateway, viewer: &PageViewer) -> Vec<Value> {
     // A definition may say what a role must not know.
-    if !viewer.may_decide() && !viewer.is_operator() {
+    if !sees_all(viewer) {
         return Vec::new();
     }
     let config = gateway.config();
@@ -139,7 +139,7 @@ pub(super) fn changed(gateway: &Gateway, viewer: &PageViewer<'_>) -> Vec<Value> 
 
 pub(super) async fn decide_tool(
     gateway: &Gateway,
-    viewer: &PageViewer<'_>,
+    viewer: &PageViewer,
     asked: ToolDecision,
 ) -> Result<Value, ToolError> {
     if !viewer.may_decide() {

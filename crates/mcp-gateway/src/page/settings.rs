@@ -17,10 +17,7 @@ const HIDDEN: &str = "••••";
 /// Characters of a part of a path that may be a secret.
 const MIN_SECRET: usize = 16;
 
-pub(super) async fn effective(
-    gateway: &Gateway,
-    viewer: &PageViewer<'_>,
-) -> Result<Value, ToolError> {
+pub(super) async fn effective(gateway: &Gateway, viewer: &PageViewer) -> Result<Value, ToolError> {
     if !viewer.is_operator() {
         return Err(not_operator(viewer));
     }

@@ -6,13 +6,13 @@ use serde_json::{Value, json};
 use super::{PageViewer, decisions};
 use crate::gateway::Gateway;
 
-pub(super) fn list(gateway: &Gateway, viewer: &PageViewer<'_>) -> Value {
+pub(super) fn list(gateway: &Gateway, viewer: &PageViewer) -> Value {
     let catalog = gateway.catalog();
     let config = gateway.config();
     let roles = config.roles.as_ref().filter(|_| viewer.is_operator());
     let scope = catalog.scope(None);
     let tools = scope.into_iter().flat_map(|scope| scope.listed_tools());
-    let tools = tools.filter(|tool| viewer.viewer.allows(tool)).map(|tool| {
+    let tools = tools.filter(|tool| viewer.0.allows(tool)).map(|tool| {
         let may_call = roles.map(|roles| {
             let allowed = roles.roles.iter();
             let allowed = allowed.filter(|role| role.decide_tool(tool).is_allowed());

@@ -77,7 +77,7 @@ impl RelayedRequest<'_> {
         for _ in 0..MAX_ROUNDS {
             let answer = self.follow(sent).await?;
             let answer: Box<str> = answer.into();
-            let Some(result) = Members::take(answer.into()) else {
+            let Some(result) = Members::read(&answer) else {
                 return Err(ToolError::upstream(format!(
                     "The backend {} answered with a result that is not an object.",
                     self.backend.key

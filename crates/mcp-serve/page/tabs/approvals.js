@@ -34,7 +34,7 @@ export function Approvals(/** @type {any} */ { tick }) {
     .sort((/** @type {any} */ one, /** @type {any} */ other) => one.created - other.created);
   const ended = value.calls.filter((/** @type {any} */ call) => !waiting.includes(call));
   return html`<${Failure} error=${error ?? failed} />
-    ${!value.may_decide && html`<p class="warning">You see your own calls. A role with <code>approve</code> in <code>own</code> decides; without roles and tokens, whoever signs in by the link of the server.</p>`}
+    ${!value.may_decide && html`<p class="warning">To decide here you need a token whose role has <code>approve</code> in <code>own</code>. The command <code>mcp-gateway approvals</code> decides in a terminal.</p>`}
     ${!waiting.length && html`<${Empty} title="No call waits."><p>Calls of tools that match <code>approve</code> in the configuration wait here for a person.</p><//>`}
     ${waiting.map((/** @type {any} */ call, /** @type {number} */ at) => html`<section class="card wide" key=${call.id}>
       <h2><bdi>${foreign(call.tool)}</bdi> <${Badge} kind="warn">waits ${Math.max(0, Math.round(call.expires - now))} s more<//></h2>

@@ -53,7 +53,11 @@ struct Doctor<O: Args> {
 
 /// The command line, with the option that names the configuration file.
 pub(super) fn command<O: Args>() -> clap::Command {
-    config::with_option(Doctor::<O>::command())
+    // `--help` shows what it has beside the options of the server.
+    config::with_option(Doctor::<O>::command()).mut_args(|arg| match arg.get_help_heading() {
+        Some(_) => arg.hide_short_help(true).hide_long_help(true),
+        None => arg,
+    })
 }
 
 /// Runs the command with its arguments, of which the first is its name.

@@ -3,7 +3,6 @@
 use std::process::ExitCode;
 
 use clap::Parser;
-use clap::builder::StyledStr;
 use serde_json::{Map, Value, json};
 
 use super::print;
@@ -61,7 +60,7 @@ fn property(setting: &Setting<'_>) -> Value {
             json!({"anyOf": [{"type": "array", "items": item, "minItems": 1}, {"type": "string"}]})
         }
     };
-    schema["description"] = json!(arg.get_help().map(StyledStr::to_string).unwrap_or_default());
+    schema["description"] = json!(setting.help().unwrap_or_default());
     let default = arg.get_default_values().iter();
     let default: Vec<_> = default.map(|value| value.to_string_lossy()).collect();
     let default = default.join(",");

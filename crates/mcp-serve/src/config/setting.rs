@@ -6,7 +6,7 @@ use std::path::Path;
 use clap::builder::ValueParser;
 use clap::{Arg, ArgAction, ValueHint};
 
-use super::{HEADING, OPTION, has_own_form};
+use super::{OPTION, has_own_form, is_shared};
 
 /// An option that may stand in the configuration file.
 pub(crate) struct Setting<'a> {
@@ -29,7 +29,7 @@ pub(crate) fn settings(command: &clap::Command) -> Vec<Setting<'_>> {
     let is_table = has_own_form(command);
     let is_setting = |arg: &&Arg| {
         let is_configurable = !arg.is_hide_set() && arg.get_env().is_some();
-        let has_place = !is_table || arg.get_help_heading() == Some(HEADING);
+        let has_place = !is_table || is_shared(arg);
         is_configurable && has_place && arg.get_id() != OPTION
     };
     let options = command.get_arguments().filter(is_setting);
@@ -83,6 +83,13 @@ impl<'a> Setting<'a> {
     /// True if other users must not read its value. `--help` hides it then.
     pub(crate) fn is_secret(&self) -> bool {
         self.arg.is_hide_env_values_set()
+    }
+
+    /// Its whole help in one line.
+    pub(crate) fn help(&self) -> Option<String> {
+        let text = self.arg.get_long_help().or_else(|| self.arg.get_help())?;
+        let text = text.to_string().replace("\n\n", " ");
+        Some(text.trim_end_matches('.').to_owned())
     }
 
     /// Reads a relative path in a value from the folder of the file.

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use http::Uri;
 use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
-use mcp_core::error::Error;
+use mcp_core::error::{Credentials, Error};
 
 use super::connection::ClientConnection;
 use super::headers::Head;
@@ -114,11 +114,6 @@ impl Guard {
         !self.any_host || self.needs_token()
     }
 
-    /// The tokens of the token file.
-    pub(super) fn tokens(&self) -> &Tokens {
-        &self.tokens
-    }
-
     /// True if requests need a token.
     pub(super) fn needs_token(&self) -> bool {
         !self.tokens.is_empty() || self.oauth.is_some()
@@ -133,8 +128,9 @@ impl Guard {
         if !self.needs_token() {
             return Ok(None);
         }
-        let given = head.authorization.ok_or(Error::Unauthorized)?;
-        let given = bearer(given).ok_or(Error::Unauthorized)?;
+        let missing = Error::Unauthorized(Credentials::Missing);
+        let given = head.authorization.ok_or(missing)?;
+        let given = bearer(given).ok_or(Error::Unauthorized(Credentials::NotBearer))?;
         let last = &connection.last_token;
         let credential = self.credential(given, view, last).await?;
         connection.set_authenticated();
@@ -155,7 +151,7 @@ impl Guard {
         match (self.tokens.credential_with(given, last), &self.oauth) {
             (Some(credential), _) => Ok(credential),
             (None, Some(oauth)) => oauth.credential_in(given, view).await,
-            (None, None) => Err(Error::Unauthorized),
+            (None, None) => Err(Error::Unauthorized(Credentials::Invalid)),
         }
     }
 

@@ -7,6 +7,9 @@ use std::time::Duration;
 pub struct Limits {
     /// Bytes of a request body.
     pub max_body_bytes: usize,
+    /// Bytes of all request bodies above 64 KiB, from their first byte to the end of their requests; further ones are
+    /// answered with 503.
+    pub max_body_memory: usize,
     /// Connections at the same time.
     pub max_connections: usize,
     /// Connections beyond that, of one request each: health checks and metrics are answered, everything else
@@ -37,6 +40,7 @@ impl Default for Limits {
     fn default() -> Self {
         Self {
             max_body_bytes: 4 * 1024 * 1024,
+            max_body_memory: 256 * 1024 * 1024,
             max_connections: 1024,
             reserved_connections: 64,
             max_in_flight: 512,

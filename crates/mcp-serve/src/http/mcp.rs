@@ -19,7 +19,6 @@ use mcp_core::tool::ToolError;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams, lost_request};
-use super::guard;
 use super::headers::{Head, last_event_id, session_id};
 use super::limits::Limits;
 use super::reply::{self, Reply};
@@ -32,6 +31,12 @@ pub(super) use authenticated::{Authenticated, ViewOwner};
 use post::Post;
 use sse::SseSessions;
 
+/// The unit of the memory of bodies.
+const KIB: usize = 1024;
+
+/// Bytes of a body whose memory is not counted.
+const SMALL_BODY: u64 = 64 * 1024;
+
 pub(super) struct McpEndpoint {
     server: Arc<Server>,
     sessions: Arc<Sessions>,
@@ -42,10 +47,31 @@ pub(super) struct McpEndpoint {
     oauth: Option<Arc<ResourceServer>>,
     /// One permit for each request in flight.
     in_flight: Arc<Semaphore>,
+    /// One permit for each KiB of large request bodies.
+    body_memory: Arc<Semaphore>,
     /// Set if `/sse` is served.
     sse: OnceLock<Arc<SseSessions>>,
     /// Set if other processes may serve the same sessions.
     shared: OnceLock<Arc<dyn SharedSessions>>,
+}
+
+/// The room that a request takes until its end.
+pub(super) struct RequestPermit {
+    _request: OwnedSemaphorePermit,
+    _body: BodyPermit,
+}
+
+/// Permits for the memory of a body; none if it is small.
+pub(super) struct BodyPermit(Option<OwnedSemaphorePermit>);
+
+impl BodyPermit {
+    /// Gives back what a body of unknown length did not need.
+    fn keep(&mut self, bytes: usize) {
+        if let Some(permit) = &mut self.0 {
+            let surplus = permit.num_permits().saturating_sub(bytes.div_ceil(KIB));
+            drop(permit.split(surplus));
+        }
+    }
 }
 
 impl McpEndpoint {
@@ -63,6 +89,7 @@ impl McpEndpoint {
             limits,
             oauth,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
+            body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
             sse: OnceLock::new(),
             shared: OnceLock::new(),
         }
@@ -84,6 +111,18 @@ impl McpEndpoint {
     /// Takes a permit for a request in flight; `None` at the limit.
     pub(super) fn permit(&self) -> Option<OwnedSemaphorePermit> {
         Arc::clone(&self.in_flight).try_acquire_owned().ok()
+    }
+
+    /// Takes permits for the memory of a body of at most `bytes`; `None` at the limit.
+    fn body_permit(&self, bytes: u64) -> Option<BodyPermit> {
+        if bytes <= SMALL_BODY {
+            return Some(BodyPermit(None));
+        }
+        let bytes = usize::try_from(bytes).unwrap_or(usize::MAX);
+        let kib = bytes.min(self.limits.max_body_bytes).div_ceil(KIB);
+        let memory = Arc::clone(&self.body_memory);
+        let permit = memory.try_acquire_many_owned(u32::try_from(kib).ok()?);
+        permit.ok().map(|permit| BodyPermit(Some(permit)))
     }
 
     /// Waits until the server closes.
@@ -208,10 +247,8 @@ impl McpEndpoint {
     ) -> Response<Reply> {
         let head = Head::read(headers);
         let mut response = reply::refused(error, head.era(), self.server.profile());
-        let has_token = head.authorization.and_then(guard::bearer).is_some();
         let oauth = self.oauth.as_ref();
-        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(error, has_token, view))
-        {
+        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(error, view)) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
         response

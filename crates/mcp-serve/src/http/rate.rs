@@ -1,66 +1,63 @@
 //! The rate limit: requests per second of each client.
 
-use std::collections::HashMap;
+use std::hash::{BuildHasher as _, RandomState};
+use std::num::NonZeroU32;
 use std::time::{Duration, Instant};
 
+use governor::clock::{Clock as _, DefaultClock};
+use governor::state::keyed::HashMapStateStore;
+use governor::{Quota, RateLimiter};
 use parking_lot::Mutex;
 
-/// Clients in memory; if there are more, clients with a full bucket are removed.
+/// Clients that are counted each by itself; beyond this number they share [`SHARED`] limits.
 const MAX_CLIENTS: usize = 10_000;
+const SHARED: u64 = 256;
 
-/// A token bucket for each client. It holds the requests of one second and refills steadily.
+/// Interval at which clients that have all their requests again are forgotten, if there are too many.
+const SWEEP_INTERVAL: Duration = Duration::from_secs(1);
+
+/// The requests that each client has left: those of one second at most, which come back steadily.
 pub(super) struct RateLimit {
-    per_second: f64,
-    buckets: Mutex<HashMap<String, Bucket>>,
-}
-
-struct Bucket {
-    tokens: f64,
-    filled: Instant,
+    /// By the hash of the client's name.
+    limiter: RateLimiter<u64, HashMapStateStore<u64>, DefaultClock>,
+    hasher: RandomState,
+    swept: Mutex<Instant>,
 }
 
 impl RateLimit {
     /// Admits `per_second` requests of each client per second.
-    pub(super) fn new(per_second: u32) -> Self {
+    pub(super) fn new(per_second: NonZeroU32) -> Self {
         Self {
-            per_second: f64::from(per_second),
-            buckets: Mutex::default(),
+            limiter: RateLimiter::hashmap(Quota::per_second(per_second)),
+            hasher: RandomState::new(),
+            swept: Mutex::new(Instant::now()),
         }
     }
 
-    /// Counts one request of `client` at `now`.
+    /// Counts one request of `client`.
     ///
     /// # Errors
     /// The time to wait, if the client has used all its requests.
-    pub(super) fn admit(&self, client: &str, now: Instant) -> Result<(), Duration> {
-        let per_second = self.per_second;
-        let mut buckets = self.buckets.lock();
-        if buckets.len() >= MAX_CLIENTS && !buckets.contains_key(client) {
-            // A full bucket is the same as a new one.
-            let full = Duration::from_secs(1);
-            buckets.retain(|_, bucket| now.saturating_duration_since(bucket.filled) < full);
-            if buckets.len() >= MAX_CLIENTS {
-                return Err(full);
+    pub(super) fn admit(&self, client: &str) -> Result<(), Duration> {
+        let mut key = self.hasher.hash_one(client);
+        if self.limiter.len() >= MAX_CLIENTS {
+            self.sweep();
+            if self.limiter.len() >= MAX_CLIENTS {
+                key %= SHARED;
             }
         }
-        let bucket = match buckets.get_mut(client) {
-            Some(bucket) => bucket,
-            None => {
-                let full = Bucket {
-                    tokens: per_second,
-                    filled: now,
-                };
-                buckets.entry(client.to_owned()).or_insert(full)
-            }
-        };
-        let passed = now.saturating_duration_since(bucket.filled).as_secs_f64();
-        bucket.tokens = (bucket.tokens + passed * per_second).min(per_second);
-        bucket.filled = now;
-        if bucket.tokens < 1.0 {
-            return Err(Duration::from_secs_f64((1.0 - bucket.tokens) / per_second));
+        let now = self.limiter.clock().now();
+        self.limiter
+            .check_key(&key)
+            .map_err(|admitted| admitted.wait_time_from(now))
+    }
+
+    fn sweep(&self) {
+        let mut swept = self.swept.lock();
+        if swept.elapsed() >= SWEEP_INTERVAL {
+            *swept = Instant::now();
+            self.limiter.retain_recent();
         }
-        bucket.tokens -= 1.0;
-        Ok(())
     }
 }
 
@@ -70,51 +67,20 @@ mod tests {
 
     #[test]
     fn each_client_has_its_own_limit() {
-        let limit = RateLimit::new(4);
-        let start = Instant::now();
-        let at = |millis| start + Duration::from_millis(millis);
-        let wait = |millis| Err(Duration::from_millis(millis));
-        // Four at once, then one per 250 ms. A refused request costs nothing.
-        for (client, millis, expected) in [
-            ("a", 0, Ok(())),
-            ("a", 0, Ok(())),
-            ("a", 0, Ok(())),
-            ("a", 0, Ok(())),
-            ("a", 0, wait(250)),
-            ("a", 125, wait(125)),
-            ("b", 125, Ok(())),
-            ("a", 250, Ok(())),
-            ("a", 250, wait(250)),
-            // Never more than four at once.
-            ("a", 60_000, Ok(())),
-            ("a", 60_000, Ok(())),
-            ("a", 60_000, Ok(())),
-            ("a", 60_000, Ok(())),
-            ("a", 60_000, wait(250)),
-        ] {
-            assert_eq!(
-                limit.admit(client, at(millis)),
-                expected,
-                "{client} {millis}"
-            );
+        let limit = RateLimit::new(NonZeroU32::MIN);
+        for client in ["a", "b"] {
+            assert_eq!(limit.admit(client), Ok(()));
+            let wait = limit.admit(client).unwrap_err();
+            assert!(wait <= Duration::from_secs(1), "{wait:?}");
         }
     }
 
     #[test]
-    fn table_is_bounded() {
-        let limit = RateLimit::new(1);
-        let start = Instant::now();
-        let at = |millis| start + Duration::from_millis(millis);
-        for client in 0..MAX_CLIENTS {
-            assert!(limit.admit(&client.to_string(), start).is_ok());
+    fn number_of_limits_is_bounded() {
+        let limit = RateLimit::new(NonZeroU32::MIN);
+        for client in 0..MAX_CLIENTS + 1000 {
+            let _ = limit.admit(&client.to_string());
         }
-        // A known client keeps its own limit, an unknown one waits for room.
-        let one_second = Duration::from_secs(1);
-        assert_eq!(limit.admit("0", at(500)), Err(one_second / 2));
-        assert_eq!(limit.admit("one more", at(999)), Err(one_second));
-        assert_eq!(limit.buckets.lock().len(), MAX_CLIENTS);
-        assert!(limit.admit("one more", at(1000)).is_ok());
-        // Only the bucket of client 0 was not full again.
-        assert_eq!(limit.buckets.lock().len(), 2);
+        assert!(limit.limiter.len() <= MAX_CLIENTS + SHARED as usize);
     }
 }

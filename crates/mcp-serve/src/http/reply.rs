@@ -175,7 +175,7 @@ pub(super) fn unsupported(advice: &str) -> Response<Reply> {
 /// and the HTTP status of that error.
 pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response<Reply> {
     let status = match error {
-        Error::Unauthorized => StatusCode::UNAUTHORIZED,
+        Error::Unauthorized(_) => StatusCode::UNAUTHORIZED,
         Error::SessionNotFound => StatusCode::NOT_FOUND,
         Error::Forbidden(_) | Error::InsufficientScope(_) => StatusCode::FORBIDDEN,
         Error::TooLarge(_) => StatusCode::PAYLOAD_TOO_LARGE,
@@ -186,7 +186,7 @@ pub(super) fn refused(error: &Error, era: Era, codes: ErrorCodes) -> Response<Re
     let outcome = Err(error.render(era, codes));
     mcp_core::jsonrpc::Response { id: None, outcome }.write(&mut body);
     let mut response = json(status, body);
-    if matches!(error, Error::Unauthorized) {
+    if matches!(error, Error::Unauthorized(_)) {
         response
             .headers_mut()
             .insert(WWW_AUTHENTICATE, HeaderValue::from_static("Bearer"));

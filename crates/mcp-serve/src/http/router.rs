@@ -2,6 +2,7 @@
 
 mod authenticate;
 
+use std::num::NonZeroU32;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, OnceLock};
 
@@ -40,7 +41,6 @@ pub(super) struct Router {
     refusals: Arc<Refusals>,
     paths: OnceLock<Arc<dyn OwnPaths>>,
     page: OnceLock<Page>,
-    signer: Signer,
     /// True once each response ends its connection.
     is_draining: AtomicBool,
 }
@@ -54,7 +54,7 @@ impl Router {
         mut registry: Registry,
     ) -> Self {
         let oauth = guard.oauth().cloned();
-        let mcp = Arc::new(McpEndpoint::new(server, signer.clone(), limits, oauth));
+        let mcp = Arc::new(McpEndpoint::new(server, signer, limits, oauth));
         let refusals: Arc<Refusals> = Arc::default();
         registry.register_collector(Box::new(ServerMetrics {
             mcp: Arc::clone(&mcp),
@@ -64,14 +64,13 @@ impl Router {
             guard,
             rate: limits
                 .max_requests_per_second
-                .filter(|rate| *rate > 0)
+                .and_then(NonZeroU32::new)
                 .map(RateLimit::new),
             mcp,
             registry,
             refusals,
             paths: OnceLock::new(),
             page: OnceLock::new(),
-            signer,
             is_draining: AtomicBool::default(),
         }
     }
@@ -89,14 +88,17 @@ impl Router {
         self.is_draining.load(Ordering::Relaxed)
     }
 
-    /// Serves the page at `url`, or at the origin that is known to OAuth clients, and prints where it is. A second call
+    /// Serves the page at `url`, or at the origin that is known to OAuth clients, and says where it is. A second call
     /// has no effect.
     pub(super) fn serve_page(&self, url: Option<String>, content: PageContent) {
-        let name = &self.server().identity().name;
         let public = self.guard.oauth().map(|oauth| oauth.origin());
         let url = public.map(|origin| format!("{origin}/")).or(url);
-        let page = Page::new(name, url, self.signer.clone(), content);
-        self.page.get_or_init(|| page).announce(&self.guard);
+        self.page.get_or_init(|| Page::new(content));
+        let place = url.as_deref().unwrap_or("/, by HTTPS or localhost");
+        match self.needs_token() {
+            true => tracing::info!("the page is at {place}; sign in with a token"),
+            false => tracing::info!("the page is at {place}"),
+        }
     }
 
     /// Answers a request to the page. No page of another origin may read the response.
@@ -167,9 +169,12 @@ impl Router {
     ) -> Response<Reply> {
         let (mut head, mut body) = request.into_parts();
         if let Some(page) = self.page.get().filter(|_| Page::is_asked(&head)) {
-            let (body, peer) = (&mut body, connection.address);
-            let response = self.answer_page(page, PageRequest { head, body, peer });
-            return page::protect(response.await);
+            let request = PageRequest {
+                head,
+                body: &mut body,
+                connection,
+            };
+            return page::protect(self.answer_page(page, request).await);
         }
         let fields = Head::read(&head.headers);
         let client = self.authenticate(&head, &fields, connection).await;

@@ -25,11 +25,13 @@ pub(crate) struct OauthOptions {
         value_name = "URL",
         value_delimiter = ','
     )]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     issuers: Vec<String>,
 
     /// URL by which clients call this server, such as https://mcp.example/mcp. Access tokens must be made
     /// for it.
     #[arg(long = "auth-resource", env = "MCP_AUTH_RESOURCE", value_name = "URL")]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     resource: Option<String>,
 
     /// Audiences of access tokens, instead of --auth-resource, for issuers that do not know resources;
@@ -40,11 +42,13 @@ pub(crate) struct OauthOptions {
         value_name = "NAME",
         value_delimiter = ','
     )]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     audiences: Vec<String>,
 
     /// URL or file of the keys of the only issuer, instead of what its metadata says.
     #[arg(long = "auth-jwks", env = "MCP_AUTH_JWKS", value_name = "URL|FILE",
           value_hint = clap::ValueHint::AnyPath)]
+    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
     jwks: Option<String>,
 
     /// Algorithms by which access tokens may be signed, separated by commas: RS256 to RS512, PS256 to
@@ -56,6 +60,7 @@ pub(crate) struct OauthOptions {
         value_delimiter = ',',
         default_value = "ES256,RS256"
     )]
+    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
     algorithms: Vec<String>,
 
     /// Types of access tokens; add JWT for an issuer that has no type of its own for them.
@@ -66,6 +71,7 @@ pub(crate) struct OauthOptions {
         value_delimiter = ',',
         default_value = "at+jwt"
     )]
+    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
     types: Vec<String>,
 
     /// Scopes that every access token needs, separated by commas.
@@ -75,6 +81,7 @@ pub(crate) struct OauthOptions {
         value_name = "SCOPE",
         value_delimiter = ','
     )]
+    #[arg(help_heading = "Access", hide_short_help = true)]
     scopes: Vec<String>,
 
     /// Claim with the name of the client.
@@ -84,6 +91,7 @@ pub(crate) struct OauthOptions {
         value_name = "CLAIM",
         default_value = "sub"
     )]
+    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
     subject_claim: String,
 
     /// Claim with the groups of the client.
@@ -93,6 +101,7 @@ pub(crate) struct OauthOptions {
         value_name = "CLAIM",
         default_value = "groups"
     )]
+    #[arg(help_heading = "Access", hide_short_help = true, hide_long_help = true)]
     groups_claim: String,
 }
 

@@ -255,12 +255,12 @@ async fn scopes_types_audiences_and_claims_are_configured() {
     );
     assert_eq!(kind(&server, &key.sign(&header, &listed)).await, "ok");
     let challenge = server
-        .challenge_in(&Error::Unauthorized, true, None)
+        .challenge_in(&Error::Unauthorized(Credentials::Invalid), None)
         .unwrap();
     let challenge = challenge.to_str().unwrap();
     assert!(challenge.starts_with("Bearer error=\"invalid_token\", resource_metadata=\"https:"));
     let challenge = server
-        .challenge_in(&Error::Unauthorized, false, None)
+        .challenge_in(&Error::Unauthorized(Credentials::Missing), None)
         .unwrap();
     assert_eq!(
         challenge,

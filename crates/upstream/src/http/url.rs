@@ -1,5 +1,7 @@
 //! Joins and displays URLs.
 
+use std::net::IpAddr;
+
 use reqwest::Url;
 
 /// Appends path segments to `base`, each of them escaped: a segment cannot change the path. Without segments
@@ -39,7 +41,8 @@ pub fn display_url(url: &Url) -> String {
 /// Returns true for loopback addresses, which a proxy cannot reach.
 pub(super) fn is_loopback(url: &Url) -> bool {
     let host = url.host_str().unwrap_or_default();
-    host == "localhost" || host == "[::1]" || host.starts_with("127.")
+    let address = host.trim_matches(['[', ']']).parse::<IpAddr>();
+    host == "localhost" || address.is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]
@@ -91,6 +94,7 @@ mod tests {
             ("http://127.1.2.3", true),
             ("http://[::1]:1", true),
             ("http://localhost.example", false),
+            ("http://127.evil.example", false),
             ("http://10.0.0.1", false),
         ] {
             assert_eq!(is_loopback(&Url::parse(url).unwrap()), loopback, "{url}");

@@ -1,22 +1,28 @@
 //! Recognises secrets by their names.
 
 /// Parts that mark a name as a secret's at any position.
-const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey accountkey privatekey sessionid \
+const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey accountkey privatekey \
     sessid credential basicauth requirepass masterauth mnemonic";
 
 /// Parts that mark a name as a secret's as a whole word: `AUTH`, but not `author`.
-const WORDS: &str =
-    "pass pwd pw auth xauth authorization cred creds jwt dsn cookie salt pat key keys";
+const WORDS: &str = "pass pwd pw auth xauth authorization cred creds jwt dsn cookie salt pat key keys pin otp \
+     totp passcode";
 
 /// Words of settings whose values are secrets if they look random: `LICENSE`, but not of `MIT`.
-const RANDOM: &str = "signing license licence seed encryption hmac psk otp totp webhook sas";
+const RANDOM: &str = "signing license licence seed encryption hmac psk webhook sas";
 
 /// Parameters of URLs that give access to the URL.
 const PARAMETERS: &str = "sig signature";
 
 /// Last words of names that describe a secret without holding it.
-const ABOUT: &str =
-    "file path dir sock socket type ttl timeout enabled host port length algorithm policy";
+const ABOUT: &str = "file path dir sock socket type ttl timeout enabled host port length algorithm policy name error status domain \
+     consent count limit";
+
+/// The beginning of a word that contains a part of [`ANYWHERE`] and has nothing to do with it: `secretary`.
+const INNOCENT: &str = "secretar";
+
+/// First words of names that count tokens: `MAX_TOKENS`.
+const COUNTS: &str = "max min num total prompt completion input output cached reasoning used";
 
 /// Exceptions in JSON, where these mostly mean something else: `sortKey`, `credentialId`.
 const NOT_IN_JSON: [&str; 3] = ["key", "keys", "credential"];
@@ -65,7 +71,8 @@ pub(super) fn is_secret_member(name: &str) -> bool {
         .split(' ')
         .any(|part| joined.contains(part));
     // The token of a URL that continues a run of another service.
-    joined == "signature" || !innocent && has_secret(name, &NOT_IN_JSON)
+    let is_header = name.to_ascii_lowercase().starts_with("x-") && joined.ends_with("key");
+    joined == "signature" || is_header || !innocent && has_secret(name, &NOT_IN_JSON)
 }
 
 fn has_secret(name: &str, except: &[&str]) -> bool {
@@ -75,7 +82,11 @@ fn has_secret(name: &str, except: &[&str]) -> bool {
     if describes || words.iter().any(|word| word == "public") {
         return false;
     }
-    let joined = words.concat();
+    let counts = |word: &String| COUNTS.split(' ').any(|counts| counts == word);
+    if last == "tokens" && words.first().is_some_and(counts) {
+        return false;
+    }
+    let joined = words.concat().replace(INNOCENT, "");
     let mut anywhere = ANYWHERE.split(' ').filter(|part| !except.contains(part));
     let mut whole = WORDS.split(' ').filter(|word| !except.contains(word));
     anywhere.any(|part| joined.contains(part))
@@ -116,7 +127,7 @@ mod tests {
     const SECRET: &str = "DB_PASSWORD MYSQL_ROOT_PASSWORD apiKey APIKEY x-api-key client_secret \
         accessToken --access-token SECRET_KEY_BASE AWS_SECRET_ACCESS_KEY com.example.secret GH_PAT \
         SENTRY_DSN REDIS_PASS BASIC_AUTH Authorization Proxy-Authorization Set-Cookie dbPwd tokens \
-        sessionId";
+        PHPSESSID pin otp cardPin x-key X-Key";
 
     #[test]
     fn secret_names_are_recognised() {
@@ -124,7 +135,8 @@ mod tests {
             assert!(is_secret(name), "{name}");
         }
         let open = "PATH PWD OLDPWD AUTHOR KEYBOARD COMPASS_URL SSH_AUTH_SOCK TOKEN_TTL PUBLIC_KEY \
-            DB_PASSWORD_FILE monkey org.opencontainers.image.authors - HOSTNAME";
+            DB_PASSWORD_FILE monkey org.opencontainers.image.authors - HOSTNAME sessionId MAX_TOKENS KeyError \
+            cookie_consent COOKIE_DOMAIN secretary apiKeyName authorization_status spin options";
         for name in open.split(' ').chain([""]) {
             assert!(!is_secret(name), "{name}");
         }
@@ -136,7 +148,7 @@ mod tests {
             assert!(is_secret_member(name), "{name}");
         }
         let open = "author nextPageToken authentication key sortKey max_tokens name tokenType \
-            tokenUrl credentialId";
+            tokenUrl credentialId sessionId cookie_consent secretary apiKeyName authorization_status pinned";
         for name in open.split(' ') {
             assert!(!is_secret_member(name), "{name}");
         }

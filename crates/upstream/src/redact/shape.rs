@@ -24,7 +24,7 @@ const HINT: &str = concat!(
     r"(?:://|jdbc:|gh[pousr]_|github_pat_|gl[a-z]{2,4}-|dckr_pat_|sk-|[sr]k_|xox|xapp-|npm_|hf_|pypi-|SG\.",
     r"|AIza|AKIA|ASIA|hooks\.|eyJ|ya29\.|AGE-SECRET|GOCSPX|shp[a-z]{2}_|do[opr]_v1|glsa_|hv[sb]\.",
     r"|gsk_|xai-|nvapi-|tskey-|xkeysib-|NRAK-|dapi|ATATT|r8_|:AA|\$(?:apr1|2[abxy]|[156y]|argon2)",
-    r"|\{SHA\}|(?i-u:bearer|basic|pass|pwd|pw|secret|token|key|auth|cred|jwt|dsn|cookie|salt|pat[ -@\[-`{-~]|sess",
+    r"|\{SHA\}|(?i-u:bearer|basic|pass|pwd|pw|secret|token|key|auth|cred|jwt|dsn|cookie|salt|otp|p(?:at|in)[ -@\[-`{-~]|sess",
     r"|mysql|maria|redis|curl|-user|login|mongo|identified|webhook|sig=|signature|mnemonic|ldap))",
 );
 
@@ -357,14 +357,9 @@ mod tests {
             ),
             ("The API key: x9abcdef", "The API key: ***"),
             ("https://h/x?key=abc&n=1", "https://h/x?key=***&n=1"),
-            // The link of a server's page.
             (
                 "x: open http://h:1/#secret=0123456789abcdef to see",
                 "x: open http://h:1/#secret=*** to see",
-            ),
-            (
-                "of this server, with #secret=0123456789abcdef (",
-                "of this server, with #secret=*** (",
             ),
             // References and calls are no literals.
             (

@@ -52,7 +52,7 @@ async fn operator_sees_what_runs_on_the_command_line_the_page_and_the_webhook() 
         program.url
     );
     let gateway = Operated::with(folder, &lines, &["--token-file", &tokens]).await;
-    let page = Viewer::sign_in(&gateway.0, json!({"token": OLGA})).await;
+    let page = Viewer::new(&gateway.0, OLGA);
     for (value, expected) in cases() {
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call",
             "params": {"name": "b__echo", "arguments": {"value": value}}});

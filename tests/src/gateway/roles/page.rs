@@ -6,32 +6,22 @@ use super::Roles;
 use crate::gateway::env::{Folder, Gateway, stdio_fixture};
 use crate::harness::{assert_contains, assert_lacks, http_client, wait_until};
 
-/// A person who has signed in on the page of a gateway.
+/// A person with a token, on the page of a gateway.
 pub(in crate::gateway) struct Viewer {
     origin: String,
-    cookie: String,
-    key: String,
+    bearer: String,
 }
 
 impl Viewer {
-    pub(in crate::gateway) async fn sign_in(gateway: &Gateway, given: Value) -> Self {
-        let origin = gateway.server.url.replace("/mcp", "");
-        let mut viewer = Self {
-            origin,
-            cookie: String::new(),
-            key: "new".to_owned(),
-        };
-        let reply = viewer.send("sign-in", &given).await;
-        let cookie = reply.headers()["set-cookie"].to_str().unwrap();
-        viewer.cookie = cookie.split(';').next().unwrap().to_owned();
-        let answer: Value = reply.json().await.unwrap();
-        viewer.key = answer["key"].as_str().unwrap().to_owned();
-        viewer
+    pub(in crate::gateway) fn new(gateway: &Gateway, token: &str) -> Self {
+        Self {
+            origin: gateway.server.url.replace("/mcp", ""),
+            bearer: format!("Bearer {token}"),
+        }
     }
 
-    async fn with_token(gateway: &Gateway, principal: &str) -> Self {
-        let token = super::bearer(principal).replace("Bearer ", "");
-        Self::sign_in(gateway, json!({"token": token})).await
+    fn of(gateway: &Gateway, principal: &str) -> Self {
+        Self::new(gateway, &super::bearer(principal).replace("Bearer ", ""))
     }
 
     async fn send(&self, path: &str, body: &Value) -> reqwest::Response {
@@ -40,8 +30,7 @@ impl Viewer {
             .header("origin", &self.origin)
             .header("sec-fetch-site", "same-origin")
             .header("content-type", "application/json")
-            .header("cookie", &self.cookie)
-            .header("x-page-key", &self.key);
+            .header("authorization", &self.bearer);
         request.body(body.to_string()).send().await.unwrap()
     }
 
@@ -74,13 +63,8 @@ async fn page_shows_each_viewer_what_its_tools_would() {
     roles
         .call("reader", "b__greet", json!({"name": "of-the-reader"}))
         .await;
-    let all = |principal| Viewer::with_token(gateway, principal);
-    let (reader, oncall, admin, guest) = (
-        all("reader").await,
-        all("oncall").await,
-        all("admin").await,
-        all("guest").await,
-    );
+    let [reader, oncall, admin, guest] =
+        ["reader", "oncall", "admin", "guest"].map(|principal| Viewer::of(gateway, principal));
     for (viewer, topic, status) in [
         (&guest, "state", 403),
         (&guest, "events", 403),
@@ -126,7 +110,7 @@ async fn page_shows_each_viewer_what_its_tools_would() {
 #[tokio::test]
 async fn calls_of_the_page_have_the_role_of_the_viewer_and_are_recorded() {
     let roles = Roles::start("").await;
-    let reader = Viewer::with_token(&roles.0, "reader").await;
+    let reader = Viewer::of(&roles.0, "reader");
     assert_contains(
         &reader.call("b__greet", json!({"name": "Ada"})).await,
         "Ada",
@@ -151,7 +135,7 @@ async fn calls_of_the_page_have_the_role_of_the_viewer_and_are_recorded() {
     })
     .await;
     // Looking is not recorded: it would hide what it shows.
-    let admin = Viewer::with_token(&roles.0, "admin").await;
+    let admin = Viewer::of(&roles.0, "admin");
     let count = async || {
         let events = admin.data("events", json!({"most": 9999})).await.1;
         serde_json::from_str::<Vec<Value>>(&events).unwrap().len()
@@ -168,10 +152,7 @@ async fn decisions_need_the_right_and_nobody_approves_an_own_call() {
     let approver = "[roles.approver]\nallow = [\"b__greet\"]\nown = [\"approve\"]\n";
     let roles = Roles::start_with(APPROVALS, approver, &[("oncall", "approver")]).await;
     let gateway = &roles.0;
-    let (reader, oncall) = (
-        Viewer::with_token(gateway, "reader").await,
-        Viewer::with_token(gateway, "oncall").await,
-    );
+    let [reader, oncall] = ["reader", "oncall"].map(|principal| Viewer::of(gateway, principal));
     let waiting = async |viewer: &Viewer| {
         let calls: Value =
             serde_json::from_str(&viewer.data("approvals", json!({})).await.1).unwrap();
@@ -218,7 +199,7 @@ async fn token_without_roles_decides_nothing_and_sees_no_configuration() {
     let config = format!("{APPROVALS}[backends.b]\n{}\n", stdio_fixture());
     let args = ["--token-file", &tokens, "--events", &store];
     let gateway = Gateway::start(folder, &config, &args).await;
-    let admin = Viewer::with_token(&gateway, "admin").await;
+    let admin = Viewer::of(&gateway, "admin");
     for (topic, body) in [
         ("decide-call", json!({"id": "0", "answer": "approve"})),
         (
@@ -242,7 +223,7 @@ async fn role_of_a_view_only_sees_nothing_on_the_page() {
     let view = "[views.support]\nbackends = [\"b\"]\nown = [\"gateway_status\"]\n";
     let desk = "[roles.desk]\nallow = [\"*\"]\nown = [\"gateway_status\", \"events:all\"]\nviews = [\"support\"]\n";
     let roles = Roles::start_with(view, desk, &[("oncall", "desk")]).await;
-    let desk = Viewer::with_token(&roles.0, "oncall").await;
+    let desk = Viewer::of(&roles.0, "oncall");
     for topic in ["state", "events", "settings"] {
         assert_eq!(desk.data(topic, json!({})).await.0, 403, "{topic}");
     }

@@ -67,7 +67,7 @@ const MEMBERS: &[&str] = &[
     "Cookie",
     "privateKey",
     "secretAccessKey",
-    "sessionId",
+    "otp",
     "jwt",
     "passphrase",
 ];

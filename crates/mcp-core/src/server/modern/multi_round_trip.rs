@@ -140,11 +140,13 @@ fn identity(method: &str, params: &Params<'_>) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::value::RawValue;
+
     use super::*;
 
     fn identity_of(params: &str) -> Option<String> {
-        let params: Params<'_> = serde_json::from_str(params).unwrap();
-        identity("tools/call", &params)
+        let params: &RawValue = serde_json::from_str(params).unwrap();
+        identity("tools/call", &Params::read(Some(params)))
     }
 
     #[test]

@@ -1,6 +1,6 @@
 //! The client of a request, once its token is known.
 
-use std::net::IpAddr;
+use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
 use mcp_core::server::Principal;
@@ -58,11 +58,18 @@ impl Authenticated {
         self.view.as_ref().map(|view| &view.name)
     }
 
-    /// The name by which limits are counted: that of its principal if tokens are required, else its address.
+    /// The name by which limits are counted: that of its principal if tokens are required, else its address. A client
+    /// with IPv6 has a whole network of 64 bits.
     pub(in crate::http) fn share(&self) -> String {
-        match self.principal() {
-            Some(principal) => principal.name.to_string(),
-            None => self.address.to_string(),
+        if let Some(principal) = self.principal() {
+            return principal.name.to_string();
+        }
+        match self.address.to_canonical() {
+            IpAddr::V4(address) => address.to_string(),
+            IpAddr::V6(address) => {
+                let network = address.to_bits() >> 64 << 64;
+                format!("{}/64", Ipv6Addr::from_bits(network))
+            }
         }
     }
 

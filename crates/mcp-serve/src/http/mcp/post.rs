@@ -9,7 +9,6 @@ use http::{Response, StatusCode};
 use hyper::body::Body;
 use mcp_core::era::{Era, Hints};
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::sync::mpsc::Receiver;
 use tokio_util::sync::CancellationToken;
 
@@ -22,7 +21,7 @@ use super::super::headers::{Accepts, HeaderFacts, params};
 use super::super::reply::{self, Reply};
 use super::super::session::Session;
 use super::refusal::Refusal;
-use super::{Authenticated, McpEndpoint};
+use super::{Authenticated, McpEndpoint, RequestPermit};
 
 /// A request whose head was read.
 pub(super) struct Post<'a> {
@@ -46,7 +45,7 @@ struct PendingReply<'a> {
     is_subscription: bool,
     /// The permit of a subscription until it is accepted: its resources are checked before. Then it only
     /// waits, and the limit of streams applies.
-    _accepting: Option<OwnedSemaphorePermit>,
+    _accepting: Option<RequestPermit>,
     call: InFlightCall,
 }
 
@@ -84,7 +83,7 @@ impl<'a> Post<'a> {
     pub(super) async fn accept<B>(
         self,
         body: &mut B,
-        start: impl FnOnce(Bytes, OwnedSemaphorePermit),
+        start: impl FnOnce(Bytes, RequestPermit),
     ) -> Response<Reply>
     where
         B: Body<Data = Bytes> + Unpin,
@@ -107,12 +106,17 @@ impl<'a> Post<'a> {
     async fn receive<B: Body<Data = Bytes> + Unpin>(
         &self,
         body: &mut B,
-    ) -> Result<(Option<Session>, Bytes, OwnedSemaphorePermit), Refusal> {
+    ) -> Result<(Option<Session>, Bytes, RequestPermit), Refusal> {
         self.admit()?;
         let session = self.session().await?;
+        let expected = body.size_hint();
+        let expected = expected.upper().unwrap_or(u64::MAX);
+        let memory = self.endpoint.body_permit(expected);
+        let mut memory = memory.ok_or(Refusal::AtLimit)?;
         let body = body::read(body, &self.endpoint.limits)
             .await
             .map_err(Refusal::Body)?;
+        memory.keep(body.len());
         // The body may have taken longer than its token was valid.
         let revoked = self.client.revoked();
         if revoked.is_some_and(|revoked| revoked.is_cancelled()) {
@@ -120,6 +124,10 @@ impl<'a> Post<'a> {
         }
         // After the body: a slow body must not take the permit of another request.
         let permit = self.endpoint.permit().ok_or(Refusal::AtLimit)?;
+        let permit = RequestPermit {
+            _request: permit,
+            _body: memory,
+        };
         Ok((session, body, permit))
     }
 
@@ -155,7 +163,7 @@ impl<'a> Post<'a> {
         &mut self,
         session: Option<Session>,
         body: Bytes,
-        permit: OwnedSemaphorePermit,
+        permit: RequestPermit,
     ) -> (PendingReply<'_>, Option<Receiver<ServerMessage>>) {
         let Self {
             endpoint,

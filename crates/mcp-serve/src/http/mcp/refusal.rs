@@ -2,7 +2,7 @@
 
 use http::header::HeaderMap;
 use http::{Response, StatusCode};
-use mcp_core::error::Error;
+use mcp_core::error::{Credentials, Error};
 
 use super::super::body::BodyError;
 use super::super::reply::{self, Reply};
@@ -41,7 +41,7 @@ impl McpEndpoint {
                 return reply::because("broken_body", reply::empty(StatusCode::BAD_REQUEST));
             }
             Refusal::Body(BodyError::TooLarge) => Error::TooLarge(self.limits.max_body_bytes),
-            Refusal::Unauthorized => Error::Unauthorized,
+            Refusal::Unauthorized => Error::Unauthorized(Credentials::Invalid),
             Refusal::SessionNotFound => Error::SessionNotFound,
         };
         let view = client.view().map(|view| &**view);

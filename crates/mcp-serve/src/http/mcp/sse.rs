@@ -14,14 +14,13 @@ use mcp_core::era::Hints;
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
 use parking_lot::Mutex;
-use tokio::sync::OwnedSemaphorePermit;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
 use super::super::events::{EventStream, InFlightCall, MessageSender};
 use super::super::reply::{self, Reply};
 use super::post::Post;
-use super::{Authenticated, McpEndpoint};
+use super::{Authenticated, McpEndpoint, RequestPermit};
 use crate::key::random;
 
 /// The time for which an answer waits for a client that does not read its stream.
@@ -141,7 +140,7 @@ impl SseSession {
         server: Arc<Server>,
         message: Bytes,
         caller: Caller,
-        permit: OwnedSemaphorePermit,
+        permit: RequestPermit,
     ) {
         let answer = server
             .handle(IncomingFrame {

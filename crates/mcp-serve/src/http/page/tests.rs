@@ -13,7 +13,6 @@ use mcp_core::server::Server;
 use super::*;
 
 mod limits;
-mod links;
 
 const ORIGIN: &str = "http://127.0.0.1:3455";
 const HOST: &str = "127.0.0.1:3455";
@@ -28,25 +27,12 @@ impl Got {
     fn json(&self) -> Value {
         serde_json::from_str(&self.body).unwrap_or_default()
     }
-
-    /// The sign-in: the cookie, without its attributes, and the key.
-    fn signed(&self) -> Signed {
-        let cookie = self.headers["set-cookie"].to_str().unwrap();
-        let cookie = cookie.split(';').next().unwrap().to_owned();
-        let key = self.json()["key"].as_str().unwrap().to_owned();
-        Signed { cookie, key }
-    }
 }
 
 struct Site {
     service: HttpService,
     server: Arc<Server>,
     tokens: Arc<Tokens>,
-}
-
-struct Signed {
-    cookie: String,
-    key: String,
 }
 
 impl Site {
@@ -91,35 +77,23 @@ impl Site {
         }
     }
 
-    async fn post(
-        &self,
-        path: &str,
-        signed: Option<&Signed>,
-        changed: &[(&str, &str)],
-        body: &str,
-    ) -> Got {
-        let (cookie, key) = signed.map_or(("", "new"), |signed| (&*signed.cookie, &*signed.key));
+    /// Sends a request of the page, with a token if this is not empty.
+    async fn post(&self, path: &str, token: &str, changed: &[(&str, &str)], body: &str) -> Got {
+        let bearer = format!("Bearer {token}");
         let mut headers = vec![
             ("host", HOST),
             ("origin", ORIGIN),
             ("sec-fetch-site", "same-origin"),
             ("content-type", "application/json"),
-            ("x-page-key", key),
-            ("cookie", cookie),
         ];
+        headers.extend((!token.is_empty()).then_some(("authorization", &*bearer)));
         headers.retain(|(name, _)| changed.iter().all(|(other, _)| other != name));
         headers.extend(changed.iter().filter(|(_, value)| !value.is_empty()));
         self.send("POST", path, &headers, body).await
     }
-
-    async fn sign_in(&self, token: &str) -> Signed {
-        let body = json!({"token": token}).to_string();
-        let got = self.post("/page/sign-in", None, &[], &body).await;
-        assert_eq!(got.status, 200, "{}", got.body);
-        got.signed()
-    }
 }
 
+const ADA: &str = "s3cret-of-16-chars";
 const LIST: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/list"}"#;
 
 #[tokio::test]
@@ -187,42 +161,38 @@ async fn foreign_host_or_origin_gets_nothing() {
             "{path}"
         );
     }
-    let signed = site.sign_in("s3cret-of-16-chars").await;
     for changed in [
         ("host", "evil.example"),
         ("origin", "http://evil.example"),
         ("origin", "null"),
     ] {
-        let got = site.post("/page/me", Some(&signed), &[changed], "{}").await;
+        let got = site.post("/page/me", ADA, &[changed], "{}").await;
         assert_eq!(got.status, 403, "{changed:?}");
         assert!(got.headers.get("access-control-allow-origin").is_none());
     }
 }
 
-/// A page of another port or site sends the cookie of the same host; it can neither say that it is the same origin
-/// nor send the header without a preflight request, which is not answered here.
+/// A page of another port or site can neither say that it is the same origin, nor send a token or JSON without a preflight
+/// request, which is not answered here.
 #[tokio::test]
 async fn only_the_page_itself_may_post() {
-    let site = Site::new("ada s3cret-of-16-chars");
-    let signed = site.sign_in("s3cret-of-16-chars").await;
-    assert_eq!(
-        site.post("/page/me", Some(&signed), &[], "{}").await.status,
-        200
-    );
-    for (changed, status) in [
-        (("sec-fetch-site", "cross-site"), 403),
-        (("sec-fetch-site", "same-site"), 403),
-        (("sec-fetch-site", "none"), 403),
-        (("sec-fetch-site", ""), 403),
-        (("x-page-key", ""), 403),
-        (("x-page-key", "00000000000000000000000000000000"), 401),
-        (("cookie", ""), 401),
-    ] {
-        for path in ["/page/me", "/page/mcp", "/page/live", "/page/data/state"] {
-            let got = site.post(path, Some(&signed), &[changed], LIST).await;
-            assert_eq!(got.status, status, "{path} {changed:?}");
+    for (tokens, token) in [("", ""), ("ada s3cret-of-16-chars", ADA)] {
+        let site = Site::new(tokens);
+        for (site_of_sender, status) in [
+            ("same-origin", 200),
+            ("cross-site", 403),
+            ("same-site", 403),
+            ("none", 403),
+            ("", 403),
+        ] {
+            let changed = [("sec-fetch-site", site_of_sender)];
+            for path in ["/page/me", "/page/mcp"] {
+                let got = site.post(path, token, &changed, LIST).await;
+                assert_eq!(got.status, status, "{path} {changed:?}");
+            }
         }
     }
+    let site = Site::new("ada s3cret-of-16-chars");
     let asks = [
         ("host", HOST),
         ("origin", "http://localhost:9"),
@@ -239,125 +209,53 @@ async fn only_the_page_itself_may_post() {
 }
 
 #[tokio::test]
-async fn cookie_opens_the_page_only() {
-    let site = Site::new("ada s3cret-of-16-chars");
-    let signed = site.sign_in("s3cret-of-16-chars").await;
-    let listed = site.post("/page/mcp", Some(&signed), &[], LIST).await;
-    assert_eq!(
-        (listed.status, listed.json()["result"]["tools"].is_array()),
-        (200, true)
-    );
-    for path in ["/mcp", "/metrics"] {
-        let method = if path == "/mcp" { "POST" } else { "GET" };
-        let headers = [
-            ("host", HOST),
-            ("cookie", &*signed.cookie),
-            ("x-page-key", &*signed.key),
-        ];
-        assert_eq!(
-            site.send(method, path, &headers, LIST).await.status,
+async fn request_of_the_page_has_the_token_of_the_person() {
+    let site = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
+    for (path, token, status, reason) in [
+        ("/page/me", "", 401, "sign in with a token"),
+        ("/page/mcp", "", 401, "sign in with a token"),
+        ("/page/live", "", 401, "sign in with a token"),
+        ("/page/data/state", "", 401, "sign in with a token"),
+        ("/page/me", "wrong", 401, "this token is not valid here"),
+        (
+            "/page/mcp/view",
+            "wrong",
             401,
-            "{path}"
-        );
-    }
-    // And a token opens nothing of the page.
-    let bearer = ("authorization", "Bearer s3cret-of-16-chars");
-    let got = site.post("/page/me", None, &[bearer], "{}").await;
-    assert_eq!(got.status, 401);
-}
-
-#[tokio::test]
-async fn cookie_is_of_its_page_and_cannot_be_changed() {
-    let site = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
-    let got = site
-        .post(
-            "/page/sign-in",
-            None,
-            &[("origin", "https://page.example"), ("host", "page.example")],
-            r#"{"token":"s3cret-of-16-chars"}"#,
-        )
-        .await;
-    let cookie = got.headers["set-cookie"].to_str().unwrap();
-    for part in [
-        "mcp-page=",
-        "; Path=/page/",
-        "; HttpOnly",
-        "; SameSite=Strict",
-        "; Secure",
-        "; Max-Age=28",
+            "this token is not valid here",
+        ),
+        ("/page/me", ADA, 200, ""),
+        ("/page/mcp", ADA, 200, ""),
+        ("/page/mcp/view", ADA, 404, "there is no such view"),
+        (
+            "/page/nothing",
+            ADA,
+            404,
+            "this server has nothing but its tools",
+        ),
     ] {
-        assert!(cookie.contains(part), "{part}: {cookie}");
+        let got = site.post(path, token, &[], LIST).await;
+        assert_eq!(got.status, status, "{path} {token}");
+        assert!(got.body.contains(reason), "{path} {token}: {}", got.body);
     }
-    let (ada, bob) = (
-        site.sign_in("s3cret-of-16-chars").await,
-        site.sign_in("hunter2-of-16-chars").await,
-    );
-    assert!(ada.cookie.starts_with("mcp-page-3455="));
-    let me = site.post("/page/me", Some(&ada), &[], "{}").await;
+    let me = site.post("/page/me", ADA, &[], "{}").await;
     assert_eq!(me.json()["principal"], "ada");
-    let mixed = Signed {
-        cookie: ada.cookie.clone(),
-        key: bob.key,
-    };
-    assert_eq!(
-        site.post("/page/me", Some(&mixed), &[], "{}").await.status,
-        401
-    );
-    for at in ada.cookie.find('=').unwrap() + 1..ada.cookie.len() {
-        let mut forged = ada.cookie.clone().into_bytes();
-        forged[at] = if forged[at] == b'A' { b'B' } else { b'A' };
-        let forged = Signed {
-            cookie: String::from_utf8(forged).unwrap(),
-            key: ada.key.clone(),
-        };
-        let got = site.post("/page/me", Some(&forged), &[], "{}").await;
-        // The last bits of base64 may say nothing.
-        assert!(got.status == 401 || at + 1 == ada.cookie.len(), "{at}");
-    }
-    let other = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
-    assert_eq!(
-        other.post("/page/me", Some(&ada), &[], "{}").await.status,
-        200,
-        "both have the key"
-    );
+    assert_eq!(me.json()["needs_token"], true);
+    site.tokens.replace("bob hunter2-of-16-chars").unwrap();
+    assert_eq!(site.post("/page/me", ADA, &[], "{}").await.status, 401);
 }
 
 #[tokio::test]
-async fn sign_in_ends_with_its_token() {
-    let site = Site::new("ada s3cret-of-16-chars\nbob hunter2-of-16-chars");
-    let signed = site.sign_in("s3cret-of-16-chars").await;
-    site.tokens
-        .replace("ada other-0123456789a\nbob hunter2-of-16-chars")
-        .unwrap();
-    assert_eq!(
-        site.post("/page/me", Some(&signed), &[], "{}").await.status,
-        401
-    );
-    // The same token of another owner is another sign-in.
-    site.tokens.replace("eve s3cret-of-16-chars").unwrap();
-    assert_eq!(
-        site.post("/page/me", Some(&signed), &[], "{}").await.status,
-        401
-    );
-    let wrong = site
-        .post("/page/sign-in", None, &[], r#"{"token":"wrong"}"#)
-        .await;
-    assert_eq!(
-        (wrong.status, wrong.headers.contains_key("set-cookie")),
-        (401, false)
-    );
+async fn page_without_tokens_is_as_open_as_the_tools() {
+    let site = Site::new("");
+    let me = site.post("/page/me", "", &[], "{}").await;
+    assert_eq!((me.status, &me.json()["principal"]), (200, &Value::Null));
+    assert_eq!(me.json()["needs_token"], false);
+    assert_eq!(site.post("/page/mcp", "", &[], LIST).await.status, 200);
 }
 
 #[tokio::test]
 async fn page_has_the_limits_of_its_client() {
     let site = Site::new("ada s3cret-of-16-chars role=reader");
-    let body = r#"{"token":"s3cret-of-16-chars"}"#;
-    let signed = site.post("/page/sign-in", None, &[], body).await.signed();
     // As at `/mcp`: a role on a server without roles would allow more than it says.
-    assert_eq!(
-        site.post("/page/mcp", Some(&signed), &[], LIST)
-            .await
-            .status,
-        403
-    );
+    assert_eq!(site.post("/page/mcp", ADA, &[], LIST).await.status, 403);
 }

@@ -1,7 +1,5 @@
 //! Checks of a request before it is routed: its token, its role and its rate.
 
-use std::time::Instant;
-
 use http::Method;
 use http::request::Parts;
 use mcp_core::error::Error;
@@ -90,7 +88,7 @@ impl Router {
             return Ok(());
         };
         let share = format!("{kind}{}", client.share());
-        rate.admit(&share, Instant::now()).map_err(|wait| {
+        rate.admit(&share).map_err(|wait| {
             let error = Error::RateLimited(wait);
             let caller = client.principal().map(|principal| &principal.name);
             self.server().record_refusal(caller, error.kind());

@@ -69,7 +69,7 @@ async fn view_has_metadata_of_its_own() {
         assert_eq!(at(path, true), None, "{path}");
     }
     let challenge = |view| {
-        let challenge = server.challenge_in(&Error::Unauthorized, false, view);
+        let challenge = server.challenge_in(&Error::Unauthorized(Credentials::Missing), view);
         challenge.unwrap().to_str().unwrap().to_owned()
     };
     let expected = |path| format!("resource_metadata=\"https://mcp.test{METADATA_PATH}{path}\"");

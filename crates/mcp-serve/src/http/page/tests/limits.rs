@@ -1,6 +1,7 @@
 //! Tests of the page's limits, and of its stream.
 
 use futures_util::future::BoxFuture;
+use mcp_core::server::Principal;
 
 use super::*;
 
@@ -8,14 +9,14 @@ use super::*;
 struct Counted;
 
 impl PageData for Counted {
-    fn revision(&self, _: &PageCaller) -> (u64, u64) {
+    fn revision(&self, _: Option<&Arc<Principal>>) -> (u64, u64) {
         (777, 3)
     }
 
     fn answer<'a>(
         &'a self,
         topic: &'a str,
-        _: &'a PageCaller,
+        _: Option<&'a Arc<Principal>>,
         _: &'a [u8],
     ) -> BoxFuture<'a, (u16, String)> {
         Box::pin(async move { (200, topic.to_owned()) })
@@ -27,11 +28,11 @@ fn limited(limits: Limits) -> Site {
 }
 
 #[tokio::test]
-async fn body_of_a_request_without_a_sign_in_is_small() {
+async fn body_of_a_request_of_the_page_is_small() {
     let site = Site::new("ada s3cret-of-16-chars");
-    for (bytes, status) in [(16 * 1024, 401), (64 * 1024, 400)] {
-        let body = json!({"token": "x".repeat(bytes)}).to_string();
-        let got = site.post("/page/sign-in", None, &[], &body).await;
+    for (bytes, status) in [(16 * 1024, 200), (64 * 1024, 400)] {
+        let body = json!({"more": "x".repeat(bytes)}).to_string();
+        let got = site.post("/page/me", ADA, &[], &body).await;
         assert_eq!(got.status, status, "{bytes}");
     }
 }
@@ -42,9 +43,8 @@ async fn answers_of_the_service_count_as_requests_in_flight() {
         max_in_flight: 0,
         ..Limits::default()
     });
-    let signed = site.sign_in("s3cret-of-16-chars").await;
-    let me = site.post("/page/me", Some(&signed), &[], "{}").await;
-    let data = site.post("/page/data/x", Some(&signed), &[], "{}").await;
+    let me = site.post("/page/me", ADA, &[], "{}").await;
+    let data = site.post("/page/data/x", ADA, &[], "{}").await;
     assert_eq!((me.status, data.status), (200, 503));
 }
 
@@ -54,8 +54,7 @@ async fn what_the_page_asks_by_itself_leaves_the_limit_of_calls_alone() {
         max_requests_per_second: Some(1),
         ..Limits::default()
     });
-    let signed = site.sign_in("s3cret-of-16-chars").await;
-    let post = async |path| site.post(path, Some(&signed), &[], LIST).await.status;
+    let post = async |path| site.post(path, ADA, &[], LIST).await.status;
     assert_eq!(post("/page/data/x").await, 200);
     assert_eq!(post("/page/data/x").await, 429);
     assert_eq!(post("/page/mcp").await, 200);
@@ -65,12 +64,11 @@ async fn what_the_page_asks_by_itself_leaves_the_limit_of_calls_alone() {
 #[tokio::test]
 async fn stream_of_changes_ends_with_the_server_and_counts_for_itself() {
     let site = limited(Limits::default());
-    let signed = site.sign_in("s3cret-of-16-chars").await;
     let close = async {
         tokio::time::sleep(Duration::from_millis(50)).await;
         site.server.close();
     };
-    let live = site.post("/page/live", Some(&signed), &[], "{}");
+    let live = site.post("/page/live", ADA, &[], "{}");
     let both = async { tokio::join!(live, close).0 };
     let live = tokio::time::timeout(Duration::from_secs(5), both).await;
     let body = live.unwrap().body;
