@@ -122,6 +122,9 @@ fn every_flag_exists() {
     {
         known.extend(words(&help).map(str::to_owned));
     }
+    // `--help` leaves out the details of issuers.
+    let all = SERVERS.into_iter().flat_map(options);
+    known.extend(all.map(|option| option["flag"].as_str().unwrap().to_owned()));
     // Of `claude mcp add`, cargo, systemctl and docker.
     let others = "--transport --features --release --locked --path --now --rm";
     known.extend(others.split(' ').map(str::to_owned));
