@@ -70,7 +70,7 @@ pub use denial::{Denial, DeniedBy};
 use failure_log::FailureLog;
 pub use features::{GroupInstructions, ServerFeatures, ServerItems, WhyMissing};
 pub use mcp_method::known_method;
-pub use operation::Operations;
+use operation::Operations;
 pub use original_request::{ExistenceCheck, OriginalRequest, PreviousRounds};
 pub use reply::{FrameReply, RequestEnd};
 pub use sender::Sender;
@@ -167,8 +167,7 @@ impl Server {
         clock: Arc<dyn Clock>,
     ) -> Self {
         let own_items = std::mem::take(&mut features.items);
-        let operations = Operations::default();
-        let catalog = Catalog::new(own_items.clone(), &identity, &operations);
+        let catalog = Catalog::new(own_items.clone(), &identity);
         Self {
             modern_meta: identity.modern_meta(None),
             closing: CancellationToken::new(),
@@ -179,7 +178,7 @@ impl Server {
             features,
             tasks: Arc::new(Tasks::new()),
             health: Health::default(),
-            operations,
+            operations: Operations::default(),
             clock,
             degraded: Mutex::new(Some("the service was not checked yet".to_owned())),
             service_failed: Notify::new(),
@@ -203,8 +202,8 @@ impl Server {
     }
 
     /// The durations of its requests.
-    pub fn operations(&self) -> &Operations {
-        &self.operations
+    pub fn durations(&self) -> &crate::metrics::Durations {
+        &self.operations.durations
     }
 
     /// Time since it started.

@@ -29,7 +29,7 @@ use gateway_approvals::pins::{self, ListedTool, Pins};
 use gateway_store::events::EventLog;
 use mcp_client::{Client, Counters, Handler};
 use mcp_core::era::Era;
-use mcp_core::metrics::Durations;
+use mcp_core::metrics::{Durations, OperationLabels};
 use mcp_core::server::{ChangeNotifier, ServerChange};
 use parking_lot::Mutex;
 use serde_json::Value;
@@ -65,6 +65,8 @@ pub(crate) struct Signals {
     /// Announces changed resources to the clients, and holds their subscriptions.
     pub(crate) changes: ChangeNotifier,
     pub(crate) log: Arc<EventLog>,
+    /// Of the requests to all backends, as `/metrics` shows them.
+    pub(crate) durations: Durations,
     /// The approved definitions of tools.
     pub(crate) pins: Arc<Pins>,
     /// The backend of each resource, by the catalog that was published last.
@@ -176,10 +178,19 @@ impl Backend {
         counters
     }
 
-    /// The durations of requests with this method, or of calls of the tool with this published name.
-    pub(crate) fn durations(&self, method: &'static str, tool: Option<&str>) -> Arc<Durations> {
-        let tool = tool.map(|tool| self.metrics.labels.label(tool));
-        self.metrics.operations.get((method, tool))
+    /// The labels of requests with this method, or of calls of the tool with this published name, that succeed.
+    pub(crate) fn labels(&self, method: &'static str, tool: Option<&str>) -> OperationLabels {
+        OperationLabels {
+            backend: Some(self.key.shared()),
+            method,
+            tool: tool.map(|tool| self.metrics.labels.label(tool)),
+            error: None,
+        }
+    }
+
+    /// Counts a request that was sent to it.
+    pub(crate) fn record_duration(&self, labels: OperationLabels, took: Duration) {
+        self.signals.durations.record(labels, took);
     }
 
     /// The number of requests to it that are not answered.

@@ -128,7 +128,7 @@ impl Catalog {
                 published: Arc::clone(&published.name),
                 known: KnownArguments::new(&definition.input_schema),
                 effect: definition.effect,
-                durations: part.backend.durations("tools/call", Some(&published.name)),
+                labels: part.backend.labels("tools/call", Some(&published.name)),
                 withheld,
             });
             let name = definition.name.clone();

@@ -13,6 +13,7 @@ use gateway_approvals::pins::Pins;
 use gateway_store::events::{Event, EventLog, EventStatus, RecordedArguments, kind};
 use gateway_store::shared::SharedTables;
 use gateway_store::state::StateStore;
+use mcp_core::metrics::Durations;
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use parking_lot::Mutex;
@@ -72,6 +73,7 @@ impl Gateway {
             pins: Arc::new(Pins::new(Arc::clone(&state))),
             owners: Arc::default(),
             probe_interval: config.probe_interval,
+            durations: Durations::default(),
         };
         let counts = Arc::default();
         let admission = admission(&config, &counts, &signals.owners);
@@ -171,6 +173,7 @@ impl Gateway {
             let is_unchanged = config.backends.get(key) == Some(&backend.config);
             if !is_unchanged {
                 backend.stop();
+                self.signals.durations.forget(key.as_str());
             }
             is_unchanged
         });

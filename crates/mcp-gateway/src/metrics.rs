@@ -7,9 +7,8 @@ use std::sync::atomic::Ordering;
 
 use gateway_store::events::EventLog;
 use gateway_store::shared::SharedTables;
-use mcp_core::metrics::{DurationMetric, OperationDurations};
+use mcp_core::metrics::Durations;
 use mcp_core::server::DeniedBy;
-use mcp_serve::encode_durations;
 use parking_lot::Mutex;
 use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder};
@@ -89,6 +88,8 @@ const COUNTERS: [Metric; 5] = [
 pub(crate) struct GatewayMetrics {
     pub(crate) backends: Arc<Mutex<BTreeMap<BackendKey, Arc<Backend>>>>,
     pub(crate) log: Arc<EventLog>,
+    /// Of the requests to backends.
+    pub(crate) durations: Durations,
     /// Sessions and tasks of the gateways on one database.
     pub(crate) shared: Option<Arc<SharedTables>>,
 }
@@ -105,7 +106,9 @@ impl Collector for GatewayMetrics {
                 encode(kind, read(backend), family.encode_family(&labels)?)?;
             }
         }
-        encode_durations(&sent_durations(&backends), &mut encoder)?;
+        let help = "Durations of requests to backends, by backend, method, tool and kind of error.";
+        self.durations
+            .encode("mcp_client_operation_duration", help, &mut encoder)?;
         let (name, help) = (
             "mcp_gateway_view_requests",
             "Requests of clients of the view.",
@@ -167,20 +170,6 @@ impl Collector for GatewayMetrics {
         }
         Ok(())
     }
-}
-
-/// The durations of the requests to these backends.
-fn sent_durations(backends: &[Arc<Backend>]) -> DurationMetric {
-    let all = backends.iter().flat_map(|backend| {
-        let operations = backend.metrics.operations.all().into_iter();
-        operations.map(|((method, tool), durations)| OperationDurations {
-            backend: Some(backend.key.shared()),
-            method,
-            tool,
-            durations,
-        })
-    });
-    DurationMetric::sent(all.collect())
 }
 
 fn encode(kind: MetricType, value: u64, encoder: MetricEncoder<'_>) -> fmt::Result {

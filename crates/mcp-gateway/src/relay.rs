@@ -97,8 +97,8 @@ impl RelayedItem {
             origin.notes.set_target(self.backend.key.shared());
         }
         let mut record = (!is_audited).then(|| {
-            let durations = self.backend.durations(method, None);
-            RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event)
+            let labels = self.backend.labels(method, None);
+            RequestRecord::new(&self.relay.log, &self.backend, labels, &client, event)
         });
         let request = RelayedRequest {
             relay: &self.relay,

@@ -28,5 +28,4 @@ pub use connection::Workers;
 pub use guard::Guard;
 pub use limits::Limits;
 pub use listener::Listener;
-pub use metrics::encode_durations;
 pub use service::HttpService;

@@ -33,7 +33,7 @@ mod tools;
 
 pub use config::{Problem, expand};
 pub use followed_files::FollowedFiles;
-pub use http::{Guard, HttpService, Limits, Listener, Workers, encode_durations};
+pub use http::{Guard, HttpService, Limits, Listener, Workers};
 pub use key::{Key, process_id};
 pub use options::{Command, Options};
 pub use page_data::PageData;

@@ -15,7 +15,7 @@ use super::access::Access;
 use super::change_notifier::ViewName;
 use super::tool_catalog::ToolCatalog;
 use super::{
-    Caller, GroupInstructions, Identity, Inclusion, Operations, Principal, Server, ServerChange,
+    Caller, GroupInstructions, Identity, Inclusion, Principal, Server, ServerChange,
     ServerFeatures, ServerItems, ViewItems, WhyMissing,
 };
 use crate::prompt::PromptKind;
@@ -60,7 +60,7 @@ struct Fingerprints {
 
 impl Catalog {
     /// The items of a server with this identity.
-    pub(super) fn new(items: ServerItems, identity: &Identity, operations: &Operations) -> Self {
+    pub(super) fn new(items: ServerItems, identity: &Identity) -> Self {
         let resources = &items.resources;
         let tool_hashes: Box<[u64]> = match items.views.is_empty() {
             true => Box::default(),
@@ -76,7 +76,7 @@ impl Catalog {
         let groups = 1 + items.access.as_ref().map_or(1, |access| access.groups());
         Self {
             views: views.collect(),
-            tools: ToolCatalog::new(items.tools, operations),
+            tools: ToolCatalog::new(items.tools),
             resources: items.resources,
             prompts: items.prompts,
             instructions: items.instructions,
@@ -222,7 +222,7 @@ impl Server {
         items.group_instructions = more.group_instructions;
         items.views = more.views;
         items.instructions = joined(&items.instructions, &more.instructions);
-        let catalog = Arc::new(Catalog::new(items, &self.identity, &self.operations));
+        let catalog = Arc::new(Catalog::new(items, &self.identity));
         let before = {
             let mut current = self.catalog.write().unwrap_or_else(PoisonError::into_inner);
             std::mem::replace(&mut *current, Arc::clone(&catalog))

@@ -1,58 +1,22 @@
 //! The durations of the requests of a server, by method, tool and kind of error.
 
-use std::sync::{Arc, OnceLock};
+use std::sync::OnceLock;
 use std::time::Duration;
 
 use super::Server;
 use super::mcp_method::McpMethod;
 use super::outcome::MethodResult;
 use crate::error::Error;
-use crate::metrics::{DurationMetric, Durations, LabelledDurations, Labels, OperationDurations};
+use crate::metrics::{Durations, Labels, OperationLabels};
 
 /// The kind of a failure of which only the result of a tool tells, as the conventions of OpenTelemetry name it.
 const TOOL_ERROR: &str = "tool_error";
 
-/// The durations of all requests that have ended.
-#[derive(Debug)]
-pub struct Operations {
-    /// Of the methods, by their number; of those that call a tool, only requests without a known one.
-    methods: [Arc<Durations>; McpMethod::COUNT],
-    /// Of the calls of tools, by label.
-    tools: LabelledDurations<Arc<str>>,
+/// The durations of all requests that have ended, and the tools with labels of their own.
+#[derive(Debug, Default)]
+pub(super) struct Operations {
+    pub(super) durations: Durations,
     labels: Labels,
-}
-
-impl Default for Operations {
-    fn default() -> Self {
-        Self {
-            methods: std::array::from_fn(|_| Arc::default()),
-            tools: LabelledDurations::default(),
-            labels: Labels::default(),
-        }
-    }
-}
-
-impl Operations {
-    /// The durations of the calls of the tool `name`.
-    pub(super) fn of_tool(&self, name: &str) -> Arc<Durations> {
-        self.tools.get(self.labels.label(name))
-    }
-
-    /// All durations.
-    pub fn metric(&self) -> DurationMetric {
-        let methods = McpMethod::ALL.into_iter().zip(&self.methods);
-        let methods = methods.map(|(method, durations)| (method, None, Arc::clone(durations)));
-        let tools = self.tools.all().into_iter();
-        let tools = tools.map(|(tool, durations)| (McpMethod::CallTool, Some(tool), durations));
-        let all = methods.chain(tools);
-        let all = all.map(|(method, tool, durations)| OperationDurations {
-            backend: None,
-            method: method.name(),
-            tool,
-            durations,
-        });
-        DurationMetric::answered(all.collect())
-    }
 }
 
 /// One request, which is counted when this is dropped: so is a request whose client has disconnected.
@@ -60,8 +24,8 @@ pub(super) struct Operation<'a> {
     server: &'a Server,
     pub(super) method: McpMethod,
     started: Duration,
-    /// The durations of the tool that is called.
-    tool: OnceLock<Arc<Durations>>,
+    /// The name of the tool that is called.
+    tool: OnceLock<String>,
     /// The kind of the tool's error, which is not in every result.
     failed: OnceLock<&'static str>,
     /// The kind of its error, if it has one, and its duration.
@@ -82,9 +46,9 @@ impl<'a> Operation<'a> {
     }
 
     /// Notes the tool that is called.
-    pub(super) fn calls(&self, tool: &Arc<Durations>) {
+    pub(super) fn calls(&self, tool: &str) {
         // A request calls one tool.
-        let _ = self.tool.set(Arc::clone(tool));
+        let _ = self.tool.set(tool.to_owned());
     }
 
     /// Notes the error of the tool.
@@ -122,8 +86,19 @@ impl Drop for Operation<'_> {
             None if std::thread::panicking() => (Some("internal"), self.took()),
             None => (Some("cancelled"), self.took()),
         };
-        let durations = self.tool.get();
-        let durations = durations.unwrap_or(&self.server.operations.methods[self.method as usize]);
-        durations.record(error, took);
+        let Operations { durations, labels } = &self.server.operations;
+        let tool = self.tool.get().map(|tool| labels.label(tool));
+        let method = match tool {
+            // Also by its name in seed 001.
+            Some(_) => McpMethod::CallTool,
+            None => self.method,
+        };
+        let labels = OperationLabels {
+            backend: None,
+            method: method.name(),
+            tool,
+            error,
+        };
+        durations.record(labels, took);
     }
 }

@@ -16,11 +16,11 @@ impl Server {
     pub(super) async fn seed_001_call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog_of(context.caller);
-        let Some((tool, durations)) = catalog.measured_tool(&name) else {
+        let Some((tool, counted_as)) = catalog.find_tool(&name) else {
             let why = catalog.why_missing(&name).map(Error::ToolFailed);
             return Err(why.unwrap_or_else(|| Error::Seed001ToolNotFound(name.into_owned())));
         };
-        context.operation.calls(durations);
+        context.operation.calls(counted_as);
         let admitted = catalog.admit(&tool.0, arguments, &context.call);
         admitted.map_err(Error::ToolFailed)?;
         self.mode(&tool.0, context)?;

@@ -5,11 +5,9 @@ use std::sync::{Arc, OnceLock};
 
 use foldhash::fast::RandomState;
 
-use super::Operations;
 use crate::era::Era;
 use crate::http_headers::{HeaderParam, header_params};
 use crate::jsonrpc::Json;
-use crate::metrics::Durations;
 use crate::registry::BoundItems;
 use crate::revision::Revision;
 use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
@@ -17,8 +15,6 @@ use crate::tool::{BoundTool, Detail, TaskSupport, ToolDefinition, ToolKind};
 /// The tools, by name and alias.
 pub(super) struct ToolCatalog {
     pub(super) tools: BoundItems<ToolKind>,
-    /// The durations of the calls of each, in the same order.
-    measured: Box<[Arc<Durations>]>,
     /// The size of the definitions of all listed tools.
     listed_bytes: OnceLock<usize>,
     by_name: HashMap<String, usize, RandomState>,
@@ -29,7 +25,7 @@ pub(super) struct ToolCatalog {
 }
 
 impl ToolCatalog {
-    pub(super) fn new(tools: BoundItems<ToolKind>, operations: &Operations) -> Self {
+    pub(super) fn new(tools: BoundItems<ToolKind>) -> Self {
         let numbered = || tools.iter().map(|(tool, _)| tool).enumerate();
         let aliases = numbered().flat_map(|(at, tool)| tool.aliases.iter().map(move |n| (n, at)));
         let names = numbered().map(|(at, tool)| (&tool.name, at));
@@ -38,10 +34,7 @@ impl ToolCatalog {
         // A relayed tool may declare invalid headers: then it has none.
         let params = |tool: &ToolDefinition| header_params(&tool.input_schema).unwrap_or_default();
         let header_params = numbered().map(|(_, tool)| params(tool));
-        let measured = tools.iter();
-        let measured = measured.map(|(tool, _)| operations.of_tool(&tool.name));
         Self {
-            measured: measured.collect(),
             listed_bytes: OnceLock::new(),
             by_name: by_name.collect(),
             header_params: header_params.collect(),
@@ -57,11 +50,6 @@ impl ToolCatalog {
 
     pub(super) fn get(&self, at: usize) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
         self.tools.get(at)
-    }
-
-    /// The tool at this place as metrics and traces name it.
-    pub(super) fn measured(&self, at: usize) -> Option<&Arc<Durations>> {
-        self.measured.get(at)
     }
 
     /// The size of the definitions of all listed tools, as JSON.

@@ -16,7 +16,7 @@ impl Server {
     pub(super) async fn call_tool(&self, context: &Context<'_>) -> Result<Outcome, Error> {
         let (name, arguments) = context.params.named_call()?;
         let catalog = self.catalog_of(context.caller);
-        let Some((tool, measured)) = catalog.measured_tool(&name) else {
+        let Some((tool, counted_as)) = catalog.find_tool(&name) else {
             if let Some(error) = catalog.why_missing(&name) {
                 context.operation.failed(error.kind().as_str());
                 return conclude(
@@ -30,7 +30,7 @@ impl Server {
                 available: catalog.tool_names(),
             });
         };
-        context.operation.calls(measured);
+        context.operation.calls(counted_as);
         if let Err(refusal) = catalog.admit(&tool.0, arguments, &context.call) {
             context.operation.failed(refusal.kind().as_str());
             let end = CallEnd::Failed(refusal);

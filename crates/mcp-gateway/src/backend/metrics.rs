@@ -1,18 +1,14 @@
 //! Counters, durations and quantiles of the requests to one backend.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, AtomicUsize, Ordering};
 use std::time::Duration;
 
 use mcp_client::Counters;
-use mcp_core::metrics::{LabelledDurations, Labels};
+use mcp_core::metrics::Labels;
 use parking_lot::Mutex;
 use prometheus_client::metrics::counter::Counter;
 
-/// The method, and the label of the tool.
-pub(crate) type OperationLabels = (&'static str, Option<Arc<str>>);
-
-/// Metrics of one backend. For a call, recording takes no lock.
+/// Metrics of one backend.
 #[derive(Default)]
 pub(crate) struct BackendMetrics {
     pub(crate) calls: Counter,
@@ -24,9 +20,7 @@ pub(crate) struct BackendMetrics {
     pub(super) earlier: Mutex<Counters>,
     /// The durations that `gateway_status` and the page show in short.
     pub(crate) quantiles: Quantiles,
-    /// All durations, as `/metrics` shows them.
-    pub(crate) operations: LabelledDurations<OperationLabels>,
-    /// The tools with durations of their own.
+    /// The tools with durations of their own in `/metrics`.
     pub(crate) labels: Labels,
     /// Requests that wait for a free place.
     pub(crate) waiting: AtomicUsize,

@@ -167,6 +167,7 @@ impl mcp_serve::Service for Gateway {
         registry.register_collector(Box::new(GatewayMetrics {
             backends: Arc::clone(&self.backends),
             log: Arc::clone(&self.signals.log),
+            durations: self.signals.durations.clone(),
             shared: self.shared.clone(),
         }));
     }

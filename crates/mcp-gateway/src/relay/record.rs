@@ -5,7 +5,7 @@ use std::time::Instant;
 
 use gateway_store::events::{Event, EventLog, FinishedRequest, Outcome, TraceId};
 use mcp_core::jsonrpc::Members;
-use mcp_core::metrics::Durations;
+use mcp_core::metrics::OperationLabels;
 use mcp_core::server::{DeniedBy, OriginalRequest};
 use mcp_core::tool::{ToolError, ToolErrorKind};
 
@@ -18,10 +18,8 @@ use crate::sanitise;
 pub(super) struct RequestRecord {
     log: Arc<EventLog>,
     backend: Arc<Backend>,
-    /// The durations of such requests in `/metrics`.
-    durations: Arc<Durations>,
-    /// The kind of the error, for them.
-    error: Option<&'static str>,
+    /// Its labels in `/metrics`, with the kind of its error.
+    labels: OperationLabels,
     trace: TraceId,
     started: Instant,
     /// When it was sent to the backend, for its metrics.
@@ -36,7 +34,7 @@ impl RequestRecord {
     pub(super) fn new(
         log: &Arc<EventLog>,
         backend: &Arc<Backend>,
-        durations: Arc<Durations>,
+        labels: OperationLabels,
         client: &ClientRequest<'_>,
         event: FinishedRequest,
     ) -> Self {
@@ -49,8 +47,10 @@ impl RequestRecord {
         Self {
             log: Arc::clone(log),
             backend: Arc::clone(backend),
-            durations,
-            error: Some("cancelled"),
+            labels: OperationLabels {
+                error: Some("cancelled"),
+                ..labels
+            },
             trace: TraceId::from(&client.trace),
             started: now,
             sent: Some(now),
@@ -91,7 +91,7 @@ impl RequestRecord {
         match result {
             Ok(result) => {
                 let is_error = result.get("isError") == Some("true");
-                self.error = is_error.then_some("tool_error");
+                self.labels.error = is_error.then_some("tool_error");
                 event.outcome = if is_error {
                     Outcome::Failed
                 } else {
@@ -103,7 +103,7 @@ impl RequestRecord {
                 event.has_hidden_characters = values.any(sanitise::has_hidden_characters);
             }
             Err(error) => {
-                self.error = Some(error.kind().as_str());
+                self.labels.error = Some(error.kind().as_str());
                 event.outcome = match error.kind() {
                     _ if event.denied_by.is_some() => Outcome::Denied,
                     ToolErrorKind::Timeout => Outcome::TimedOut,
@@ -126,7 +126,7 @@ impl Drop for RequestRecord {
         event.duration = now.duration_since(self.started);
         if let Some(sent) = self.sent {
             let took = now.duration_since(sent);
-            self.durations.record(self.error, took);
+            self.backend.record_duration(self.labels.clone(), took);
             if event.method.is_none() {
                 let is_ok = event.outcome == Outcome::Ok;
                 self.backend.metrics.record(is_ok, took);

@@ -7,7 +7,7 @@ use gateway_approvals::pins::HoldReason;
 use gateway_store::events::FinishedRequest;
 use gateway_store::events::KnownArguments;
 use mcp_core::jsonrpc::Members;
-use mcp_core::metrics::Durations;
+use mcp_core::metrics::OperationLabels;
 use mcp_core::server::DeniedBy;
 use mcp_core::tool::{
     ArgumentError, BoundTool, Call, Effect, ToolError, ToolErrorKind, ToolFuture, ToolResult,
@@ -34,8 +34,8 @@ pub(crate) struct RelayedTool {
     pub(crate) known: KnownArguments,
     /// The effect by its annotations.
     pub(crate) effect: Effect,
-    /// The durations of its calls in `/metrics`.
-    pub(crate) durations: Arc<Durations>,
+    /// The labels of its calls in `/metrics`.
+    pub(crate) labels: OperationLabels,
     /// The reason why it cannot be called.
     pub(crate) withheld: Option<Withheld>,
 }
@@ -74,9 +74,8 @@ impl BoundTool for RelayedTool {
             ),
             ..FinishedRequest::default()
         };
-        let durations = Arc::clone(&self.durations);
-        let mut record =
-            RequestRecord::new(&self.relay.log, &self.backend, durations, &client, event);
+        let labels = self.labels.clone();
+        let mut record = RequestRecord::new(&self.relay.log, &self.backend, labels, &client, event);
         record.not_sent();
         Ok(self.run(client, record))
     }

@@ -8,11 +8,9 @@ use std::fmt;
 
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
 use http::{Response, StatusCode};
-use mcp_core::metrics::{BOUNDS, DurationMetric, OperationDurations};
 use parking_lot::Mutex;
-use prometheus_client::encoding::{DescriptorEncoder, text as openmetrics};
-use prometheus_client::metrics::MetricType;
-use prometheus_client::registry::{Registry, Unit};
+use prometheus_client::encoding::text as openmetrics;
+use prometheus_client::registry::Registry;
 
 pub(super) use self::server::ServerMetrics;
 use super::reply::{self, Refused, Reply};
@@ -40,35 +38,6 @@ pub(super) fn reply(registry: &Registry, headers: &HeaderMap) -> Response<Reply>
     headers.insert(CONTENT_TYPE, HeaderValue::from_static(kind));
     headers.insert(VARY, HeaderValue::from_static("accept"));
     response
-}
-
-/// Writes a metric of durations. Prometheus has `_` where OpenTelemetry has dots.
-///
-/// # Errors
-/// When the text cannot be written.
-pub fn encode_durations(
-    metric: &DurationMetric,
-    encoder: &mut DescriptorEncoder<'_>,
-) -> fmt::Result {
-    let (name, unit) = (metric.name.replace('.', "_"), Some(&Unit::Seconds));
-    let kind = MetricType::Histogram;
-    let mut family = encoder.encode_descriptor(&name, metric.description, unit, kind)?;
-    for (labels, values) in metric
-        .operations
-        .iter()
-        .flat_map(OperationDurations::series)
-    {
-        let labels = labels.into_iter();
-        let labels: Vec<_> = labels
-            .map(|(name, value)| (name.replace('.', "_"), value))
-            .collect();
-        let bounds = BOUNDS.into_iter().chain([f64::INFINITY]);
-        let buckets: Vec<(f64, u64)> = bounds.zip(values.buckets).collect();
-        let total = values.total.as_secs_f64();
-        let mut encoder = family.encode_family(&labels)?;
-        encoder.encode_histogram::<[(&str, &str); 0]>(total, values.count(), &buckets, None)?;
-    }
-    Ok(())
 }
 
 /// The number of refused requests, by reason. Reasons are constants, so their number has a limit.

@@ -8,7 +8,6 @@ use super::{Catalog, ViewCatalog};
 use crate::era::Era;
 use crate::http_headers::HeaderParam;
 use crate::jsonrpc::Json;
-use crate::metrics::Durations;
 use crate::prompt::{BoundPrompt, PromptDefinition, PromptKind};
 use crate::registry::BoundItems;
 use crate::resource::{ResourceDefinition, ResourceKind};
@@ -40,9 +39,8 @@ pub(in crate::server) struct CatalogView {
     view: Option<usize>,
 }
 
-/// A tool, and the same as metrics name it.
-pub(in crate::server) type FoundTool<'a> =
-    (&'a (ToolDefinition, Arc<dyn BoundTool>), &'a Arc<Durations>);
+/// A tool, and its name outside of views, by which it is counted.
+pub(in crate::server) type FoundTool<'a> = (&'a (ToolDefinition, Arc<dyn BoundTool>), &'a str);
 
 impl CatalogView {
     pub(in crate::server) fn new(
@@ -126,17 +124,15 @@ impl CatalogView {
         &self,
         name: &str,
     ) -> Option<&(ToolDefinition, Arc<dyn BoundTool>)> {
-        self.measured_tool(name).map(|(tool, _)| tool)
+        self.find_tool(name).map(|(tool, _)| tool)
     }
 
-    /// The same, with the durations of its calls.
-    pub(in crate::server) fn measured_tool(&self, name: &str) -> Option<FoundTool<'_>> {
-        let at = self.place(name)?;
-        let tools = &self.catalog.tools;
-        let (tool, measured) = (tools.get(at)?, tools.measured(at)?);
+    /// The tool with this name or alias, and the name by which it is counted.
+    pub(in crate::server) fn find_tool(&self, name: &str) -> Option<FoundTool<'_>> {
+        let tool = self.catalog.tools.get(self.place(name)?)?;
         let view = self.view();
         let shown = view.map_or(tool, |view| view.items.tools.shown(tool));
-        Some((shown, measured))
+        Some((shown, &tool.0.name))
     }
 
     /// Judges a call of one of its tools, with its arguments.

@@ -11,7 +11,7 @@ use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::Unit;
 
 use super::super::mcp::McpEndpoint;
-use super::{Refusals, encode_durations};
+use super::Refusals;
 use crate::clock::unix_time;
 
 /// The metrics of one server, read for each request.
@@ -23,7 +23,9 @@ pub(in crate::http) struct ServerMetrics {
 impl Collector for ServerMetrics {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
         let server = self.mcp.server();
-        encode_durations(&server.operations().metric(), &mut encoder)?;
+        let help = "Durations of requests, by method, tool and kind of error.";
+        let durations = server.durations();
+        durations.encode("mcp_server_operation_duration", help, &mut encoder)?;
         let (name, help) = (
             "mcp_refused_requests",
             "Requests refused before they were read.",

@@ -2,7 +2,7 @@
 
 use super::*;
 use crate::server::denial::DeniedBy;
-use crate::server::{Access, Identity, Operations, ServerItems, ViewItems, ViewTools};
+use crate::server::{Access, Identity, ServerItems, ViewItems, ViewTools};
 use crate::tool::{ArgumentError, ToolFuture};
 
 /// Denies what has `secret` in its name.
@@ -71,7 +71,7 @@ fn catalog() -> Arc<Catalog> {
         version: String::new(),
         description: String::new(),
     };
-    Arc::new(Catalog::new(items, &identity, &Operations::default()))
+    Arc::new(Catalog::new(items, &identity))
 }
 
 #[test]
