@@ -18,8 +18,8 @@ macro_rules! refused {
 }
 
 mod faults;
+mod mcp_server;
 mod odd_rows;
-mod older;
 mod paging;
 mod publish_check;
 mod real;

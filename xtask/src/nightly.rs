@@ -13,7 +13,7 @@ use crate::counts::TestCounts;
 use crate::layout::Layout;
 use crate::nextest::Nextest;
 use crate::process::Program;
-use crate::services::{Service, n8n, openhands};
+use crate::services::openhands;
 use crate::test::real_services::{ALL, RealServices};
 use crate::{
     bench, checks, clients, conformance, images, openhands_versions, package, replicas, soak,
@@ -47,10 +47,6 @@ const PARTS: [Part; 14] = [
 
 /// Of the tests in `tests`, those with other engines and servers of others.
 const ENGINES: &str = "test(/^docker::/) | test(/^gateway::(replicas|real|approvals::docker)::/) | test(/^hosts::connect::/)";
-
-/// All on an n8n of the oldest version that the server supports. The README's calls name the example by an id, and
-/// n8n 1 takes no ids.
-const OLDER_N8N: &str = "test(/^n8n::real::/) & not test(/readme/)";
 
 /// With the agent server that `openhands-ai` brings: the modules that depend on its version. The part
 /// `openhands-versions` runs all.
@@ -103,15 +99,10 @@ fn services(layout: &Layout) -> anyhow::Result<ExitCode> {
     }
     let profile = "--profile nightly";
     sum += nextest.run(layout, "engines", (profile, ENGINES), &env)?;
-    let alone: [(&'static str, &dyn Service, &str); 2] = [
-        ("n8n-1", &n8n::OLDER, OLDER_N8N),
-        ("openhands-of-app", &openhands::OF_APP, OLDER_OPENHANDS),
-    ];
-    for (name, service, filter) in alone {
-        if let Some(other) = real.environment_of(service) {
-            let env = [env.clone(), other].concat();
-            sum += nextest.run(layout, name, (profile, filter), &env)?;
-        }
+    if let Some(other) = real.environment_of(&openhands::OF_APP) {
+        let env = [env, other].concat();
+        let filter = (profile, OLDER_OPENHANDS);
+        sum += nextest.run(layout, "openhands-of-app", filter, &env)?;
     }
     print_line!("{sum}");
     Ok(exit_code(sum.failed == 0))

@@ -6,12 +6,12 @@ mod guard;
 mod locks;
 mod publish_check;
 mod request_ids;
-mod scope;
 mod shared;
 mod workflow;
 mod write;
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::OnceLock;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use mcp_serve::Secret;
@@ -20,8 +20,7 @@ use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
 use serde_json::value::RawValue;
-use tokio::sync::OnceCell;
-use upstream::http::{Client, HttpFailure, Method, Request, ServiceProfile, StatusCode};
+use upstream::http::{Client, Fault, HttpFailure, Method, Request, ServiceProfile};
 
 use crate::policy::Policy;
 
@@ -62,9 +61,10 @@ pub(crate) struct Api {
     shared_executions: Shared<Id, SharedAnswer<Option<Box<RawValue>>>>,
     /// The request ids of runs that executions hold.
     pub(crate) request_ids: request_ids::RequestIds,
-    is_version_2: OnceCell<bool>,
-    /// The highest number of an execution that was seen; n8n counts upwards.
-    newest_execution: AtomicU64,
+    /// Set once it is known to be n8n 2.
+    is_n8n_2: OnceLock<()>,
+    /// It was n8n 1 at the last probe.
+    is_n8n_1: AtomicBool,
 }
 
 /// A page of a list.
@@ -87,42 +87,46 @@ impl Api {
             shared_pages: Shared::default(),
             shared_executions: Shared::default(),
             request_ids: request_ids::RequestIds::default(),
-            is_version_2: OnceCell::new(),
-            newest_execution: AtomicU64::new(0),
+            is_n8n_2: OnceLock::new(),
+            is_n8n_1: AtomicBool::new(false),
         }
     }
 
-    /// Sends the smallest request that requires the key.
+    /// Asks n8n whether it takes the key, and until it is known to be n8n 2, for what n8n 1 does not have.
     pub(crate) async fn probe(&self) -> Result<(), HttpFailure> {
-        let request = self.request(Method::GET, &["workflows"]);
-        let request = request.query(&[("limit", "1")]).timeout(PROBE_TIMEOUT);
-        request.json::<Page<IgnoredAny>>().await.map(drop)
-    }
-
-    /// True for n8n 2, which also lists executions that wait; asks n8n once. False while n8n does not
-    /// answer.
-    pub(crate) async fn is_version_2(&self) -> bool {
-        let ask = async || match self.get::<IgnoredAny>(&["discover"], &[]).await {
-            Ok(_) => Ok(true),
-            Err(failure) if failure.is_unknown_operation() => Ok(false),
-            // It exists, and the key may not use it.
-            Err(failure) if failure.status() == Some(StatusCode::FORBIDDEN) => Ok(true),
-            Err(_) => Err(()),
+        let ask = |path| {
+            self.request_of_any(Method::GET, &[path])
+                .timeout(PROBE_TIMEOUT)
         };
-        self.is_version_2.get_or_try_init(ask).await == Ok(&true)
+        let listed = ask("workflows").query(&[("limit", "1")]);
+        listed.json::<Page<IgnoredAny>>().await?;
+        if self.is_n8n_2.get().is_some() {
+            return Ok(());
+        }
+        let found = ask("discover").json::<IgnoredAny>().await;
+        let is_n8n_1 = found
+            .as_ref()
+            .is_err_and(|failure| failure.is_unknown_operation());
+        self.is_n8n_1.store(is_n8n_1, Ordering::Relaxed);
+        if is_n8n_1 {
+            return Err(self.http.failure(Fault::Unusable(failure::N8N_1)));
+        }
+        if found.is_ok() {
+            self.is_n8n_2.get_or_init(|| ());
+        }
+        Ok(())
     }
 
-    /// Remembers the number of an execution that n8n has or had.
-    pub(crate) fn saw_execution(&self, number: u64) {
-        self.newest_execution.fetch_max(number, Ordering::Relaxed);
-    }
-
-    /// The highest number that was seen; 0 if none was.
-    pub(crate) fn newest_execution(&self) -> u64 {
-        self.newest_execution.load(Ordering::Relaxed)
-    }
-
+    /// A request that fails with the reason if this is n8n 1.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
+        let request = self.request_of_any(method, path);
+        match self.is_n8n_1.load(Ordering::Relaxed) {
+            true => request.unusable(failure::N8N_1),
+            false => request,
+        }
+    }
+
+    fn request_of_any(&self, method: Method, path: &[&str]) -> Request {
         let path = ["api", "v1"].iter().chain(path).copied();
         self.http
             .request(method, path)

@@ -1,8 +1,7 @@
 //! Client of n8n's built-in MCP server, which also starts triggers without a URL, and those whose
 //! URL requires credentials.
 
-mod features;
-
+use std::collections::HashSet;
 use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
@@ -13,7 +12,7 @@ use mcp_serve::Secret;
 use n8n_workflow::Id;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use serde_json::Value;
+use serde_json::{Value, json};
 use tokio::sync::{OnceCell, SetOnce};
 use tokio::time::{Instant, sleep};
 use upstream::http::{Url, display_url, join_path};
@@ -23,8 +22,10 @@ use crate::pending::Pending;
 use crate::production_url::{ACTIVATION_INTERVAL, ACTIVATION_TIMEOUT};
 use crate::start_method::StartMethod;
 
-use features::{EXECUTE, McpFeatures, TEST};
-
+const EXECUTE: &str = "execute_workflow";
+const TEST: &str = "test_workflow";
+/// Seconds after which n8n ends a test; the most that it accepts.
+const TEST_TIMEOUT: u32 = 3_600;
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 /// The longest wait for the answer to a start, if the caller waits as long and n8n does not wait
 /// for the end of the run: without the answer the execution is unknown.
@@ -44,7 +45,8 @@ pub(crate) struct BuiltinMcp {
 struct Session {
     token: String,
     client: Client,
-    features: OnceCell<McpFeatures>,
+    /// The names of its tools.
+    tools: OnceCell<HashSet<String>>,
 }
 
 /// A call of `execute_workflow` or `test_workflow`.
@@ -52,9 +54,6 @@ struct Session {
 pub(crate) struct McpRequest {
     pub(crate) trigger: String,
     pub(crate) way: StartMethod,
-    /// The trigger that n8n 1 starts. It takes no trigger's name: it starts the first that it can,
-    /// of an active workflow.
-    pub(crate) is_default: bool,
     pub(crate) inputs: McpInputs,
 }
 
@@ -73,8 +72,6 @@ pub(crate) struct McpStart {
     pub(crate) pending: Pending<Option<Id>>,
     /// n8n answers at the end of the run, so the execution may be found earlier by other means.
     pub(crate) answers_at_end: bool,
-    /// The execution does not hold our request id and cannot be found by it.
-    pub(crate) keeps_no_request_id: bool,
 }
 
 impl BuiltinMcp {
@@ -106,7 +103,7 @@ impl BuiltinMcp {
         arguments: &Value,
     ) -> Result<Option<CallToolResult>, ToolError> {
         let session = self.session()?;
-        if !self.features(&session).await?.has(tool) {
+        if !self.tools(&session).await?.contains(tool) {
             return Ok(None);
         }
         let asked = Box::pin(session.client.call_tool(tool, arguments)).await;
@@ -130,10 +127,17 @@ impl BuiltinMcp {
         known: &Arc<SetOnce<Id>>,
     ) -> Result<McpStart, ToolError> {
         let session = self.session()?;
-        let features = self.features(&session).await?;
-        features.check(request)?;
-        let (tool, arguments) = features.call(workflow, request, request_id);
-        let answers_at_end = tool == TEST || features.answers_at_end;
+        // Nothing is started before the server has answered.
+        let tools = self.tools(&session).await?;
+        if request.way == StartMethod::McpTest && !tools.contains(TEST) {
+            return Err(ToolError::conflict(
+                "The MCP server of this n8n has no test mode, which passes parameters to manual \
+                 triggers and sub-workflows. Give the workflow a Webhook trigger and activate it, \
+                 or update n8n.",
+            ));
+        }
+        let (tool, arguments) = request.call(workflow, request_id);
+        let answers_at_end = tool == TEST;
         let timeout = if answers_at_end {
             within
         } else {
@@ -151,11 +155,9 @@ impl BuiltinMcp {
             }
             Ok(id)
         }));
-        let keeps_id = matches!(request.inputs, McpInputs::Item(_) | McpInputs::Webhook(_));
         Ok(McpStart {
             pending,
             answers_at_end,
-            keeps_no_request_id: answers_at_end && !keeps_id,
         })
     }
 
@@ -176,12 +178,12 @@ impl BuiltinMcp {
         Err(error)
     }
 
-    async fn features<'a>(&self, session: &'a Session) -> Result<&'a McpFeatures, ToolError> {
+    async fn tools<'a>(&self, session: &'a Session) -> Result<&'a HashSet<String>, ToolError> {
         // The futures of a client's calls are large: boxed they do not grow those that await them.
-        let features = session
-            .features
-            .get_or_try_init(|| Box::pin(session.read_features()));
-        features.await.map_err(|error| self.explain(error))
+        let tools = session
+            .tools
+            .get_or_try_init(|| Box::pin(session.read_tools()));
+        tools.await.map_err(|error| self.explain(error))
     }
 
     fn session(&self) -> Result<Arc<Session>, ToolError> {
@@ -204,11 +206,11 @@ impl BuiltinMcp {
                     .and_then(|endpoint| endpoint.bearer(&token))
                     .and_then(|endpoint| Client::builder().timeout(ANSWER_TIMEOUT).http(endpoint))
                     .map_err(|error| self.explain(error))?;
-                let features = OnceCell::new();
+                let tools = OnceCell::new();
                 let new = Arc::new(Session {
                     token,
                     client,
-                    features,
+                    tools,
                 });
                 *session = Some(Arc::clone(&new));
                 Ok(new)
@@ -258,6 +260,37 @@ impl BuiltinMcp {
     }
 }
 
+impl McpRequest {
+    /// The tool that starts the run, and its arguments.
+    fn call(&self, workflow: &Id, request_id: &str) -> (&'static str, Value) {
+        let trigger = &self.trigger;
+        let mut arguments = json!({"workflowId": workflow.as_str(), "triggerNodeName": trigger});
+        let inputs = match &self.inputs {
+            // Pins the trigger's output. n8n saves members beside `json` and hides them from nodes:
+            // `mcpRequestId` identifies the execution while n8n waits for its end.
+            McpInputs::Item(item) => {
+                let pinned = json!([{"json": item, "mcpRequestId": request_id}]);
+                arguments["pinData"] = json!({ trigger: pinned });
+                arguments["timeout"] = TEST_TIMEOUT.into();
+                return (TEST, arguments);
+            }
+            McpInputs::None => None,
+            McpInputs::Webhook(data) => Some(json!({ "webhookData": data })),
+            McpInputs::Chat(text) => Some(json!({ "chatInput": text })),
+            McpInputs::Form(data) => Some(json!({ "formData": data })),
+        };
+        let mode = match self.way {
+            StartMethod::McpProduction => "production",
+            _ => "manual",
+        };
+        arguments["executionMode"] = mode.into();
+        if let Some(inputs) = inputs {
+            arguments["inputs"] = inputs;
+        }
+        (EXECUTE, arguments)
+    }
+}
+
 /// True if n8n may have started the workflow despite the error.
 fn may_have_started(error: &Error) -> bool {
     match error {
@@ -299,15 +332,11 @@ fn outcome(result: &CallToolResult) -> Result<Id, String> {
 
 impl Session {
     /// Initializes the session and lists the server's tools.
-    async fn read_features(&self) -> Result<McpFeatures, Error> {
+    async fn read_tools(&self) -> Result<HashSet<String>, Error> {
         let us = ClientInfo::new("n8n-mcp-server", env!("CARGO_PKG_VERSION"));
         self.client.initialize(&us).await?;
         let tools = self.client.list_tools().await?;
-        let tool = tools.iter().find(|tool| tool.name == EXECUTE);
-        let schema = tool.and_then(|tool| tool.input_schema.as_deref());
-        let schema = schema.map_or("", |schema| schema.get());
-        let names = tools.iter().map(|tool| tool.name.clone());
-        Ok(McpFeatures::new(names.collect(), schema))
+        Ok(tools.iter().map(|tool| tool.name.clone()).collect())
     }
 
     /// Starts a run. Retries only while the workflow's activation is pending, when n8n starts
@@ -331,6 +360,49 @@ impl Session {
                 return Ok(outcome);
             }
             sleep(ACTIVATION_INTERVAL).await;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_start_has_its_tool_and_arguments() {
+        let id = Id::try_from("w1".to_owned()).unwrap();
+        let chat = McpInputs::Chat("hi".into());
+        let pinned = json!({"T": [{"json": {"n": 1}, "mcpRequestId": "rid"}]});
+        for (way, inputs, tool, expected) in [
+            (
+                StartMethod::McpProduction,
+                chat,
+                EXECUTE,
+                json!({"executionMode": "production", "inputs": {"chatInput": "hi"}}),
+            ),
+            (
+                StartMethod::McpManual,
+                McpInputs::None,
+                EXECUTE,
+                json!({"executionMode": "manual"}),
+            ),
+            (
+                StartMethod::McpTest,
+                McpInputs::Item(json!({"n": 1})),
+                TEST,
+                json!({"pinData": pinned, "timeout": 3600}),
+            ),
+        ] {
+            let trigger = "T".to_owned();
+            let request = McpRequest {
+                trigger,
+                way,
+                inputs,
+            };
+            let mut expected = expected;
+            expected["workflowId"] = json!("w1");
+            expected["triggerNodeName"] = json!("T");
+            assert_eq!(request.call(&id, "rid"), (tool, expected));
         }
     }
 }

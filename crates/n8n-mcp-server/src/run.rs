@@ -1,28 +1,23 @@
-//! Runs a workflow: request → plan → start → watch.
+//! Runs a workflow: request → plan → start → find → follow.
 //!
 //! A caller sends a [`RunRequest`]. From it and the workflow follows a [`RunPlan`]: the trigger, and
-//! the one request that starts it (`plan`, pure). It is sent once; the result is a [`StartedRun`],
-//! with which an [`ExecutionWatch`] finds the execution in n8n (`search`) and follows it to its end,
-//! until the caller's [`Deadline`]. The result is a [`Run`] (`outcome`).
+//! the one request that starts it (`plan`, pure). It is sent once (`start`); with the result an
+//! [`ExecutionWatch`] finds the execution in n8n (`find`) and follows it to its end, until the caller's
+//! [`Deadline`] (`follow`). The result is a [`Run`] (`outcome`).
 //!
 //! A request that could start a second run is never repeated. The reply of a production URL is not
 //! proof of the outcome: a waiting workflow replies 200 early, and a failed one may reply anything.
 //! The execution in n8n is; the reply counts only if n8n saves no execution.
 //!
 //! A call whose client supports tasks becomes a task at its deadline, and the task follows the
-//! execution to its end; cancelling it stops the execution (`stop`).
+//! execution to its end; cancelling it stops the execution.
 
-mod deadline;
-mod kept;
+mod find;
+mod follow;
 mod outcome;
-mod output;
 mod plan;
-mod response;
 mod resume;
-mod scan_by_id;
-mod search;
-mod stop;
-mod watch;
+mod start;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -36,17 +31,13 @@ use uuid::Uuid;
 use crate::service::N8n;
 use crate::start_method::StartMethod;
 
-pub(crate) use outcome::{Run, RunStatus};
-pub(crate) use output::OutputSelection;
+pub(crate) use outcome::{OutputSelection, Run, RunStatus};
 pub(crate) use plan::HttpInput;
 pub(crate) use resume::Resumption;
 
-use deadline::Deadline;
-use kept::Kept;
-use plan::{RunPlan, Start};
-use search::Search;
-use stop::stop;
-use watch::{ExecutionWatch, StartedRun, UrlRun};
+use find::{Search, newest, stop};
+use follow::{Deadline, ExecutionWatch, Kept};
+use plan::RunPlan;
 
 /// The arguments of a run.
 pub(crate) struct RunRequest {
@@ -69,12 +60,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         deadline.become_task().await;
     }
     let (id, output) = (request.workflow, request.output);
-    let after_any = n8n.api.newest_execution();
-    let (workflow, newest) = join(
-        n8n.api.shared_workflow(&id),
-        search::newest(&n8n.api, Some(&id)),
-    )
-    .await;
+    let (workflow, newest) = join(n8n.api.shared_workflow(&id), newest(&n8n.api, &id)).await;
     let workflow = workflow?;
     n8n.api.policy.check_start(&workflow)?;
     let request_id = Uuid::new_v4().to_string();
@@ -91,7 +77,6 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         request_id,
         // Optional: it only makes the search faster.
         after: newest.ok(),
-        after_any,
         ..Search::new(n8n, id)
     };
     let watch = ExecutionWatch {
@@ -129,33 +114,5 @@ fn ran_version(way: StartMethod, versions: &UnpublishedDraft) -> String {
         _ => format!(
             "What is live ran (version {live}), not the draft that get_workflow shows (version {draft})."
         ),
-    }
-}
-
-impl Start {
-    /// Sends the one request that starts the run.
-    ///
-    /// # Errors
-    /// When nothing was started.
-    async fn send(self, watch: &ExecutionWatch<'_>) -> Result<StartedRun, ToolError> {
-        let (n8n, search) = (watch.n8n, &watch.search);
-        let (workflow, id) = (&search.workflow, &search.request_id);
-        let within = watch.deadline.start_timeout();
-        match self {
-            Self::Url(request) => {
-                let (way, replies_at_end) = (request.way, request.replies_at_end);
-                let reply = n8n.urls.send(request, workflow, id, within)?;
-                Ok(StartedRun::ByUrl(UrlRun {
-                    reply,
-                    replies_at_end,
-                    is_webhook: way == StartMethod::Webhook,
-                }))
-            }
-            Self::Mcp(request) => {
-                let known = &search.execution;
-                let start = n8n.mcp.start(&request, workflow, id, within, known).await?;
-                Ok(StartedRun::ByMcp(start))
-            }
-        }
     }
 }

@@ -1,20 +1,15 @@
 //! The tools, by toolset.
 
-mod audit;
+mod admin;
 mod collection;
 mod credentials;
 mod data_tables;
 pub(crate) mod executions;
 mod filtered_page;
-mod folders;
 mod nodes;
 mod prelude;
-mod projects;
 mod run_workflow;
-mod source_control;
 mod tags;
-mod users;
-mod variables;
 pub(crate) mod workflows;
 
 use mcp_core::tool::Toolset;
@@ -39,10 +34,6 @@ pub(crate) fn all() -> Toolset<N8n> {
         .group("nodes", nodes::nodes())
         .group("credentials", credentials::credentials())
         .group("tags", tags::tags())
-        .group("variables", variables::variables())
-        .group("projects", projects::projects())
-        .group("users", users::users())
         .group("data_tables", data_tables::data_tables())
-        .group("audit", audit::audit())
-        .group("source_control", source_control::source_control())
+        .group("admin", admin::admin())
 }

@@ -1,9 +1,8 @@
 //! Publishes each active workflow with a certain tag as a tool.
 //!
 //! Polls n8n for these workflows, less often while nothing changes. The tool follows from the
-//! workflow alone (`tool`, `name`); calling it runs the workflow (`run`).
+//! workflow alone (`tool`); calling it runs the workflow (`run`).
 
-mod name;
 mod tool;
 
 use std::sync::Arc;
@@ -17,8 +16,7 @@ use upstream::poll::Backoff;
 use crate::service::N8n;
 use crate::tools::RunWorkflow;
 
-use name::names;
-use tool::{ToolSpec, WorkflowTool, tool_spec};
+use tool::{ToolSpec, WorkflowTool, names, tool_spec};
 
 const POLL_BACKOFF: Backoff =
     Backoff::new(Duration::from_secs(2), Duration::from_secs(30)).with_factor(1.5);

@@ -1,21 +1,16 @@
-//! Checks a draft without n8n: structure, connections, expressions, and what would go wrong in a run.
-
-mod findings;
-mod flow;
+//! Checks a draft without n8n: structure, connections, and the names in expressions.
 
 use std::collections::{HashMap, HashSet};
 
+use schemars::JsonSchema;
+use serde::Serialize;
 use serde_json::{Map, Value};
-
-use flow::check_flow;
 
 use crate::connections::{Connection, MAIN, parse_connections};
 use crate::draft::{Draft, FieldSet, is_disabled, name_of, short_type, type_of};
-use crate::expressions::{self, js_error};
+use crate::expressions;
 use crate::node_type::runs_code;
 use crate::trigger::TriggerKind;
-
-pub use findings::{Finding, Findings, Severity};
 
 /// The error of a workflow that is not finished.
 pub const NO_TRIGGER: &str = "No trigger: nothing starts the workflow.";
@@ -30,7 +25,6 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
         Ok(all) => {
             check_connections(&all, &names, &mut found);
             check_reachable(draft, &all, &mut found);
-            check_flow(draft, &all, &mut found);
         }
         Err(place) => found.error(
             "",
@@ -51,7 +45,7 @@ pub fn check_settings(draft: &Draft) -> Vec<Finding> {
     let mut found = Findings::default();
     for key in draft.settings.keys() {
         // n8n returns `binaryMode`, and ignores it.
-        if !FieldSet::N8n2.keeps_setting(key) && key != "binaryMode" {
+        if !FieldSet::Newest.keeps_setting(key) && key != "binaryMode" {
             found.warning("", format!("n8n has no setting {key:?}."), "");
         }
     }
@@ -154,18 +148,8 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
     expressions::visit_texts(parameters, "", &mut |path, text| {
         let is_code = path.to_ascii_lowercase().ends_with("code");
         let is_expression = text.starts_with('=');
-        // Python is not checked.
-        let is_javascript = matches!(path, "jsCode" | "functionCode");
-        let error = match is_code && !is_expression {
-            true if is_javascript => js_error(text),
-            true => None,
-            false => expressions::syntax_error(text),
-        };
-        if let Some(error) = error {
-            let fix = match is_code {
-                true => "Mend the code.",
-                false => "Write an expression as `={{ … }}`.",
-            };
+        if !is_code && let Some(error) = expressions::error(text) {
+            let fix = "Write an expression as `={{ … }}`.";
             found.warning(name, format!("`{path}` {error}."), fix);
         }
         if !is_code && !is_expression {
@@ -179,4 +163,58 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
             }
         }
     });
+}
+
+/// A problem, or a possible one.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[expect(
+    missing_docs,
+    reason = "documentation of a member would become a part of a tool's schema"
+)]
+pub struct Finding {
+    pub severity: Severity,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
+    pub message: String,
+    /// Fix for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub fix: Option<String>,
+}
+
+/// Whether it runs anyway.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, JsonSchema)]
+#[expect(
+    missing_docs,
+    reason = "documentation of a member would become a part of a tool's schema"
+)]
+#[serde(rename_all = "lowercase")]
+pub enum Severity {
+    Error,
+    Warning,
+}
+
+/// Findings in the order in which they are made.
+#[derive(Clone, Debug, Default)]
+pub struct Findings(pub Vec<Finding>);
+
+impl Findings {
+    /// Adds an error about a node, or about the workflow if `node` is empty; `fix` may be empty.
+    pub fn error(&mut self, node: &str, message: impl Into<String>, fix: &str) {
+        self.add(Severity::Error, node, message.into(), fix);
+    }
+
+    /// The same, a warning.
+    pub fn warning(&mut self, node: &str, message: impl Into<String>, fix: &str) {
+        self.add(Severity::Warning, node, message.into(), fix);
+    }
+
+    fn add(&mut self, severity: Severity, node: &str, message: String, fix: &str) {
+        let not_empty = |text: &str| (!text.is_empty()).then(|| text.to_owned());
+        self.0.push(Finding {
+            severity,
+            node: not_empty(node),
+            message,
+            fix: not_empty(fix),
+        });
+    }
 }

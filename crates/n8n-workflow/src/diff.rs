@@ -1,6 +1,7 @@
 //! Compares two definitions of a workflow.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::mem::discriminant;
 
 use schemars::JsonSchema;
 use serde::Serialize;
@@ -9,14 +10,12 @@ use serde_json::{Map, Value};
 use crate::connections::{Connection, parse_connections};
 use crate::draft::{Draft, name_of, type_of};
 
-/// Bytes of everything that is shown; about 3,000 tokens.
+/// Bytes of all values that are shown; about 3,000 tokens.
 const MAX_SHOWN: usize = 12 * 1024;
-/// Bytes of the JSON around a change: its braces and the names of its members.
-const MEMBER_BYTES: usize = 40;
 /// Bytes of one value.
 const MAX_VALUE: usize = 2_000;
 /// Members that say nothing about what a workflow does.
-const IGNORED: &[&str] = &["id", "name", "position", "webhookId"];
+const IGNORED: [&str; 4] = ["id", "name", "position", "webhookId"];
 
 /// Changes from one definition to another.
 #[derive(Default, Serialize, JsonSchema)]
@@ -38,8 +37,6 @@ pub struct WorkflowDiff {
     /// Values were left out or shortened.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     cut: bool,
-    #[serde(skip)]
-    size: usize,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -54,11 +51,10 @@ struct ValueChange {
     after: Option<String>,
 }
 
+type Node = Map<String, Value>;
+
 /// A value as it is, and as it may be shown.
 type Twin<'a> = (&'a Value, &'a Value);
-
-/// Compares two nodes.
-type IsSame = fn(&Map<String, Value>, &Map<String, Value>) -> bool;
 
 /// Returns the changes from `before` to `after`. Each comes with its redacted form, so that a changed secret is
 /// named and not shown. `line` writes a connection.
@@ -67,45 +63,70 @@ pub fn diff(
     after: (&Draft, &Draft),
     line: impl Fn(Connection) -> String,
 ) -> WorkflowDiff {
-    let mut found = WorkflowDiff::default();
-    let with_type = |node: &Map<String, Value>| format!("{} ({})", name_of(node), type_of(node));
+    let with_type = |node: &Node| format!("{} ({})", name_of(node), type_of(node));
     let (old, new) = (&before.0.nodes, &after.0.nodes);
     let pairs = pairs(old, new);
-    let both = || new.iter().zip(&pairs);
-    let added = both().filter(|(_, at)| at.is_none());
-    let removed = old.iter().enumerate();
-    let removed = removed.filter(|(at, _)| !pairs.contains(&Some(*at)));
-    let renamed = both().filter_map(|(node, at)| {
-        let (old, new) = (name_of(old.get((*at)?)?), name_of(node));
-        (old != new).then(|| format!("{old} -> {new}"))
-    });
-    found.added = found.lines(added.map(|(node, _)| with_type(node)));
-    found.removed = found.lines(removed.map(|(_, node)| with_type(node)));
-    found.renamed = found.lines(renamed);
     let lines = |draft: &Draft| -> BTreeSet<String> {
         let all = parse_connections(&draft.connections).unwrap_or_default();
         all.into_iter().map(&line).collect()
     };
     let (connected, disconnected) = (lines(after.0), lines(before.0));
-    found.connected = found.lines(connected.difference(&disconnected).cloned());
-    found.disconnected = found.lines(disconnected.difference(&connected).cloned());
-    // Last: values are the longest, and take what names leave.
-    for ((node, shown), at) in new.iter().zip(&after.1.nodes).zip(&pairs) {
-        let old = at.and_then(|at| Some((old.get(at)?, before.1.nodes.get(at)?)));
-        if let Some(old) = old {
-            found.members(name_of(node), "", old, (node, shown));
+    let mut found = WorkflowDiff {
+        connected: connected.difference(&disconnected).cloned().collect(),
+        disconnected: disconnected.difference(&connected).cloned().collect(),
+        ..WorkflowDiff::default()
+    };
+    let compared = |node: &Node| {
+        let mut node = node.clone();
+        node.retain(|key, _| !IGNORED.contains(&key.as_str()));
+        Value::Object(node)
+    };
+    for (at, node) in old.iter().enumerate() {
+        if !pairs.contains(&Some(at)) {
+            found.removed.push(with_type(node));
         }
     }
+    for ((node, shown), at) in new.iter().zip(&after.1.nodes).zip(&pairs) {
+        let Some(at) = *at else {
+            found.added.push(with_type(node));
+            continue;
+        };
+        let name = name_of(node);
+        if name_of(&old[at]) != name {
+            found
+                .renamed
+                .push(format!("{} -> {name}", name_of(&old[at])));
+        }
+        let [old, old_shown] = [before.0, before.1].map(|draft| compared(&draft.nodes[at]));
+        let (new, shown) = (compared(node), compared(shown));
+        found.compare(
+            name,
+            String::new(),
+            Some((&old, &old_shown)),
+            Some((&new, &shown)),
+        );
+    }
+    let size = |one: &ValueChange| {
+        let texts = one.before.iter().chain(&one.after).map(String::len);
+        one.node.len() + one.path.len() + texts.sum::<usize>()
+    };
+    let mut room = MAX_SHOWN;
+    let all = found.changed.len();
+    found.changed.retain(|one| {
+        room = room.saturating_sub(size(one));
+        room > 0
+    });
+    found.cut |= found.changed.len() < all;
     found
 }
 
 /// For each of the `new` nodes the place of the same one among the `old`: by its id, and of the others by its
 /// name.
-fn pairs(old: &[Map<String, Value>], new: &[Map<String, Value>]) -> Vec<Option<usize>> {
-    let by_id: IsSame = |old, new| {
+fn pairs(old: &[Node], new: &[Node]) -> Vec<Option<usize>> {
+    let by_id: fn(&Node, &Node) -> bool = |old, new| {
         new.contains_key("id") && old.get("id") == new.get("id") && type_of(old) == type_of(new)
     };
-    let by_name: IsSame = |old, new| name_of(old) == name_of(new);
+    let by_name = |old: &Node, new: &Node| name_of(old) == name_of(new);
     let mut found = vec![None; new.len()];
     for is_same in [by_id, by_name] {
         for (at, node) in new.iter().enumerate() {
@@ -120,87 +141,60 @@ fn pairs(old: &[Map<String, Value>], new: &[Map<String, Value>]) -> Vec<Option<u
 }
 
 impl WorkflowDiff {
-    fn members(
-        &mut self,
-        node: &str,
-        path: &str,
-        (old, old_shown): (&Map<String, Value>, &Map<String, Value>),
-        (new, new_shown): (&Map<String, Value>, &Map<String, Value>),
-    ) {
-        let keys: BTreeSet<&String> = old.keys().chain(new.keys()).collect();
-        for key in keys {
-            if path.is_empty() && IGNORED.contains(&key.as_str()) {
-                continue;
-            }
-            let path = if path.is_empty() {
-                key.clone()
-            } else {
-                format!("{path}.{key}")
-            };
-            let old = old.get(key).zip(old_shown.get(key));
-            let new = new.get(key).zip(new_shown.get(key));
-            self.value(node, path, old, new);
-        }
-    }
-
-    fn value(&mut self, node: &str, path: String, old: Option<Twin<'_>>, new: Option<Twin<'_>>) {
+    fn compare(&mut self, node: &str, path: String, old: Option<Twin<'_>>, new: Option<Twin<'_>>) {
         if old.map(|old| old.0) == new.map(|new| new.0) {
             return;
         }
-        match (old, new) {
-            (
-                Some((Value::Object(old), Value::Object(old_shown))),
-                Some((Value::Object(new), Value::Object(new_shown))),
-            ) => self.members(node, &path, (old, old_shown), (new, new_shown)),
-            (
-                Some((Value::Array(old), Value::Array(old_shown))),
-                Some((Value::Array(new), Value::Array(new_shown))),
-            ) => {
-                for at in 0..old.len().max(new.len()) {
-                    let old = old.get(at).zip(old_shown.get(at));
-                    let new = new.get(at).zip(new_shown.get(at));
-                    self.value(node, format!("{path}[{at}]"), old, new);
-                }
+        let both = old
+            .zip(new)
+            .filter(|(old, new)| discriminant(old.0) == discriminant(new.0));
+        if let Some((old, new)) = both.and_then(|(old, new)| parts(old).zip(parts(new))) {
+            let keys: BTreeSet<_> = old.keys().chain(new.keys()).collect();
+            for key in keys {
+                let path = format!("{path}{}", key.1);
+                self.compare(node, path, old.get(key).copied(), new.get(key).copied());
             }
-            _ => {
-                let text = |twin: Option<Twin<'_>>| twin.map(|(_, shown)| as_text(shown));
-                let (before, after) = differing_lines(text(old), text(new));
-                let (before, after) = (self.fitting(before), self.fitting(after));
-                self.size += node.len() + path.len() + MEMBER_BYTES;
-                if self.size > MAX_SHOWN {
-                    self.cut = true;
-                    return;
-                }
-                self.changed.push(ValueChange {
-                    node: node.to_owned(),
-                    path,
-                    before,
-                    after,
-                });
-            }
+            return;
         }
+        let text = |twin: Option<Twin<'_>>| twin.map(|(_, shown)| as_text(shown));
+        let [before, after] = differing_lines(text(old), text(new)).map(|text| {
+            let mut text = text?;
+            let end = text.floor_char_boundary(MAX_VALUE);
+            self.cut |= end < text.len();
+            text.truncate(end);
+            Some(text)
+        });
+        self.changed.push(ValueChange {
+            node: node.to_owned(),
+            path: path.trim_start_matches('.').to_owned(),
+            before,
+            after,
+        });
     }
+}
 
-    /// The texts that fit.
-    fn lines(&mut self, texts: impl Iterator<Item = String>) -> Vec<String> {
-        let mut shown = Vec::new();
-        for text in texts {
-            shown.extend(self.fitting(Some(text)));
-            if self.size > MAX_SHOWN {
-                shown.pop();
-                self.cut = true;
-                break;
-            }
+/// The parts of an object or a list by what they add to the path, in order; `None` for other values.
+fn parts<'a>((value, shown): Twin<'a>) -> Option<BTreeMap<(usize, String), Twin<'a>>> {
+    match (value, shown) {
+        (Value::Object(all), Value::Object(shown)) => {
+            let twins = all
+                .iter()
+                .filter_map(|(key, value)| Some((key, (value, shown.get(key)?))));
+            Some(
+                twins
+                    .map(|(key, twin)| ((0, format!(".{key}")), twin))
+                    .collect(),
+            )
         }
-        shown
-    }
-
-    fn fitting(&mut self, text: Option<String>) -> Option<String> {
-        let text = text?;
-        let end = text.floor_char_boundary(MAX_VALUE);
-        self.cut |= end < text.len();
-        self.size += end + 3;
-        Some(text[..end].to_owned())
+        (Value::Array(all), Value::Array(shown)) => {
+            let twins = all.iter().zip(shown).enumerate();
+            Some(
+                twins
+                    .map(|(at, twin)| ((at, format!("[{at}]")), twin))
+                    .collect(),
+            )
+        }
+        _ => None,
     }
 }
 
@@ -212,31 +206,18 @@ fn as_text(value: &Value) -> String {
 }
 
 /// Two texts without the lines that both begin and end with.
-fn differing_lines(
-    before: Option<String>,
-    after: Option<String>,
-) -> (Option<String>, Option<String>) {
+fn differing_lines(before: Option<String>, after: Option<String>) -> [Option<String>; 2] {
     // Two secrets look alike.
     let texts = before.as_ref().zip(after.as_ref());
-    let Some((before, after)) = texts.filter(|(before, after)| before != after) else {
-        return (before, after);
+    let Some((old, new)) = texts.filter(|(before, after)| before != after) else {
+        return [before, after];
     };
-    let (mut old, mut new): (Vec<&str>, Vec<&str>) =
-        (before.split('\n').collect(), after.split('\n').collect());
-    let same = |old: &[&str], new: &[&str]| {
-        let pairs = old.iter().zip(new);
-        pairs.take_while(|(old, new)| old == new).count()
-    };
-    let first = same(&old, &new);
-    (old, new) = (old.split_off(first), new.split_off(first));
-    old.reverse();
-    new.reverse();
-    let last = same(&old, &new);
-    let rest = |lines: Vec<&str>| {
-        let lines: Vec<&str> = lines.into_iter().skip(last).rev().collect();
-        lines.join("\n")
-    };
-    (Some(rest(old)), Some(rest(new)))
+    let [old, new] = [old, new].map(|text| text.split('\n').collect::<Vec<_>>());
+    let pairs = old.iter().zip(&new);
+    let first = pairs.take_while(|(old, new)| old == new).count();
+    let pairs = old[first..].iter().rev().zip(new[first..].iter().rev());
+    let last = pairs.take_while(|(old, new)| old == new).count();
+    [old, new].map(|lines| Some(lines[first..lines.len() - last].join("\n")))
 }
 
 #[cfg(test)]
@@ -279,21 +260,22 @@ mod tests {
     }
 
     #[test]
-    fn names_and_paths_count_as_much_as_values() {
+    fn values_are_shown_up_to_a_bound() {
         let nodes = |url: &str| -> Value {
             let all = (0..1_000).map(|at| node(&at.to_string(), &format!("Node {at}"), url));
             all.collect()
         };
-        let none = json!([]);
-        for (before, after, part) in [
-            (nodes("a"), nodes("b"), "changed"),
-            (none.clone(), nodes("a"), "added"),
-            (nodes("a"), none, "removed"),
-        ] {
-            let found = changes(&before, &after);
-            assert_eq!(found["cut"], true);
-            assert!(found[part].as_array().unwrap().len() > 100, "{found}");
-            assert!(found.to_string().len() < MAX_SHOWN * 3 / 2, "{found}");
-        }
+        let found = changes(&nodes("a"), &nodes("b"));
+        assert_eq!(found["cut"], true);
+        assert!(found["changed"].as_array().unwrap().len() > 100, "{found}");
+        let long = changes(
+            &json!([node("1", "A", "u")]),
+            &json!([node("1", "A", &"x".repeat(9_000))]),
+        );
+        assert_eq!(
+            long["changed"][0]["after"].as_str().unwrap().len(),
+            MAX_VALUE
+        );
+        assert_eq!(long["cut"], true);
     }
 }

@@ -16,7 +16,7 @@ use uuid::Uuid;
 
 use crate::node_type::last_part;
 
-pub use accepted_fields::{FEWER_FIELDS, FieldSet};
+pub use accepted_fields::FieldSet;
 pub use called::{CalledWorkflow, called_ids, called_workflows};
 pub use edit::{Operation, apply};
 pub use placeholder::{PLACEHOLDER, hidden_places};

@@ -1,7 +1,6 @@
 //! An execution as n8n returns it.
 
 use serde::Deserialize;
-use serde_json::Value;
 use serde_json::value::RawValue;
 
 use crate::id::Id;
@@ -25,8 +24,8 @@ pub struct Execution {
     pub started_at: Option<String>,
     /// Absent before its end.
     pub stopped_at: Option<String>,
-    /// The execution that it retries; n8n 1 writes a number.
-    pub retry_of: Option<Value>,
+    /// The execution that it retries.
+    pub retry_of: Option<Id>,
     wait_till: Option<String>,
     /// The data of its nodes; only if it was requested.
     pub data: Option<Box<RawValue>>,
@@ -68,14 +67,6 @@ impl Status {
 }
 
 impl Execution {
-    /// The id of the execution that it retries.
-    pub fn retried_id(&self) -> Option<String> {
-        Some(match self.retry_of.as_ref()? {
-            Value::String(id) => id.clone(),
-            other => other.to_string(),
-        })
-    }
-
     /// True if it waits without a time limit, until a person resumes it.
     pub fn waits_for_person(&self) -> bool {
         let until = self.wait_till.as_deref().unwrap_or_default();

@@ -1,12 +1,6 @@
-//! Checks expressions without running them: whether they are complete, and which nodes they name.
-
-mod syntax;
+//! Reads expressions without running them: whether their braces are there, and which nodes they name.
 
 use serde_json::Value;
-
-use syntax::text_length;
-
-pub(crate) use syntax::js_error;
 
 /// Texts before the quoted name of a node in an expression.
 const REFERENCE_PREFIXES: [&str; 4] = ["$(", "$node[", "$items(", "$nodeName("];
@@ -30,30 +24,17 @@ pub(crate) fn visit_texts(value: &Value, path: &str, visit: &mut impl FnMut(&str
     }
 }
 
-/// The syntax error of an expression, if it has one; `None` for any other text.
-pub(crate) fn syntax_error(text: &str) -> Option<String> {
+/// The fault of a text that is, or looks like, an expression.
+pub(crate) fn error(text: &str) -> Option<&'static str> {
     let Some(expression) = text.strip_prefix('=') else {
         let looks = text.contains("{{ $") || text.contains("{{$");
-        return looks.then(|| "looks like an expression but does not start with `=`".to_owned());
+        return looks.then_some("looks like an expression but does not start with `=`");
     };
-    let mut rest = expression;
-    while let Some(begin) = rest.find("{{") {
-        let after = &rest[begin + 2..];
-        let Some(end) = after.find("}}") else {
-            return Some("opens `{{` without `}}`".to_owned());
-        };
-        // An object literal may end right before the braces: `{{ {"a": {}} }}`.
-        let extra = after[end + 2..].bytes().take_while(|&c| c == b'}').count();
-        let inside = &after[..end + extra];
-        if inside.trim().is_empty() {
-            return Some("has an empty `{{ }}`".to_owned());
-        }
-        if let Some(error) = js_error(inside) {
-            return Some(error);
-        }
-        rest = &after[end + extra + 2..];
-    }
-    None
+    let mut inside = expression.split("{{").skip(1);
+    inside.find_map(|inside| match inside.split_once("}}") {
+        None => Some("opens `{{` without `}}`"),
+        Some((inside, _)) => inside.trim().is_empty().then_some("has an empty `{{ }}`"),
+    })
 }
 
 /// The names of the nodes that an expression or code refers to.
@@ -100,6 +81,20 @@ pub(crate) fn renamed(text: &str, old: &str, new: &str) -> String {
         rest = &rest[next.len_utf8()..];
     }
     result
+}
+
+/// The length of the quoted text at the start, with its quotes; `None` without its end.
+fn text_length(text: &str, quote: char) -> Option<usize> {
+    let mut chars = text.char_indices().skip(1);
+    while let Some((at, c)) = chars.next() {
+        match c {
+            '\\' => _ = chars.next(),
+            '\n' if quote != '`' => return None,
+            c if c == quote => return Some(at + 1),
+            _ => {}
+        }
+    }
+    None
 }
 
 /// The quoted name at the start of the text, without escapes, and its length including the quotes.

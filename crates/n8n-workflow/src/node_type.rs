@@ -1,7 +1,6 @@
 //! Types of nodes, such as `n8n-nodes-base.set`.
 
 mod definition;
-mod example;
 
 use crate::connections::connection_kind;
 

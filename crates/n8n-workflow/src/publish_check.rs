@@ -1,6 +1,6 @@
 //! The copy of a draft that n8n is asked to publish, and the findings in its answers.
 //!
-//! A copy holds one node more, which calls a workflow that does not exist. n8n 2 refuses that after
+//! A copy holds one node more, which calls a workflow that does not exist. n8n refuses that after
 //! all of its other checks: its answer holds its whole verdict, and no copy is ever published.
 
 use std::sync::LazyLock;

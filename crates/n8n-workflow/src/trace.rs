@@ -3,7 +3,6 @@
 
 mod cause;
 mod data;
-mod ends;
 mod failure;
 mod file;
 mod items;

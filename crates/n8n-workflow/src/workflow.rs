@@ -59,7 +59,7 @@ impl WorkflowRow {
 }
 
 /// The versions of an active workflow whose draft, which the editor and the tools show, is not what is
-/// live (n8n 2).
+/// live.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[schemars(description = "")]
 #[expect(
@@ -118,7 +118,7 @@ pub struct Workflow {
     /// Output that was pinned to nodes in the editor, by the name of the node.
     #[serde(default, deserialize_with = "or_default")]
     pub pin_data: Option<Map<String, Value>>,
-    /// The version in production (n8n 2); `nodes` may hold later changes.
+    /// The version in production; `nodes` may hold later changes.
     #[serde(default, deserialize_with = "or_default")]
     active_version: Option<PublishedVersion>,
     /// The id of the definition in the editor.
@@ -285,11 +285,6 @@ impl Workflow {
             Some(version) if self.active => &version.nodes,
             _ => &self.nodes,
         }
-    }
-
-    /// True if n8n publishes versions of it, which n8n 2 does.
-    pub fn has_versions(&self) -> bool {
-        self.active_version.is_some()
     }
 
     /// The ids of its draft and of what is live, if they differ.

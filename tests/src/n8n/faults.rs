@@ -256,56 +256,6 @@ async fn webhook_is_called_once_whatever_it_answers() {
     assert_eq!(starts(&fake), 1);
 }
 
-/// An n8n 1, whose list is empty because everything that had ended was deleted.
-#[tokio::test]
-async fn waiting_execution_of_n8n_1_is_searched_above_all_that_were_seen() {
-    let sent = std::sync::Mutex::new(Vec::<String>::new());
-    let fake = FakeService::start(move |request| {
-        let mut sent = sent.lock().unwrap();
-        let execution = |id: &str, status: &str, request_id: &String| {
-            json!({"id": id, "workflowId": "w", "status": status, "data": {"headers": {"x-mcp-request-id": request_id}}})
-        };
-        let missing = |text: &str| Response::json(404, &json!({ "message": text }));
-        match request.target.split('?').next().unwrap() {
-            "/api/v1/discover" => missing("not found"),
-            "/api/v1/workflows/w" => {
-                let mut old = workflow();
-                old.as_object_mut().unwrap().remove("activeVersion");
-                old["settings"] = json!({});
-                Response::json(200, &old)
-            }
-            "/webhook/hook" => {
-                let id = request.headers.get("x-mcp-request-id").unwrap();
-                sent.push(id.to_str().unwrap().to_owned());
-                Response::json(200, &json!({}))
-            }
-            "/api/v1/executions" => {
-                let rows: Vec<Value> = match sent.as_slice() {
-                    [first] => vec![execution("5000", "success", first)],
-                    _ => Vec::new(),
-                };
-                Response::json(200, &json!({"data": rows, "nextCursor": null}))
-            }
-            "/api/v1/executions/5000" if sent.len() == 1 => {
-                Response::json(200, &execution("5000", "success", &sent[0]))
-            }
-            "/api/v1/executions/5003" if sent.len() == 2 => {
-                Response::json(200, &execution("5003", "waiting", &sent[1]))
-            }
-            path if path.starts_with("/api/v1/executions/") => missing("Not Found"),
-            _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
-        }
-    })
-    .await;
-    let server = server(&fake.url).await;
-    let client = server.client().await;
-    let first = done!(client, "run_workflow", {"workflow_id": "w"});
-    assert_eq!(first["execution_id"], "5000", "{first}");
-    let second = done!(client, "run_workflow", {"workflow_id": "w", "wait_seconds": 5});
-    assert_eq!(second["execution_id"], "5003", "{second}");
-    assert_eq!(second["status"], "waiting");
-}
-
 #[tokio::test]
 async fn failed_deletion_is_retried() {
     let tries = AtomicUsize::new(0);

@@ -1,9 +1,8 @@
-//! Look-ups by name in lists of many pages, in a fake: n8n has variables only with a licence, and other tests use
-//! the lists of the real one.
+//! Look-ups by name in lists of many pages, in a fake: other tests use the lists of the real one.
 
 use serde_json::{Value, json};
 
-use super::{SERVER, assert_refused, done};
+use super::{SERVER, done};
 use crate::harness::{FakeService, Request, Response, Server};
 
 /// Of every list.
@@ -34,10 +33,6 @@ async fn fake() -> (FakeService, Server) {
         let path = request.target.split('?').next().unwrap_or_default();
         let path = path.trim_start_matches("/api/v1/");
         match (request.method.as_str(), path) {
-            ("GET", "variables") => page(
-                request,
-                |row| json!({"id": format!("v{row}"), "key": format!("name-{row}"), "value": "x"}),
-            ),
             ("GET", "tags") => page(
                 request,
                 |row| json!({"id": format!("t{row}"), "name": format!("name-{row}")}),
@@ -54,7 +49,6 @@ async fn fake() -> (FakeService, Server) {
                 200,
                 &json!({"id": "w", "name": "W", "active": false, "nodes": [], "connections": {}}),
             ),
-            ("POST", _) => Response::json(409, &json!({"message": "exists already"})),
             _ => Response::json(200, &json!([])),
         }
     })
@@ -74,15 +68,9 @@ fn change(fake: &FakeService) -> (String, Value) {
 }
 
 #[tokio::test]
-async fn variable_and_tag_on_the_last_page_are_found_by_name() {
+async fn tag_on_the_last_page_is_found_by_name() {
     let (fake, server) = fake().await;
     let client = server.client().await;
-    let set = done!(client, "set_variable", {"key": LAST, "value": "y"});
-    assert_eq!(set, json!({"key": LAST, "created": false}));
-    let (request, _) = change(&fake);
-    assert_eq!(request, "PUT /api/v1/variables/v2599");
-    refused!(client, "set_variable", {"key": "new", "value": "y"}, "has that already");
-
     let arguments = json!({"workflow_id": "w", "tags": [LAST]});
     done(&client, "set_workflow_tags", arguments).await;
     let (request, body) = change(&fake);

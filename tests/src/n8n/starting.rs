@@ -54,3 +54,24 @@ async fn refused_key_is_reported_until_it_is_accepted() {
         assert_online(&server).await;
     }
 }
+
+/// It answers like n8n 2 where their APIs are the same.
+#[tokio::test]
+async fn n8n_1_is_told_by_name_until_it_is_replaced() {
+    let is_updated = Arc::new(AtomicBool::new(false));
+    let updated = Arc::clone(&is_updated);
+    let fake = FakeService::start(move |request| match request.target.as_str() {
+        "/api/v1/discover" if !updated.load(Ordering::Relaxed) => {
+            Response::json(404, &json!({"message": "not found"}))
+        }
+        _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
+    })
+    .await;
+    let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+    let server = Server::start(SERVER, &env).await;
+    assert_degraded(&server, "is n8n 1, and this server needs n8n 2").await;
+    let run = json!({"workflow_id": "w"});
+    assert_refused(&server.client().await, "run_workflow", run, "update n8n").await;
+    is_updated.store(true, Ordering::Relaxed);
+    assert_online(&server).await;
+}

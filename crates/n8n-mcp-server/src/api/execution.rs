@@ -30,7 +30,7 @@ pub(crate) struct ExecutionFilter {
     pub(crate) limit: u32,
     /// n8n's name of a status. Without it n8n leaves out running executions.
     pub(crate) status: Option<&'static str>,
-    /// RFC 3339; n8n 1 does not know it.
+    /// RFC 3339.
     pub(crate) started_after: Option<String>,
     pub(crate) cursor: Option<String>,
 }
@@ -135,12 +135,6 @@ impl Api {
         let path = ["executions", id.as_str(), "stop"];
         match self.request(Method::POST, &path).json().await {
             Ok(IgnoredAny) => Ok(()),
-            // n8n 1. Its MCP server stops executions only once they have run for five minutes.
-            Err(failure) if failure.is_unknown_operation() => Err(ToolError::conflict(
-                "This n8n cannot stop executions through its API: stop it in n8n's editor \
-                 (Executions), or update n8n.",
-            )
-            .caused_by(ToolError::from(failure))),
             Err(failure) if failure.is_conflict() || failure.is_missing() => Ok(()),
             Err(failure) => Err(failure.into()),
         }

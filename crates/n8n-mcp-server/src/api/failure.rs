@@ -2,15 +2,17 @@
 
 use mcp_core::tool::ToolErrorKind;
 use serde::Deserialize;
-use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, StatusCode};
+use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, Method, StatusCode};
 use upstream::text::{clean, truncate};
-
-use super::scope::scope;
 
 use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Upstream};
 
 /// n8n's reasons against publishing have a line for each fault of each node.
 const MAX_COMPLAINT_CHARS: usize = 4_000;
+
+/// The reason against n8n 1.
+pub(super) const N8N_1: &str =
+    "n8n at {address} is n8n 1, and this server needs n8n 2: update n8n.";
 
 pub(super) const WORDING: FailureTexts = FailureTexts {
     unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to its address.",
@@ -74,8 +76,7 @@ fn refusal(refusal: &ErrorResponse, address: &str) -> Option<(ToolErrorKind, Str
     let message = message(refusal);
     let licence = message.as_deref().filter(|text| text.contains("license"));
     match (refusal.status().as_u16(), licence) {
-        // n8n 1 replies 401 if its licence has no source control.
-        (401 | 403, Some(licence)) => {
+        (403, Some(licence)) => {
             let feature = feature(licence).map(|feature| format!(" ({feature})"));
             let feature = feature.unwrap_or_default();
             let text = format!("The licence of n8n at {address} does not include this{feature}.");
@@ -164,5 +165,69 @@ impl N8nFailure for HttpFailure {
 
     fn is_conflict(&self) -> bool {
         self.status() == Some(StatusCode::CONFLICT)
+    }
+}
+
+/// The scope of an API key that a request needs, for which n8n itself replies only "Forbidden": n8n's name of it, for example `workflow:read`; `None` if it is not known.
+fn scope(method: &Method, path: &[&str]) -> Option<String> {
+    let resource = match *path.first()? {
+        "audit" => return Some("securityAudit:generate".to_owned()),
+        "source-control" => "sourceControl",
+        "data-tables" if path.get(2) == Some(&"rows") => "dataTableRow",
+        "data-tables" => "dataTable",
+        "community-packages" => "communityPackage",
+        "projects" if path.get(2) == Some(&"folders") => "folder",
+        "workflows" if path.get(2) == Some(&"tags") => "workflowTags",
+        plural => plural.strip_suffix('s')?,
+    };
+    let action = match (method, path) {
+        (_, ["source-control", "status"]) => "read",
+        (_, ["source-control", action]) => action,
+        (_, ["users", _, "role"]) => "changeRole",
+        (_, ["credentials", _, "test"]) => "read",
+        (_, ["data-tables", _, "rows", "upsert"]) => "upsert",
+        (&Method::PUT, [_, _, "transfer"]) => "move",
+        (&Method::GET, [_] | [_, _, "tags" | "folders"]) => "list",
+        (&Method::GET, _) => "read",
+        (&Method::POST, ["community-packages"]) => "install",
+        (&Method::DELETE, ["community-packages", _]) => "uninstall",
+        (&Method::POST, [_] | [_, _, "rows" | "columns" | "users" | "folders"]) => "create",
+        (&Method::POST, [_, _, action]) => action,
+        (&Method::DELETE, _) => "delete",
+        _ => "update",
+    };
+    Some(format!("{resource}:{action}"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn scopes_are_named_as_n8n_names_them() {
+        for (method, path, expected) in [
+            ("GET", "workflows", "workflow:list"),
+            ("GET", "workflows/1", "workflow:read"),
+            ("POST", "workflows", "workflow:create"),
+            ("POST", "workflows/1/activate", "workflow:activate"),
+            ("PUT", "workflows/1", "workflow:update"),
+            ("PUT", "workflows/1/tags", "workflowTags:update"),
+            ("GET", "executions/1", "execution:read"),
+            ("POST", "executions/1/retry", "execution:retry"),
+            ("DELETE", "executions/1", "execution:delete"),
+            ("POST", "audit", "securityAudit:generate"),
+            ("POST", "source-control/pull", "sourceControl:pull"),
+            ("PUT", "workflows/1/transfer", "workflow:move"),
+            ("GET", "workflows/1/history", "workflow:read"),
+            ("GET", "projects/1/folders", "folder:list"),
+            ("POST", "projects/1/folders", "folder:create"),
+            ("DELETE", "projects/1/folders/2", "folder:delete"),
+            ("POST", "data-tables/1/rows", "dataTableRow:create"),
+            ("POST", "community-packages", "communityPackage:install"),
+        ] {
+            let path: Vec<_> = path.split('/').collect();
+            let found = scope(&method.parse().unwrap(), &path);
+            assert_eq!(found.as_deref(), Some(expected));
+        }
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use n8n_workflow::draft::{Draft, DraftError, FEWER_FIELDS, FieldSet, WritableDraft};
+use n8n_workflow::draft::{Draft, DraftError, FieldSet, WritableDraft};
 use n8n_workflow::publish_check::hide_names;
 use n8n_workflow::{Id, UnpublishedDraft, Workflow};
 use serde::Deserialize;
@@ -18,9 +18,9 @@ use super::locks::WorkflowLock;
 use super::{Api, N8nFailure as _};
 use crate::policy::NEW_IS_CLOSED;
 
-/// Leaves the last version of an active workflow live (n8n 2).
+/// Leaves the last version of an active workflow live.
 const DRAFT_ONLY: [(&str, &str); 1] = [("publishIfActive", "false")];
-/// A part that n8n 2 returns with each workflow, and ignores when it is written.
+/// A part that n8n returns with each workflow, and ignores when it is written.
 const IGNORED_SETTING: &str = "settings: binaryMode";
 /// Longer than for other requests: n8n activates an active workflow again when it changes.
 const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
@@ -132,7 +132,7 @@ impl Api {
             return Err(changed_meanwhile(id));
         }
         self.policy.check_write(&before)?;
-        let has_drafts = before.active_version_id.is_some() && self.is_version_2().await;
+        let has_drafts = before.active_version_id.is_some();
         // With drafts, n8n is asked to publish exactly the version that was written.
         let query: &[_] = if publish && !has_drafts {
             &[]
@@ -202,19 +202,18 @@ impl Api {
         draft: WritableDraft<'_>,
         extend: impl Fn(&mut Value),
     ) -> Result<(Workflow, Vec<String>), HttpFailure> {
-        let mut sets = FEWER_FIELDS.into_iter();
-        let mut fields = FieldSet::N8n2;
+        let mut fields = FieldSet::Newest;
         loop {
             let (mut body, left_out) = draft.body(fields);
             extend(&mut body);
             let request = self.request(method.clone(), path).query(query).body(&body);
-            let failure = match request.timeout(CHANGE_TIMEOUT).json().await {
+            match request.timeout(CHANGE_TIMEOUT).json().await {
                 Ok(workflow) => return Ok((workflow, left_out)),
-                Err(failure) => failure,
-            };
-            match sets.next().filter(|_| is_unknown_field(&failure)) {
-                Some(fewer) => fields = fewer,
-                None => return Err(failure),
+                // n8n has refused it as a whole.
+                Err(failure) if fields == FieldSet::Newest && is_unknown_field(&failure) => {
+                    fields = FieldSet::Older;
+                }
+                Err(failure) => return Err(failure),
             }
         }
     }
@@ -228,7 +227,7 @@ impl Api {
     ) -> Result<(), ToolError> {
         let folder = Some(folder.as_str()).filter(|folder| *folder != "root");
         let draft = draft.writable().map_err(unwritable)?;
-        let (_, left_out) = draft.body(FieldSet::N8n2);
+        let (_, left_out) = draft.body(FieldSet::Newest);
         if left_out.iter().any(|part| part != IGNORED_SETTING) {
             self.mark_for_review(id).await?;
         }
@@ -238,7 +237,7 @@ impl Api {
         match written.await {
             Ok(_) => Ok(()),
             Err(failure) if failure.is_missing() => Err(ToolError::not_found(
-                "The workflow's project has no such folder. list_folders shows those that it has; n8n \
+                "The workflow's project has no such folder. read_n8n_api shows those that it has; n8n \
                  has folders only with a licence.",
             )),
             Err(failure) => Err(self.explain(failure)),

@@ -1,8 +1,6 @@
 //! Plans a run: chooses the trigger and builds the one request that starts it. Sends nothing.
 
-mod form;
-mod http_input;
-mod parameters;
+mod request;
 #[cfg(test)]
 mod tests;
 
@@ -16,12 +14,10 @@ use crate::production_url::UrlRequest;
 use crate::start_method::{Access, StartMethod};
 use crate::variant_name::variant_name;
 
-use form::{file_parts, form_request};
-use parameters::{chat_request, mcp_request, webhook_request};
+use request::{chat_request, file_parts, form_request, mcp_request, webhook_request};
 
-pub(in crate::run) use form::form_body;
-pub(crate) use http_input::HttpInput;
-pub(in crate::run) use parameters::webhook_body;
+pub(crate) use request::HttpInput;
+pub(in crate::run) use request::{form_body, webhook_body};
 
 /// The chosen trigger, and the request that starts it, with the parameters.
 #[derive(Debug)]
@@ -85,13 +81,8 @@ impl RunPlan {
             StartMethod::Chat => Start::Url(chat_request(trigger, parameters, request_id)?),
             StartMethod::Form => Start::Url(form_request(trigger, parameters, request_id)?),
             StartMethod::McpProduction | StartMethod::McpManual | StartMethod::McpTest => {
-                let first = all.iter().find(|trigger| {
-                    use TriggerKind::{Chat, Form, Schedule, Webhook};
-                    matches!(trigger.kind, Webhook | Chat | Form | Schedule)
-                });
-                let is_first = first.is_some_and(|first| first.node.name == trigger.node.name);
                 let input = (parameters, http);
-                Start::Mcp(mcp_request(trigger, way, is_first, input, request_id)?)
+                Start::Mcp(mcp_request(trigger, way, input, request_id)?)
             }
         };
         if let Start::Url(request) = &mut start {

@@ -13,12 +13,10 @@ use tokio::time::{Instant, sleep};
 use upstream::http::Method;
 use uuid::Uuid;
 
-use super::deadline::{Deadline, MIN_POLL_INTERVAL};
-use super::kept::Kept;
+use super::find::Search;
+use super::follow::{Deadline, ExecutionWatch, Kept, MIN_POLL_INTERVAL};
 use super::outcome::Run;
 use super::plan::{form_body, webhook_body};
-use super::search::Search;
-use super::watch::ExecutionWatch;
 use crate::production_url::{UrlAnswer, UrlRequest};
 use crate::service::N8n;
 use crate::start_method::StartMethod;
@@ -93,7 +91,6 @@ impl Resumption {
         };
         let data = execution.data.as_deref();
         let data = data.and_then(|raw| serde_json::from_str::<WaitingData>(raw.get()).ok());
-        // n8n 1 has none.
         let token = data.and_then(|data| data.resume_token);
         query.extend(token.map(|token| ("signature".to_owned(), token)));
         let base = match start {

@@ -64,12 +64,6 @@ impl Collection {
         Ok((page.data, page.next_cursor))
     }
 
-    /// The rows of all pages of the list.
-    pub(super) async fn all<T: DeserializeOwned>(&self, n8n: &N8n) -> Result<Vec<T>, ToolError> {
-        let all = n8n.api.all(&[self.path], &[]).await;
-        Ok(all.map_err(|failure| refusal(failure, self.missing))?.0)
-    }
-
     /// Sends a change of the list, or of an object `below` it.
     pub(super) async fn send<T: DeserializeOwned>(
         &self,

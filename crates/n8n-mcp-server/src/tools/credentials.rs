@@ -181,7 +181,7 @@ impl Tool for TestCredential {
 struct TransferCredential {
     /// From list_credentials.
     credential_id: Id,
-    /// From list_projects.
+    /// From read_n8n_api.
     project_id: Id,
     /// The credential's id again, once the user has agreed.
     confirm: Option<String>,

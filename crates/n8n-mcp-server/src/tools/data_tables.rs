@@ -1,20 +1,390 @@
 //! The toolset `data_tables`: n8n's own tables of rows.
 
-mod filter;
-mod rows;
-mod tables;
+use std::collections::HashSet;
 
-use mcp_core::tool::Toolset;
+use serde_json::Number;
 
-use crate::service::N8n;
+use crate::tools::prelude::*;
 
 pub(crate) fn data_tables() -> Toolset<N8n> {
     Toolset::new()
-        .with::<tables::ListDataTables>()
-        .with::<tables::CreateDataTable>()
-        .with::<tables::DeleteDataTable>()
-        .with::<rows::GetDataTableRows>()
-        .with::<rows::InsertDataTableRows>()
-        .with::<rows::UpdateDataTableRows>()
-        .with::<rows::DeleteDataTableRows>()
+        .with::<ListDataTables>()
+        .with::<CreateDataTable>()
+        .with::<DeleteDataTable>()
+        .with::<GetDataTableRows>()
+        .with::<InsertDataTableRows>()
+        .with::<UpdateDataTableRows>()
+        .with::<DeleteDataTableRows>()
+}
+
+const TABLES: Collection = Collection {
+    path: "data-tables",
+    missing: "n8n has no such data table. list_data_tables shows those that it has.",
+};
+
+/// Lists the data tables of n8n with their columns.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ListDataTables {
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// Previous page's `next_cursor`.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Tables {
+    data_tables: Vec<Table>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Table {
+    id: String,
+    name: String,
+    #[serde(default)]
+    columns: Vec<Column>,
+}
+
+/// A column.
+#[derive(Serialize, Deserialize, JsonSchema)]
+struct Column {
+    name: String,
+    r#type: String,
+}
+
+impl Tool for ListDataTables {
+    const NAME: &'static str = "list_data_tables";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Tables;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Tables, ToolError> {
+        let (data_tables, next_cursor) = TABLES.page(n8n, self.limit, self.cursor).await?;
+        Ok(Tables {
+            data_tables,
+            next_cursor,
+        })
+    }
+}
+
+/// Creates a data table.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CreateDataTable {
+    /// Display name.
+    name: String,
+    /// Beside id, createdAt and updatedAt, which every table has.
+    columns: Vec<NewColumn>,
+    /// Project that it goes to; default: your own.
+    project_id: Option<Id>,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct NewColumn {
+    /// Letters, digits and `_`; a letter first.
+    name: String,
+    /// Of its values.
+    r#type: ColumnType,
+}
+
+#[derive(Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum ColumnType {
+    String,
+    Number,
+    Boolean,
+    Date,
+}
+
+impl Tool for CreateDataTable {
+    const NAME: &'static str = "create_data_table";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = Table;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Table, ToolError> {
+        let mut body = json!({"name": self.name, "columns": self.columns});
+        if let Some(project) = self.project_id {
+            body["projectId"] = project.as_str().into();
+        }
+        TABLES.send(n8n, Method::POST, &[], &body).await
+    }
+}
+
+/// Deletes a data table with all of its rows.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteDataTable {
+    /// From list_data_tables.
+    data_table_id: Id,
+    /// The id again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteDataTable {
+    const NAME: &'static str = "delete_data_table";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Deleted;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
+        let loss = "Deletes data table {id} of n8n with all of its rows.";
+        TABLES
+            .delete(n8n, call, &self.data_table_id, self.confirm, loss)
+            .await
+    }
+}
+
+/// The rows of a data table.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct GetDataTableRows {
+    /// From list_data_tables.
+    data_table_id: Id,
+    /// Only rows that meet all of these.
+    #[serde(default)]
+    r#where: Vec<Condition>,
+    /// For example createdAt:desc.
+    sort_by: Option<String>,
+    /// Page size; default 100.
+    limit: Option<Limit>,
+    /// Previous page's `next_cursor`.
+    cursor: Option<String>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct Rows {
+    rows: Vec<Map<String, Value>>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    next_cursor: Option<String>,
+}
+
+impl Tool for GetDataTableRows {
+    const NAME: &'static str = "get_data_table_rows";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = Rows;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Rows, ToolError> {
+        let filter = (!self.r#where.is_empty()).then(|| all(&self.r#where).to_string());
+        let filter = filter.as_deref().map(|filter| ("filter", filter));
+        let sort_by = self.sort_by.as_deref().map(|by| ("sortBy", by));
+        let query: Vec<_> = filter.into_iter().chain(sort_by).collect();
+        let path = [self.data_table_id.as_str(), "rows"];
+        let (limit, cursor) = (self.limit, self.cursor);
+        let page = TABLES.page_of(n8n, &path, &query, limit, cursor).await?;
+        let (rows, next_cursor): (Vec<Value>, _) = page;
+        let redactor = n8n.redactor();
+        let rows = rows.into_iter().map(|mut row| {
+            redactor.json(&mut row);
+            match row {
+                Value::Object(row) => row,
+                _ => Map::new(),
+            }
+        });
+        let rows = rows.collect();
+        Ok(Rows { rows, next_cursor })
+    }
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ChangedRows {
+    rows: usize,
+}
+
+/// Adds rows to a data table.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct InsertDataTableRows {
+    /// From list_data_tables.
+    data_table_id: Id,
+    /// Values by name of the column.
+    rows: Vec<Map<String, Value>>,
+}
+
+impl Tool for InsertDataTableRows {
+    const NAME: &'static str = "insert_data_table_rows";
+    const EFFECT: Effect = Effect::Additive;
+    type Service = N8n;
+    type Output = ChangedRows;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
+        let path = [self.data_table_id.as_str(), "rows"];
+        refuse_placeholder("rows", &self.rows)?;
+        let body = json!({"data": self.rows, "returnType": "id"});
+        let rows = TABLES.send(n8n, Method::POST, &path, &body).await?;
+        Ok(changed(&rows))
+    }
+}
+
+/// Changes the rows of a data table that meet all conditions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateDataTableRows {
+    /// From list_data_tables.
+    data_table_id: Id,
+    /// The rows that are meant; at least one condition.
+    r#where: Vec<Condition>,
+    /// New values by name of the column.
+    set: Map<String, Value>,
+    /// Add a row if none meets the conditions.
+    #[serde(default)]
+    or_insert: bool,
+}
+
+impl Tool for UpdateDataTableRows {
+    const NAME: &'static str = "update_data_table_rows";
+    const EFFECT: Effect = Effect::Idempotent;
+    type Service = N8n;
+    type Output = ChangedRows;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<ChangedRows, ToolError> {
+        refuse_placeholder("set", &self.set)?;
+        let (method, action) = if self.or_insert {
+            (Method::POST, "upsert")
+        } else {
+            (Method::PATCH, "update")
+        };
+        let path = [self.data_table_id.as_str(), "rows", action];
+        let filter = all(required(&self.r#where)?);
+        let body = json!({"filter": filter, "data": self.set, "returnData": true});
+        let rows = TABLES.send(n8n, method, &path, &body).await?;
+        Ok(changed(&rows))
+    }
+}
+
+/// Deletes the rows of a data table that meet all conditions.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct DeleteDataTableRows {
+    /// From list_data_tables.
+    data_table_id: Id,
+    /// The rows that are meant; at least one condition.
+    r#where: Vec<Condition>,
+    /// The id of the table again, once the user has agreed.
+    confirm: Option<String>,
+}
+
+impl Tool for DeleteDataTableRows {
+    const NAME: &'static str = "delete_data_table_rows";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = ChangedRows;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<ChangedRows, ToolError> {
+        let id = self.data_table_id.as_str();
+        let path = ["data-tables", id, "rows", "delete"];
+        let filter = all(required(&self.r#where)?).to_string();
+        let delete = async |dry_run| {
+            let query = [
+                ("filter", filter.as_str()),
+                ("returnData", "true"),
+                ("dryRun", dry_run),
+            ];
+            let request = n8n.api.request(Method::DELETE, &path).query(&query);
+            let rows = request.json().await;
+            rows.map(|rows| changed(&rows))
+                .map_err(|failure| refusal(failure, TABLES.missing))
+        };
+        // The number of rows is important for the user's decision.
+        let ChangedRows { rows } = delete("true").await?;
+        let loss = format!("Deletes {rows} rows of data table {id} of n8n.");
+        call.confirm(&loss, id, self.confirm.as_deref()).await?;
+        delete("false").await
+    }
+}
+
+/// Rejects an empty list of conditions, which would select every row.
+fn required(conditions: &[Condition]) -> Result<&[Condition], ToolError> {
+    if conditions.is_empty() {
+        return Err(ToolError::invalid_argument(
+            "`where` is empty: pass at least one condition.",
+        ));
+    }
+    Ok(conditions)
+}
+
+fn changed(answer: &Value) -> ChangedRows {
+    let rows = answer.as_array().map_or(1, |rows| {
+        // A dry run returns each row twice: as it is, and, without an id, as it would be.
+        let ids = rows.iter().filter_map(|row| match row {
+            Value::Object(row) => row.get("id").filter(|id| !id.is_null()),
+            id => Some(id),
+        });
+        ids.map(Value::to_string).collect::<HashSet<_>>().len()
+    });
+    ChangedRows { rows }
+}
+
+/// One condition on a row.
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct Condition {
+    /// Its name.
+    column: String,
+    /// Comparison with the value; like and ilike take % for any text.
+    is: Is,
+    /// Without it: null.
+    value: Option<Cell>,
+}
+
+// The value of a row in a column. (A doc comment would become a part of the tool's schema.)
+#[derive(Deserialize, Serialize, JsonSchema)]
+#[serde(
+    untagged,
+    expecting = "a value must be a string, a number, true or false"
+)]
+#[schemars(inline)]
+enum Cell {
+    Text(String),
+    Number(Number),
+    Bool(bool),
+}
+
+#[derive(Clone, Copy, Deserialize, Serialize, JsonSchema)]
+#[serde(rename_all = "lowercase")]
+enum Is {
+    Eq,
+    Neq,
+    Like,
+    Ilike,
+    Gt,
+    Gte,
+    Lt,
+    Lte,
+}
+
+/// The filter of n8n for rows that meet all conditions.
+fn all(conditions: &[Condition]) -> Value {
+    let filter = |one: &Condition| json!({"columnName": one.column, "condition": one.is, "value": one.value});
+    let filters: Vec<Value> = conditions.iter().map(filter).collect();
+    json!({"type": "and", "filters": filters})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn condition_compares_with_a_single_value() {
+        for (value, expected) in [
+            (r#","value":"a""#, json!("a")),
+            (r#","value":1.5"#, json!(1.5)),
+            (r#","value":false"#, json!(false)),
+            (r#","value":null"#, json!(null)),
+            ("", json!(null)),
+        ] {
+            let text = format!(r#"{{"column":"c","is":"eq"{value}}}"#);
+            let filter = all(&[serde_json::from_str(&text).unwrap()]);
+            assert_eq!(
+                filter["filters"],
+                json!([{"columnName": "c", "condition": "eq", "value": expected}])
+            );
+        }
+        let list = r#"{"column":"c","is":"eq","value":[1]}"#;
+        assert!(serde_json::from_str::<Condition>(list).is_err());
+    }
 }

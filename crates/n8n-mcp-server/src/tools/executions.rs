@@ -1,13 +1,11 @@
 //! The toolset `executions`: list, explain, retry, resume, stop and delete executions, and read their files. `get_execution` is in
 //! the default toolset.
 
+mod change;
 mod explain;
 mod file;
 mod get;
 mod list;
-mod resume;
-mod retry;
-mod stop_delete;
 
 use mcp_core::tool::{ToolError, Toolset};
 use n8n_workflow::{Execution, Id};
@@ -22,10 +20,10 @@ pub(crate) fn executions() -> Toolset<N8n> {
         .with::<list::ListExecutions>()
         .with::<explain::ExplainExecution>()
         .with::<file::GetExecutionFile>()
-        .with::<retry::RetryExecution>()
-        .with::<resume::ResumeExecution>()
-        .with::<stop_delete::StopExecution>()
-        .with::<stop_delete::DeleteExecution>()
+        .with::<change::RetryExecution>()
+        .with::<change::ResumeExecution>()
+        .with::<change::StopExecution>()
+        .with::<change::DeleteExecution>()
 }
 
 /// An execution that exists and that the policy allows.

@@ -1,10 +1,8 @@
-//! The toolset `nodes`: the nodes that this n8n has, from its own MCP server, and its community
-//! packages. There is no copy of n8n's nodes in this server: it returns only what n8n returns.
+//! The toolset `nodes`: the nodes that this n8n has, from its own MCP server. There is no
+//! copy of n8n's nodes in this server: it returns only what n8n returns.
 
 mod get;
 mod list;
-mod packages;
-mod search;
 
 use mcp_core::tool::{ToolError, Toolset};
 use serde_json::Value;
@@ -17,9 +15,6 @@ pub(crate) fn nodes() -> Toolset<N8n> {
     Toolset::new()
         .with::<list::ListNodes>()
         .with::<get::GetNode>()
-        .with::<packages::ListCommunityPackages>()
-        .with::<packages::InstallCommunityPackage>()
-        .with::<packages::UninstallCommunityPackage>()
 }
 
 /// The text that a node tool of n8n's MCP server returns.
@@ -32,7 +27,7 @@ async fn call_node_tool(n8n: &N8n, tool: &str, arguments: &Value) -> Result<Stri
     }
     let Some(result) = n8n.mcp.call(tool, arguments).await? else {
         return Err(ToolError::upstream(
-            "The MCP server of this n8n cannot describe nodes: that came with n8n 2. Update n8n, \
+            "The MCP server of this n8n cannot describe nodes. Update n8n, \
              or look at the node in n8n's editor.",
         ));
     };

@@ -6,6 +6,7 @@ pub(crate) use schemars::JsonSchema;
 pub(crate) use serde::de::IgnoredAny;
 pub(crate) use serde::{Deserialize, Serialize};
 pub(crate) use serde_json::{Map, Value, json};
+pub(crate) use serde_with::skip_serializing_none;
 pub(crate) use upstream::http::Method;
 
 pub(in crate::tools) use super::collection::{

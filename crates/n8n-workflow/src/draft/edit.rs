@@ -122,7 +122,7 @@ impl Draft {
                 let settings = required(operation.settings, "settings")?;
                 let unknown = settings
                     .keys()
-                    .find(|key| !FieldSet::N8n2.keeps_setting(key));
+                    .find(|key| !FieldSet::Newest.keeps_setting(key));
                 if let Some(unknown) = unknown {
                     return Err(format!("n8n has no setting {unknown:?}"));
                 }
@@ -158,7 +158,7 @@ impl Draft {
     fn configure(&mut self, name: &str, operation: Operation) -> Result<(), String> {
         let fields = operation.fields.unwrap_or_default();
         let is_settable =
-            |key: &str| !RESERVED_FIELDS.contains(&key) && FieldSet::N8n2.keeps_field(key);
+            |key: &str| !RESERVED_FIELDS.contains(&key) && FieldSet::Newest.keeps_field(key);
         if let Some(field) = fields.keys().find(|key| !is_settable(key)) {
             return Err(format!("`fields` cannot contain {field:?}"));
         }

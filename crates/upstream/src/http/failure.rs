@@ -98,6 +98,8 @@ pub enum Fault {
     Unreadable(JsonError),
     /// The response has a status outside 2xx.
     Refused(Box<ErrorResponse>),
+    /// The service is not one that can be used, for this reason; nothing was sent.
+    Unusable(&'static str),
 }
 
 impl From<reqwest::Error> for Fault {
@@ -247,6 +249,7 @@ impl From<HttpFailure> for ToolError {
             }
             Fault::Unreadable(cause) => error(Upstream, wording.unreadable).caused_by(cause),
             Fault::Refused(refusal) => refused(&refusal, wording, &address),
+            Fault::Unusable(reason) => error(Upstream, reason),
         }
     }
 }

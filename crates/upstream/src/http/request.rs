@@ -102,6 +102,12 @@ impl Request {
         self
     }
 
+    /// Makes the request fail for this reason, before anything is sent.
+    pub fn unusable(mut self, reason: &'static str) -> Self {
+        self.fault = Some(Fault::Unusable(reason));
+        self
+    }
+
     /// Sends the request and parses the response as JSON; an empty body is `null`.
     ///
     /// # Errors

@@ -65,9 +65,6 @@ async fn workflow_with_errors_is_not_created() {
 #[tokio::test]
 async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     let connections =
         json!({"Webhook": {"main": [[{"node": "Mail", "type": "main", "index": 0}]]}});
     let none = json!({"name": "Mail", "type": "n8n-nodes-base.madeUp", "typeVersion": 1});
@@ -94,9 +91,6 @@ async fn workflow_with_errors_is_written_as_a_draft_if_the_caller_says_so() {
 #[tokio::test]
 async fn change_that_n8n_does_not_publish_stays_a_draft() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     let live = env.live(vec![webhook("lastNode"), echo()]).await;
     let add = json!({"op": "add_node", "node": "Mail", "type": "n8n-nodes-base.emailSend",
         "version": 2.1});
@@ -196,9 +190,6 @@ async fn write(env: &Env, workflow: &TestWorkflow, write: &str, version: &str) -
 #[tokio::test]
 async fn draft_of_a_person_is_published_by_no_other_change() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     for one in WRITES {
         let hook = webhook("lastNode");
         let workflow = env.live(vec![hook.clone(), set("live")]).await;
@@ -264,7 +255,7 @@ async fn draft_of_a_person_is_published_by_no_other_change() {
 }
 
 /// Saves nodes as the editor does: what is live stays.
-async fn save_draft(env: &Env, workflow: &TestWorkflow, nodes: Value) {
+pub(super) async fn save_draft(env: &Env, workflow: &TestWorkflow, nodes: Value) {
     let to = json!({"node": nodes[1]["name"], "type": "main", "index": 0});
     let connections = json!({"Webhook": {"main": [[to]]}});
     let body =
@@ -300,24 +291,23 @@ async fn concurrent_changes_are_all_kept() {
     assert_has!(now, {"active": false, "name": format!("{} b", workflow.name)});
     assert_has!(now, {"settings": {"executionTimeout": 61}});
     assert_eq!(member_texts(&now["tags"], "name"), [tag.as_str()]);
-    if !env.is_old().await {
-        let first = versions::versions(&env, &workflow).await.pop().unwrap();
-        let restore = json!({"workflow_id": id, "version_id": first["version_id"]});
-        let archive = async {
-            done!(env, "archive_workflow", {"workflow_id": id});
-            done!(env, "unarchive_workflow", {"workflow_id": id});
-        };
-        let restored = async {
-            let restored = call(&env, "restore_workflow_version", restore).await;
-            // n8n changes no archived workflow.
-            assert!(
-                !restored.is_error || restored.text().contains("archived"),
-                "{}",
-                restored.text()
-            );
-        };
-        tokio::join!(archive, restored);
-    }
+    let first = versions::versions(&env, &workflow).await.pop().unwrap();
+    let restore = json!({"workflow_id": id, "version_id": first["version_id"]});
+    let archive = async {
+        done!(env, "archive_workflow", {"workflow_id": id});
+        done!(env, "unarchive_workflow", {"workflow_id": id});
+    };
+    let restored = async {
+        let restored = call(&env, "restore_workflow_version", restore).await;
+        // n8n changes no archived workflow.
+        assert!(
+            !restored.is_error || restored.text().contains("archived"),
+            "{}",
+            restored.text()
+        );
+    };
+    tokio::join!(archive, restored);
+
     let tag = now["tags"][0]["id"].as_str().unwrap();
     env.delete_tag(tag).await;
     env.delete(&workflow).await;
@@ -525,7 +515,7 @@ async fn change_of_an_active_workflow_is_live() {
     let written = done!(env, "edit_workflow", {"workflow_id": workflow.id,
         "operations": [{"op": "configure_node", "node": "Set", "parameters": parameters}]});
     assert_contains(&written["note"], "live");
-    // n8n 2 takes a moment to publish.
+    // n8n takes a moment to publish.
     wait_until("the edit to be live", async || {
         env.run(&workflow, json!({})).await["output"] == json!({"result": "new"})
     })

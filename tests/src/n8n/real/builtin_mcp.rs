@@ -74,14 +74,9 @@ async fn inactive_workflow_runs_as_in_the_editor() {
         (hook, json!({"input": "in"}), "in"),
     ] {
         let workflow = env.draft(nodes).await;
-        if env.is_old().await {
-            let message = refused!(env, "run_workflow", {"workflow_id": workflow.id, "parameters": parameters});
-            let advice = message.contains("Available in MCP") || message.contains("update n8n");
-            assert!(advice, "{message}");
-        } else {
-            let ran = env.run(&workflow, parameters).await;
-            assert_has!(ran, {"output": {"result": result}, "way": "mcp_manual"});
-        }
+        let ran = env.run(&workflow, parameters).await;
+        assert_has!(ran, {"output": {"result": result}, "way": "mcp_manual"});
+
         env.delete(&workflow).await;
     }
 }
@@ -92,14 +87,11 @@ async fn manual_triggers_and_sub_workflows_receive_parameters_in_test_mode() {
     for trigger in [manual(), called_by_another()] {
         let workflow = env.draft(vec![trigger, set("={{ $json.input }}")]).await;
         let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "pinned"}});
-        if env.is_old().await {
-            assert_refused(&env, "run_workflow", arguments, "").await;
-        } else {
-            let ran = run_with(&env, arguments).await;
-            assert_has!(ran, {"output": {"result": "pinned"}, "way": "mcp_test"});
-            let execution = env.execution(&ran).await;
-            assert_eq!(execution["workflowId"], *workflow.id);
-        }
+        let ran = run_with(&env, arguments).await;
+        assert_has!(ran, {"output": {"result": "pinned"}, "way": "mcp_test"});
+        let execution = env.execution(&ran).await;
+        assert_eq!(execution["workflowId"], *workflow.id);
+
         env.delete(&workflow).await;
     }
 }
@@ -107,9 +99,6 @@ async fn manual_triggers_and_sub_workflows_receive_parameters_in_test_mode() {
 #[tokio::test]
 async fn long_test_is_found_before_its_end() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     let nodes = vec![called_by_another(), wait(8), set("late")];
     let workflow = env.draft(nodes).await;
     let early = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 4});
@@ -122,10 +111,6 @@ async fn long_test_is_found_before_its_end() {
 #[tokio::test]
 async fn cancelled_call_stops_a_schedule() {
     let Some(env) = Env::full().await else { return };
-    // Its API stops nothing.
-    if env.is_old().await {
-        return;
-    }
     let client = stdio_client(SERVER, &env.env()).await;
     let workflow = env.live(vec![schedule(), wait(60)]).await;
     let list = format!("/executions?workflowId={}&status=running", workflow.id);

@@ -139,9 +139,8 @@ async fn workflow_that_changes_while_the_user_is_asked_is_not_moved() {
     let capabilities = json!({"elicitation": {}});
     let client = env.connect(EraChoice::Legacy, capabilities, Some(editor));
     let mut arguments = json!({"workflow_id": workflow.id, "project_id": "no"});
-    if !env.is_old().await {
-        arguments["folder_id"] = json!("root");
-    }
+    arguments["folder_id"] = json!("root");
+
     let params = json!({"name": "move_workflow", "arguments": arguments});
     let client = client.await;
     let result = Box::pin(client.request("tools/call", &params)).await;

@@ -61,14 +61,6 @@ impl Env {
         client
     }
 
-    /// Lets the server see an execution, of which nothing is left: n8n 1 lists only those that have ended,
-    /// and one that waits is searched by the numbers above all that were seen.
-    pub(super) async fn show_execution(&self) {
-        let workflow = self.live(vec![webhook("lastNode"), echo()]).await;
-        self.run(&workflow, json!({"input": "x"})).await;
-        self.delete(&workflow).await;
-    }
-
     /// Runs a workflow; its result, also if it failed.
     pub(super) async fn run(&self, workflow: &TestWorkflow, parameters: Value) -> Value {
         Box::pin(run(&self.client, workflow, parameters)).await
@@ -84,15 +76,6 @@ impl Env {
     pub(super) async fn tool_names(&self) -> Vec<String> {
         let name = |tool: Value| tool["name"].as_str().unwrap().to_owned();
         self.tools().await.into_iter().map(name).collect()
-    }
-
-    /// On n8n 1: checks that the tool is refused for this reason.
-    pub(super) async fn is_too_old(&self, tool: &str, arguments: Value) -> bool {
-        let is_old = self.is_old().await;
-        if is_old {
-            assert_refused(self, tool, arguments, "pdate n8n").await;
-        }
-        is_old
     }
 }
 

@@ -36,10 +36,6 @@ async fn running_and_waiting_executions_are_listed() {
     let listed = done!(env, "list_executions", {"workflow_id": workflow.id});
     assert_eq!(ids(&listed), [run["execution_id"].as_str().unwrap()]);
     let stopped = json!({"execution_id": run["execution_id"]});
-    if env.is_too_old("stop_execution", stopped.clone()).await {
-        env.delete(&workflow).await;
-        return;
-    }
     let stopped = done(&env, "stop_execution", stopped).await;
     assert_eq!(stopped["status"], "canceled");
     let canceled = json!({"workflow_id": workflow.id, "status": "canceled"});
@@ -209,12 +205,8 @@ async fn execution_is_deleted_only_after_confirmation() {
 async fn sub_workflow_has_its_own_execution() {
     let Some(env) = Env::full().await else { return };
     let nodes = vec![called_by_another(), set("from below")];
-    // n8n 1 cannot activate it, n8n 2 calls only published workflows.
-    let sub = if env.is_old().await {
-        env.draft(nodes).await
-    } else {
-        env.live(nodes).await
-    };
+    // n8n calls only published workflows.
+    let sub = env.live(nodes).await;
     let call = json!({
         "id": uuid::Uuid::new_v4().to_string(), "name": "Sub", "type": "n8n-nodes-base.executeWorkflow",
         "typeVersion": 1.2, "position": [0, 0],

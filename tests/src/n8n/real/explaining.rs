@@ -191,11 +191,7 @@ async fn failed_model_is_named_instead_of_its_agent() {
 async fn failure_of_a_sub_workflow_is_followed() {
     let Some(env) = Env::urls().await else { return };
     let nodes = vec![called_by_another(), fail("deep inside")];
-    let sub = if env.is_old().await {
-        env.draft(nodes).await
-    } else {
-        env.live(nodes).await
-    };
+    let sub = env.live(nodes).await;
     let id = json!({"__rl": true, "mode": "id", "value": sub.id});
     let call = base(
         "Sub",
@@ -292,12 +288,10 @@ async fn timeout_of_the_workflow_is_explained() {
     let workflow = env.live_as(&unique("test"), nodes, settings).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_eq!(ran["status"], "canceled", "{ran}");
-    // n8n 1 does not say why.
-    if !env.is_old().await {
-        assert_contains(&ran["error"]["message"], "timed out");
-        let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
-        assert_contains(&why["likely_cause"], "longer than its workflow may");
-        assert_contains(&why["advice"], "executionTimeout");
-    }
+    assert_contains(&ran["error"]["message"], "timed out");
+    let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+    assert_contains(&why["likely_cause"], "longer than its workflow may");
+    assert_contains(&why["advice"], "executionTimeout");
+
     env.delete(&workflow).await;
 }

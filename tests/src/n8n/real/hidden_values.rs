@@ -212,17 +212,16 @@ async fn copies_and_versions_keep_hidden_values() {
         before["nodes"][1]["parameters"]
     );
     env.delete(&copy).await;
-    if !env.is_old().await {
-        let operations = json!([{"op": "remove_node", "node": "Request"}]);
-        done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": operations});
-        done!(env, "restore_workflow_version",
+    let operations = json!([{"op": "remove_node", "node": "Request"}]);
+    done!(env, "edit_workflow", {"workflow_id": workflow.id, "operations": operations});
+    done!(env, "restore_workflow_version",
             {"workflow_id": workflow.id, "version_id": before["versionId"]});
-        let now = env.read(&workflow).await;
-        assert_eq!(
-            now["nodes"][1]["parameters"],
-            before["nodes"][1]["parameters"]
-        );
-    }
+    let now = env.read(&workflow).await;
+    assert_eq!(
+        now["nodes"][1]["parameters"],
+        before["nodes"][1]["parameters"]
+    );
+
     env.delete(&workflow).await;
 }
 
@@ -281,9 +280,9 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
             "`set.token`",
         ),
         (
-            "set_variable",
-            json!({"key": "a", "value": "***"}),
-            "`value`",
+            "call_n8n_api",
+            json!({"method": "POST", "path": "variables", "body": {"key": "a", "value": "***"}}),
+            "`body.value`",
         ),
     ] {
         assert_refused(&env, tool, arguments, place).await;
@@ -294,10 +293,6 @@ async fn placeholders_are_not_written_where_nothing_was_hidden() {
 #[tokio::test]
 async fn odd_workflow_can_be_read_written_started_and_deleted() {
     let Some(env) = Env::full().await else { return };
-    // n8n 1 refuses such parts itself.
-    if env.is_old().await {
-        return;
-    }
     for odd in [
         json!({"credentials": {"httpHeaderAuth": "Name"}}),
         json!({"credentials": {"httpHeaderAuth": {"id": 7, "name": "N"}}}),
@@ -337,10 +332,9 @@ async fn odd_workflow_can_be_read_written_started_and_deleted() {
         done(&env, "activate_workflow", given.clone()).await;
         env.run(&workflow, json!({})).await;
         done(&env, "deactivate_workflow", given.clone()).await;
-        if !env.is_old().await {
-            done(&env, "archive_workflow", given.clone()).await;
-            done(&env, "unarchive_workflow", given.clone()).await;
-        }
+        done(&env, "archive_workflow", given.clone()).await;
+        done(&env, "unarchive_workflow", given.clone()).await;
+
         done!(env, "delete_workflow", {"workflow_id": id, "confirm": id});
     }
 }

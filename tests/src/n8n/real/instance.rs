@@ -152,11 +152,6 @@ impl Instance {
         self.get(&path).await["data"].clone()
     }
 
-    /// True for n8n 1, which has no path for the scopes of a key.
-    pub(super) async fn is_old(&self) -> bool {
-        self.try_api("GET", "/discover", None).await.0 == 404
-    }
-
     /// Calls a webhook, as any client of it.
     pub(super) async fn call_webhook(&self, path: &str, body: Value) {
         let url = format!("{}/webhook/{path}", self.config.url);

@@ -24,18 +24,15 @@ async fn workflow_that_cannot_be_activated_returns_the_reason() {
     let Some(env) = Env::full().await else { return };
     let by_hand = env.draft(vec![manual()]).await;
     refused!(env, "activate_workflow", {"workflow_id": by_hand.id}, "trigger");
-    // n8n 2 names each fault of each node, in lines of their own.
+    // n8n names each fault of each node, in lines of their own.
     let mail = json!({"name": "Mail", "type": "n8n-nodes-base.emailSend", "typeVersion": 2.1, "parameters": {"fromEmail": "a@b.c"}, "position": [0, 0]});
     let mail = env.draft(vec![webhook("lastNode"), mail]).await;
-    if env.is_old().await {
-        done!(env, "activate_workflow", {"workflow_id": mail.id});
-    } else {
-        let reason = refused!(env, "activate_workflow", {"workflow_id": mail.id}, "smtp");
-        assert_contains(&reason, "toEmail");
-    }
+    let reason = refused!(env, "activate_workflow", {"workflow_id": mail.id}, "smtp");
+    assert_contains(&reason, "toEmail");
+
     let path = unique("twice");
     let first = env.live(vec![webhook_at(&path, "POST", "lastNode")]).await;
-    // n8n 2 registers its path in a moment.
+    // n8n registers its path in a moment.
     env.run(&first, json!({})).await;
     let second = env.draft(vec![webhook_at(&path, "POST", "lastNode")]).await;
     refused!(env, "activate_workflow", {"workflow_id": second.id}, "n8n refuses this");
@@ -71,19 +68,16 @@ async fn workflow_is_archived_and_restored() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![webhook("lastNode")]).await;
     let id = json!({"workflow_id": workflow.id});
-    if env.is_old().await {
-        assert_refused(&env, "archive_workflow", id, "update n8n").await;
-    } else {
-        let state = done(&env, "archive_workflow", id.clone()).await;
-        assert_has!(state, {"archived": true, "active": false});
-        assert_refused(&env, "run_workflow", id.clone(), "archived").await;
-        let list = done!(env, "list_workflows", {"name": workflow.name});
-        assert_eq!(list, json!({"workflows": []}));
-        let list = done!(env, "list_workflows", {"name": workflow.name, "archived": true});
-        assert_eq!(list["workflows"][0]["id"], *workflow.id, "{list}");
-        let state = done(&env, "unarchive_workflow", id).await;
-        assert_eq!(state.get("archived"), None, "{state}");
-    }
+    let state = done(&env, "archive_workflow", id.clone()).await;
+    assert_has!(state, {"archived": true, "active": false});
+    assert_refused(&env, "run_workflow", id.clone(), "archived").await;
+    let list = done!(env, "list_workflows", {"name": workflow.name});
+    assert_eq!(list, json!({"workflows": []}));
+    let list = done!(env, "list_workflows", {"name": workflow.name, "archived": true});
+    assert_eq!(list["workflows"][0]["id"], *workflow.id, "{list}");
+    let state = done(&env, "unarchive_workflow", id).await;
+    assert_eq!(state.get("archived"), None, "{state}");
+
     env.delete(&workflow).await;
 }
 

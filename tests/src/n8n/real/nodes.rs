@@ -9,11 +9,7 @@ fn types(found: &Value) -> Vec<&str> {
 #[tokio::test]
 async fn nodes_are_found_by_search_texts() {
     let Some(env) = Env::full().await else { return };
-    let search = json!({"search": ["slack", "webhook"]});
-    if env.is_too_old("list_nodes", search.clone()).await {
-        return;
-    }
-    let found = done(&env, "list_nodes", search).await;
+    let found = done!(env, "list_nodes", {"search": ["slack", "webhook"]});
     let all = types(&found);
     assert!(all.contains(&"n8n-nodes-base.webhook"), "{found}");
     let slack = all.iter().position(|kind| *kind == "n8n-nodes-base.slack");
@@ -32,9 +28,6 @@ async fn nodes_are_found_by_search_texts() {
 async fn nodes_are_filtered_by_category() {
     let Some(env) = Env::full().await else { return };
     let search = |category: &str| json!({"search": ["gmail", "openai"], "category": category});
-    if env.is_too_old("list_nodes", search("ai")).await {
-        return;
-    }
     let triggers = done(&env, "list_nodes", search("trigger")).await;
     let found = types(&triggers);
     assert!(found.contains(&"n8n-nodes-base.gmailTrigger"), "{triggers}");
@@ -53,10 +46,6 @@ async fn nodes_are_filtered_by_category() {
 #[tokio::test]
 async fn parameters_of_a_node_are_compact_rows() {
     let Some(env) = Env::full().await else { return };
-    let arguments = json!({"type": "n8n-nodes-base.if"});
-    if env.is_too_old("get_node", arguments).await {
-        return;
-    }
     let node = done!(env, "get_node", {"type": "n8n-nodes-base.httpRequest"});
     let rows = node["properties"].as_array().unwrap();
     let row = |name: &str| rows.iter().find(|row| row["name"] == name).unwrap();
@@ -74,12 +63,6 @@ async fn parameters_of_a_node_are_compact_rows() {
 #[tokio::test]
 async fn common_nodes_are_described_whole_and_their_examples_validate() {
     let Some(env) = Env::full().await else { return };
-    if env
-        .is_too_old("get_node", json!({"type": "n8n-nodes-base.if"}))
-        .await
-    {
-        return;
-    }
     let one_output = json!(["0 main"]);
     for (kind, shape, outputs) in [
         (
@@ -149,10 +132,6 @@ async fn common_nodes_are_described_whole_and_their_examples_validate() {
 #[tokio::test]
 async fn node_with_operations_requires_one() {
     let Some(env) = Env::full().await else { return };
-    let arguments = json!({"type": "n8n-nodes-base.if"});
-    if env.is_too_old("get_node", arguments).await {
-        return;
-    }
     let node = done!(env, "get_node", {"type": "n8n-nodes-base.slack"});
     assert!(node["operations"].as_array().unwrap().len() > 3, "{node}");
     let one = done!(env, "get_node", {"type": "n8n-nodes-base.slack", "resource": "channel",
@@ -172,18 +151,4 @@ async fn without_mcp_token_the_error_says_what_to_configure() {
         let message = assert_refused(&env, tool, arguments, "MCP access").await;
         assert_contains(&message, "N8N_MCP_TOKEN");
     }
-}
-
-#[tokio::test]
-async fn community_package_that_n8n_refuses_is_refused_with_its_reason() {
-    let Some(env) = Env::full().await else { return };
-    if env.is_too_old("list_community_packages", json!({})).await {
-        return;
-    }
-    let listed = done(&env, "list_community_packages", json!({})).await;
-    assert!(listed["packages"].is_array(), "{listed}");
-    let name = "n8n-nodes-nobody-has-published-this";
-    refused!(env, "install_community_package", {"name": name}, "Nothing was done yet");
-    refused!(env, "install_community_package", {"name": name, "confirm": name}, "verified");
-    refused!(env, "install_community_package", {"name": "../../etc"}, "n8n-nodes-");
 }

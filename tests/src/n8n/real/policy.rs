@@ -140,7 +140,7 @@ async fn wrong_key_is_degraded_and_reported_by_tools() {
         ("list_executions", json!({})),
         ("explain_execution", json!({"execution_id": "1"})),
         ("list_tags", json!({})),
-        ("audit_n8n", json!({})),
+        ("read_n8n_api", json!({"path": "users"})),
     ] {
         assert_refused(&client, tool, arguments, "refuses the API key").await;
     }

@@ -128,27 +128,19 @@ async fn whole_instance_is_neither_shown_nor_changed() {
     let closed = env
         .live(vec![webhook("lastNode"), code("return [];")])
         .await;
-    let audit = done!(env, "audit_n8n", {"categories": ["instance", "nodes"]});
-    assert_contains(&audit.to_string(), &closed.id);
     let args = ["--toolsets", "all", "--deny-workflows", &closed.id];
     let guarded = Env::with(&args).await.unwrap();
-    let audit = done!(guarded, "audit_n8n", {"categories": ["instance", "nodes"]});
-    assert_lacks(&audit, &closed.id);
-    for (tool, arguments) in [
-        ("source_control_status", json!({})),
-        ("pull_from_source_control", json!({"confirm": "repository"})),
-        (
-            "push_to_source_control",
-            json!({"message": "m", "files": []}),
-        ),
-        ("delete_project", json!({"project_id": "p", "confirm": "p"})),
-        (
-            "delete_folder",
-            json!({"project_id": "p", "folder_id": "f", "confirm": "f"}),
-        ),
-        ("delete_user", json!({"user_id": "u", "confirm": "u"})),
+    refused!(guarded, "read_n8n_api", {"path": "source-control/status"}, CLOSED);
+    for (method, path) in [
+        ("POST", "audit"),
+        ("POST", "source-control/pull"),
+        ("POST", "source-control/push"),
+        ("DELETE", "projects/p"),
+        ("DELETE", "projects/p/folders/f"),
+        ("DELETE", "users/u"),
     ] {
-        assert_refused(&guarded, tool, arguments, CLOSED).await;
+        let last = path.rsplit('/').next();
+        refused!(guarded, "call_n8n_api", {"method": method, "path": path, "confirm": last}, CLOSED);
     }
     env.delete(&closed).await;
 }

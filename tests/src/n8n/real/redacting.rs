@@ -83,7 +83,7 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
     let of_workflow = json!({"workflow_id": id});
     let of_execution = json!({"execution_id": execution});
     match tool {
-        "list_workflows" | "audit_n8n" => vec![json!({})],
+        "list_workflows" => vec![json!({})],
         "get_workflow" => vec![of_workflow, json!({"workflow_id": id, "full": true})],
         "validate_workflow" | "list_executions" | "list_workflow_versions" => vec![of_workflow],
         "get_workflow_version" => {
@@ -123,9 +123,6 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
         // Nothing of workflows and executions.
         "list_nodes"
         | "get_node"
-        | "list_community_packages"
-        | "install_community_package"
-        | "uninstall_community_package"
         | "list_credentials"
         | "get_credential_schema"
         | "create_credential"
@@ -136,20 +133,6 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
         | "create_tag"
         | "rename_tag"
         | "delete_tag"
-        | "list_variables"
-        | "set_variable"
-        | "delete_variable"
-        | "list_projects"
-        | "create_project"
-        | "add_project_member"
-        | "delete_project"
-        | "list_folders"
-        | "create_folder"
-        | "delete_folder"
-        | "list_users"
-        | "invite_user"
-        | "set_user_role"
-        | "delete_user"
         | "list_data_tables"
         | "create_data_table"
         | "delete_data_table"
@@ -157,9 +140,8 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
         | "insert_data_table_rows"
         | "update_data_table_rows"
         | "delete_data_table_rows"
-        | "source_control_status"
-        | "pull_from_source_control"
-        | "push_to_source_control" => Vec::new(),
+        | "read_n8n_api"
+        | "call_n8n_api" => Vec::new(),
         _ => panic!("{tool} has no row"),
     }
 }

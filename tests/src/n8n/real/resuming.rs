@@ -4,7 +4,6 @@ use super::node_builders::base;
 use super::*;
 
 async fn waiting(env: &Env, nodes: Vec<Value>) -> (TestWorkflow, Value) {
-    env.show_execution().await;
     let workflow = env.live(nodes).await;
     let run = done!(*env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 1});
     let path = format!("/executions/{}", run["execution_id"].as_str().unwrap());

@@ -38,7 +38,6 @@ async fn long_run_is_followed_by_its_id() {
 #[tokio::test]
 async fn early_reply_of_a_waiting_run_is_not_its_result() {
     let Some(env) = Env::urls().await else { return };
-    env.show_execution().await;
     // If a node waits for 65 s or more, n8n replies 200 at once, with the trigger's data.
     let workflow = env.live(vec![webhook("lastNode"), wait(90), echo()]).await;
     let waiting = done!(env, "run_workflow", {"workflow_id": workflow.id, "wait_seconds": 12,
@@ -46,23 +45,17 @@ async fn early_reply_of_a_waiting_run_is_not_its_result() {
     assert_eq!(waiting["status"], "waiting", "{waiting}");
     assert_eq!(waiting.get("output"), None);
     let id = waiting["execution_id"].as_str().unwrap();
-    // The API of n8n 1 stops nothing.
-    if !env.is_old().await {
-        let path = format!("/executions/{id}/stop");
-        env.api("POST", &path, None).await;
-        let end = end_of(&env, &waiting).await;
-        assert_eq!(end["status"], "canceled", "{end}");
-    }
+    let path = format!("/executions/{id}/stop");
+    env.api("POST", &path, None).await;
+    let end = end_of(&env, &waiting).await;
+    assert_eq!(end["status"], "canceled", "{end}");
+
     env.delete(&workflow).await;
 }
 
 #[tokio::test]
 async fn cancelled_call_stops_its_run() {
     let Some(env) = Env::urls().await else { return };
-    // Its API stops nothing.
-    if env.is_old().await {
-        return;
-    }
     let client = stdio_client(SERVER, &env.env_without_mcp()).await;
     let workflow = env.live(vec![webhook("lastNode"), wait(60), echo()]).await;
     let arguments = json!({"workflow_id": workflow.id, "parameters": {"input": "x"}});

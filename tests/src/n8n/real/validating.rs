@@ -34,7 +34,7 @@ async fn working_workflow_is_valid() {
     let arguments = json!({"workflow_id": workflow.id});
     let found = done(&env, "validate_workflow", arguments).await;
     assert_has!(found, {"valid": true, "findings": []});
-    assert_eq!(found["unchecked"].is_null(), !env.is_old().await, "{found}");
+    assert!(found["unchecked"].is_null(), "{found}");
     let both = json!({"workflow_id": workflow.id, "workflow": {}});
     for arguments in [json!({}), both] {
         assert_refused(&env, "validate_workflow", arguments, "either").await;
@@ -81,10 +81,6 @@ async fn unknown_nodes_and_parameters_are_found() {
         node("D", "n8n-nodes-base.slack", 2.2, unknown_operation),
     ]);
     let found = findings(&env, &nodes).await;
-    if env.is_old().await {
-        assert_contains(&found["unchecked"], "update n8n to version 2");
-        return;
-    }
     // n8n does not check publishing then, and the webhook asks for no authentication.
     let all = found["findings"].as_array().unwrap();
     assert!(all.iter().all(|one| one["node"] != "Webhook"), "{found}");
@@ -98,9 +94,6 @@ async fn unknown_nodes_and_parameters_are_found() {
 #[tokio::test]
 async fn missing_credentials_are_found() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     let parameters = json!({"resource": "message", "operation": "post", "select": "channel"});
     let bare = node("A", "n8n-nodes-base.slack", 2.2, parameters);
     let mut gone = bare.clone();
@@ -119,9 +112,6 @@ async fn missing_credentials_are_found() {
 #[tokio::test]
 async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     let path = unique("taken");
     let mut hook = webhook("lastNode");
     hook["parameters"]["path"] = json!(path);
@@ -159,9 +149,6 @@ async fn verdict_is_that_of_publishing_and_leaves_nothing_behind() {
 #[tokio::test]
 async fn copy_of_a_killed_server_is_deleted_at_the_next_start() {
     let Some(n8n) = Instance::new() else { return };
-    if n8n.is_old().await {
-        return;
-    }
     let proxy = CountingProxy::start(&n8n.config.url).await;
     let env = [
         ("N8N_URL", proxy.url.as_str()),

@@ -1,16 +1,7 @@
 //! The history of workflows, and moving them.
 
+use super::authoring::save_draft;
 use super::*;
-
-/// Replaces the nodes of a workflow as its author would.
-async fn write(env: &Env, workflow: &TestWorkflow, nodes: Vec<Value>) {
-    let to = json!({"node": nodes[1]["name"], "type": "main", "index": 0});
-    let connections = json!({"Webhook": {"main": [[to]]}});
-    let body =
-        json!({"name": workflow.name, "nodes": nodes, "connections": connections, "settings": {}});
-    let path = format!("/workflows/{}?publishIfActive=false", workflow.id);
-    env.api("PUT", &path, Some(body)).await;
-}
 
 pub(super) async fn versions(env: &Env, workflow: &TestWorkflow) -> Vec<Value> {
     let pages = all_pages(
@@ -33,23 +24,14 @@ async fn versions_are_listed_compared_and_restored() {
     node["parameters"]["options"] = json!({"timeout": 1000});
     let workflow = env.live(vec![trigger.clone(), node.clone()]).await;
     let id = &workflow.id;
-    if env
-        .is_too_old("list_workflow_versions", json!({"workflow_id": id}))
-        .await
-    {
-        let any = env.read(&workflow).await["versionId"].clone();
-        refused!(env, "get_workflow_version", {"workflow_id": id, "version_id": any}, "update n8n");
-        env.delete(&workflow).await;
-        return;
-    }
     let secret = |value: &str| json!({"parameters": [{"name": "X-Api-Key", "value": value}]});
     node["parameters"]["url"] = json!("http://127.0.0.1:1/new");
     node["parameters"]["headerParameters"] = secret("CANARY-1");
     let code = |middle: &str| code(&format!("const a = 1;\n{middle}\nreturn [];"));
-    write(
+    save_draft(
         &env,
         &workflow,
-        vec![trigger.clone(), node.clone(), code("a();")],
+        json!([trigger.clone(), node.clone(), code("a();")]),
     )
     .await;
     node["name"] = json!("Renamed");
@@ -58,10 +40,10 @@ async fn versions_are_listed_compared_and_restored() {
         .as_object_mut()
         .unwrap()
         .remove("options");
-    write(
+    save_draft(
         &env,
         &workflow,
-        vec![trigger.clone(), node, code("b();"), set("x")],
+        json!([trigger.clone(), node, code("b();"), set("x")]),
     )
     .await;
 
@@ -123,15 +105,12 @@ async fn versions_are_listed_compared_and_restored() {
 #[tokio::test]
 async fn restored_version_obeys_the_rules() {
     let Some(env) = Env::full().await else { return };
-    if env.is_old().await {
-        return;
-    }
     let closed = env.draft(vec![called_by_another(), echo()]).await;
     let call = json!({"workflowId": {"__rl": true, "mode": "id", "value": closed.id}});
     let call = node_builders::base("Call", "executeWorkflow", 1.2, call);
     let trigger = webhook("lastNode");
     let workflow = env.draft(vec![trigger.clone(), call]).await;
-    write(&env, &workflow, vec![trigger, set("x")]).await;
+    save_draft(&env, &workflow, json!([trigger, set("x")])).await;
     let listed = versions(&env, &workflow).await;
     let arguments = json!({"workflow_id": workflow.id, "version_id": listed[1]["version_id"]});
     let tool = "restore_workflow_version";
@@ -166,15 +145,12 @@ async fn workflow_is_moved_only_where_n8n_and_the_rules_allow_it() {
     )
     .await;
     let folder = json!({"workflow_id": id, "folder_id": "no"});
-    if env.is_old().await {
-        assert_refused(&env, "move_workflow", folder, "update n8n").await;
-    } else {
-        assert_refused(&env, "move_workflow", folder, "only with a licence").await;
-        let before = env.read(&workflow).await;
-        let moved = done!(env, "move_workflow", {"workflow_id": id, "folder_id": "root"});
-        assert_has!(moved, {"moved": id.as_str()});
-        assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
-    }
+    assert_refused(&env, "move_workflow", folder, "only with a licence").await;
+    let before = env.read(&workflow).await;
+    let moved = done!(env, "move_workflow", {"workflow_id": id, "folder_id": "root"});
+    assert_has!(moved, {"moved": id.as_str()});
+    assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
+
     let project = format!("project:{}", project.as_str().unwrap());
     for (option, rule, target) in [
         ("--allow-workflows", project.as_str(), "other"),

@@ -89,8 +89,7 @@ fn text(response: &Value, pointer: &str) -> anyhow::Result<String> {
     text.map(str::to_owned)
 }
 
-/// Creates the example and returns its id: that of its file, if n8n takes ids. The public API never
-/// does, and neither does n8n 1.
+/// Creates the example and returns its id: that of its file, which the public API does not take.
 fn import_example(session: &Client) -> anyhow::Result<String> {
     let workflow: Value = serde_json::from_str(EXAMPLE)?;
     let id = text(&workflow, "/id")?;

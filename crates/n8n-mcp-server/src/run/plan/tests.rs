@@ -285,22 +285,3 @@ fn workflow_without_usable_trigger_is_a_conflict() {
         assert_eq!(error.kind(), ToolErrorKind::Conflict);
     }
 }
-
-#[test]
-fn trigger_that_n8n_1_would_start_is_known() {
-    let all = workflow(&[
-        ("M", "x.manualTrigger", json!({})),
-        ("S", "x.scheduleTrigger", json!({})),
-        ("C", "x.chatTrigger", json!({})),
-    ]);
-    for (name, parameters, expected) in [
-        ("M", json!({}), false),
-        ("S", json!({}), true),
-        ("C", json!({"chatInput": "x"}), false),
-    ] {
-        match plan(&all, parameters, Some(name), true).unwrap().1 {
-            Start::Mcp(start) => assert_eq!(start.is_default, expected, "{name}"),
-            Start::Url(start) => panic!("{start:?}"),
-        }
-    }
-}

@@ -24,27 +24,23 @@ pub(crate) struct ExplainExecution {
     execution_id: Id,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Explanation {
     execution_id: String,
     status: RunStatus,
-    #[serde(skip_serializing_if = "Option::is_none")]
     workflow_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     workflow_name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     node_type: Option<String>,
     /// The failed node, or the first that lost what is missing in the output.
     failed: NodeFailure,
     /// The execution of the sub-workflow that failed; `failed` is its node.
-    #[serde(skip_serializing_if = "Option::is_none")]
     sub_execution_id: Option<String>,
     /// A guess from the message and the kind of node.
     likely_cause: String,
     advice: String,
     /// The nodes that ran, in order.
     path: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     note: Option<String>,
 }
 

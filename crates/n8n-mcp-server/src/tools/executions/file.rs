@@ -41,20 +41,16 @@ pub(super) struct GetExecutionFile {
     max_bytes: Option<Bounded<16, 200_000>>,
 }
 
+#[skip_serializing_none]
 #[derive(Default, Serialize, JsonSchema)]
 pub(super) struct FilePart {
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     mime_type: Option<String>,
     /// Bytes of the whole file.
     size: usize,
-    #[serde(skip_serializing_if = "Option::is_none")]
     text: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     base64: Option<String>,
     /// Start of the rest.
-    #[serde(skip_serializing_if = "Option::is_none")]
     next_offset: Option<usize>,
 }
 

@@ -42,20 +42,17 @@ enum View {
     Error,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ExecutionDetails {
     #[serde(flatten)]
     run: Run,
-    #[serde(skip_serializing_if = "Option::is_none")]
     workflow_id: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stopped_at: Option<String>,
     /// In the order in which they ran.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<NodeRow>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     failed: Option<NodeFailure>,
     /// Items were left out or shortened: ask for single nodes.
     #[serde(skip_serializing_if = "std::ops::Not::not")]

@@ -2,7 +2,7 @@
 
 use n8n_workflow::Execution;
 use upstream::http::HttpFailure;
-use upstream::time::{Since, Timestamp, parse_timestamp};
+use upstream::time::{Since, Timestamp};
 
 use crate::api::{ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
 use crate::run::RunStatus;
@@ -48,20 +48,16 @@ pub(crate) struct ExecutionPage {
     next_cursor: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct ExecutionRow {
     execution_id: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     workflow_id: Option<String>,
     status: RunStatus,
     /// Kind of trigger.
-    #[serde(skip_serializing_if = "Option::is_none")]
     mode: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     started_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     stopped_at: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     retry_of: Option<String>,
 }
 
@@ -84,9 +80,8 @@ impl Tool for ListExecutions {
                 ..filter.clone()
             };
             async move {
-                let listed = page(n8n, &filter).await;
-                let (rows, next) = listed.map_err(|failure| explain(failure, &filter))?;
-                Ok((n8n.api.admitted(rows).await?, next))
+                let page = page(n8n, &filter).await?;
+                Ok((n8n.api.admitted(page.data).await?, page.next_cursor))
             }
         };
         let (mut executions, next_cursor) = filtered_page(limit, cursor.as_deref(), fetch).await?;
@@ -96,8 +91,7 @@ impl Tool for ListExecutions {
                 status: Some("running"),
                 ..filter.clone()
             };
-            let listed = page(n8n, &running).await;
-            let (running, _) = listed.map_err(|failure| explain(failure, &running))?;
+            let running = page(n8n, &running).await?.data;
             let running = n8n.api.admitted(running).await?.into_iter().flatten();
             let known = |one: &Execution| executions.iter().any(|other| other.id == one.id);
             let running: Vec<_> = running.filter(|one| !known(one)).collect();
@@ -110,34 +104,10 @@ impl Tool for ListExecutions {
     }
 }
 
-/// A page of n8n's list. Filters by time here if n8n does not know `startedAfter` (n8n 1).
-async fn page(
-    n8n: &N8n,
-    filter: &ExecutionFilter,
-) -> Result<(Vec<Execution>, Option<String>), HttpFailure> {
+/// A page of n8n's list.
+async fn page(n8n: &N8n, filter: &ExecutionFilter) -> Result<Page<Execution>, ToolError> {
     let listed = n8n.api.executions(filter).await;
-    let since = match (&listed, &filter.started_after) {
-        (Err(failure), Some(since)) if is_unknown_filter(failure) => parse_timestamp(since),
-        _ => return listed.map(|page| (page.data, page.next_cursor)),
-    };
-    let without = ExecutionFilter {
-        started_after: None,
-        ..filter.clone()
-    };
-    let mut page: Page<Execution> = n8n.api.executions(&without).await?;
-    let all = page.data.len();
-    page.data.retain(|one| {
-        let started = one.started_at.as_deref().and_then(parse_timestamp);
-        // An execution that has not started yet is new.
-        started.is_none_or(|started| Some(started) >= since)
-    });
-    let next = page.next_cursor.filter(|_| page.data.len() == all);
-    Ok((page.data, next))
-}
-
-fn is_unknown_filter(failure: &HttpFailure) -> bool {
-    let complaint = failure.complaint().unwrap_or_default();
-    complaint.contains("startedAfter") && complaint.contains("nknown")
+    listed.map_err(|failure| explain(failure, filter))
 }
 
 fn explain(failure: HttpFailure, filter: &ExecutionFilter) -> ToolError {
@@ -189,7 +159,7 @@ impl From<Execution> for ExecutionRow {
     fn from(execution: Execution) -> Self {
         Self {
             execution_id: execution.id.to_string(),
-            retry_of: execution.retried_id(),
+            retry_of: execution.retry_of.map(|id| id.to_string()),
             workflow_id: execution.workflow_id.map(|id| id.to_string()),
             status: execution.status.into(),
             mode: execution.mode,

@@ -5,7 +5,7 @@ use n8n_workflow::trigger::TriggerKind;
 use upstream::text::truncate;
 
 use super::call_node_tool;
-use super::search;
+use super::list;
 use crate::tools::prelude::*;
 
 /// Bytes; about 8,000 tokens.
@@ -30,10 +30,10 @@ pub(super) struct GetNode {
     full: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Default, Serialize, JsonSchema)]
 pub(super) struct NodeDescription {
     r#type: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     version: Option<String>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     properties: Vec<NodeProperty>,
@@ -44,7 +44,6 @@ pub(super) struct NodeDescription {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     outputs: Vec<String>,
     /// Parameters that n8n takes.
-    #[serde(skip_serializing_if = "Option::is_none")]
     example: Option<Map<String, Value>>,
     /// Types of credentials that it takes.
     #[serde(skip_serializing_if = "Vec::is_empty")]
@@ -52,7 +51,6 @@ pub(super) struct NodeDescription {
     /// Choose one of these and ask again: each has parameters of its own.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     operations: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     definition: Option<String>,
 }
 
@@ -84,7 +82,7 @@ impl Tool for GetNode {
             let name = last_part(&self.r#type);
             let query = json!({"queries": [name], "usage": "workflow"});
             let outline = call_node_tool(n8n, "search_nodes", &query).await?;
-            let mut found = search::parse(&outline).into_iter();
+            let mut found = list::parse(&outline).into_iter();
             let found = found.find(|node| node.r#type == self.r#type);
             let exact = found
                 .map(|node| node.operations)

@@ -19,11 +19,11 @@ pub(crate) struct GetWorkflow {
     full: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Default, Serialize, JsonSchema)]
 pub(crate) struct WorkflowDetails {
     id: String,
     name: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     active: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
@@ -32,7 +32,6 @@ pub(crate) struct WorkflowDetails {
     #[serde(skip_serializing_if = "String::is_empty")]
     version: String,
     /// The draft, which is shown here, is not what is live.
-    #[serde(skip_serializing_if = "Option::is_none")]
     unpublished: Option<UnpublishedDraft>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
@@ -42,12 +41,10 @@ pub(crate) struct WorkflowDetails {
     /// `from -> to`, with output and kind where they are not the first and `main`.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     connections: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     settings: Option<Map<String, Value>>,
     /// Nodes whose output is pinned in the editor; it is not shown.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     definition: Option<Definition>,
 }
 
@@ -62,22 +59,19 @@ pub(super) struct NodeSummary {
     disabled: bool,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 struct TriggerSummary {
     node: String,
     kind: TriggerKind,
-    #[serde(skip_serializing_if = "Option::is_none")]
     method: Option<String>,
     /// Below `/webhook/`.
-    #[serde(skip_serializing_if = "Option::is_none")]
     path: Option<String>,
     /// JSON Schema of its input, as far as known.
-    #[serde(skip_serializing_if = "Option::is_none")]
     parameters: Option<Map<String, Value>>,
     /// run_workflow can start it.
     runnable: bool,
     /// Why not, and what would help.
-    #[serde(skip_serializing_if = "Option::is_none")]
     reason: Option<String>,
 }
 

@@ -44,7 +44,7 @@ impl From<Workflow> for WorkflowState {
     }
 }
 
-/// Activates a workflow: from now on its triggers start it. In n8n 2 this publishes its last
+/// Activates a workflow: from now on its triggers start it. This publishes its last
 /// version.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -87,7 +87,7 @@ impl Tool for DeactivateWorkflow {
     }
 }
 
-/// Archives a workflow: it is deactivated and left out of lists, and can be brought back (n8n 2).
+/// Archives a workflow: it is deactivated and left out of lists, and can be brought back.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ArchiveWorkflow {
@@ -183,9 +183,9 @@ impl Tool for SetWorkflowTags {
 pub(crate) struct MoveWorkflow {
     /// From list_workflows.
     workflow_id: Id,
-    /// From list_projects.
+    /// From read_n8n_api.
     project_id: Option<Id>,
-    /// From list_folders; `root` for none.
+    /// From read_n8n_api; `root` for none.
     folder_id: Option<Id>,
     /// The workflow's id again, once the user has agreed to another project.
     confirm: Option<String>,
@@ -209,11 +209,6 @@ impl Tool for MoveWorkflow {
         if self.project_id.is_none() && self.folder_id.is_none() {
             return Err(ToolError::invalid_argument(
                 "Pass `project_id`, `folder_id` or both.",
-            ));
-        }
-        if self.folder_id.is_some() && !n8n.api.is_version_2().await {
-            return Err(ToolError::upstream(
-                "This n8n does not offer folders through its API: update n8n.",
             ));
         }
         let mut lock = None;
@@ -306,7 +301,7 @@ impl Tool for DeleteWorkflow {
         let lock = n8n.api.lock(&self.workflow_id).await;
         // The answer may have taken long.
         if n8n.api.workflow(&self.workflow_id).await?.active {
-            // n8n 2 deletes only inactive workflows.
+            // n8n deletes only inactive workflows.
             n8n.api.act(&lock, "deactivate").await?;
         }
         n8n.api.delete_workflow(&self.workflow_id).await?;

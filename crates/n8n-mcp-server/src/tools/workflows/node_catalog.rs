@@ -1,5 +1,5 @@
 //! Checks nodes against the nodes that this n8n has: whether they exist, and whether their
-//! parameters are valid. Asks the node tools of n8n's built-in MCP server, which n8n 2 has.
+//! parameters are valid. Asks the node tools of n8n's built-in MCP server.
 
 use std::collections::{BTreeMap, HashSet};
 
@@ -40,9 +40,7 @@ pub(super) async fn check(
     }
     let call = async |tool, arguments| match n8n.mcp.call(tool, &arguments).await {
         Ok(Some(result)) => Ok(result),
-        Ok(None) => {
-            Err("the MCP server of this n8n has no node tools: update n8n to version 2".to_owned())
-        }
+        Ok(None) => Err("the MCP server of this n8n has no node tools: update n8n".to_owned()),
         Err(error) => Err(error.message().to_owned()),
     };
     let mut found = Findings::default();

@@ -23,19 +23,18 @@ pub(crate) struct ValidateWorkflow {
     workflow: Option<Map<String, Value>>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct Validation {
     /// There are no errors: n8n would activate it.
     valid: bool,
     findings: Vec<Finding>,
     /// Further findings.
-    #[serde(skip_serializing_if = "Option::is_none")]
     more: Option<usize>,
     /// Skipped checks, and why.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     unchecked: Vec<String>,
     /// The draft, which was checked, is not what is live.
-    #[serde(skip_serializing_if = "Option::is_none")]
     unpublished: Option<UnpublishedDraft>,
 }
 

@@ -44,6 +44,7 @@ struct Versions {
     next_cursor: Option<String>,
 }
 
+#[skip_serializing_none]
 #[derive(Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all(deserialize = "camelCase"))]
 struct VersionRow {
@@ -51,9 +52,7 @@ struct VersionRow {
     created_at: String,
     #[serde(default)]
     authors: String,
-    #[serde(skip_serializing_if = "Option::is_none")]
     name: Option<String>,
-    #[serde(skip_serializing_if = "Option::is_none")]
     description: Option<String>,
     /// Being edited.
     #[serde(skip_deserializing, skip_serializing_if = "std::ops::Not::not")]
@@ -102,15 +101,7 @@ impl Tool for ListWorkflowVersions {
         let used = UsedVersions::read(&whole);
         let below = [self.workflow_id.as_str(), "history"];
         let page = WORKFLOWS.page_of(n8n, &below, &[], self.limit, self.cursor);
-        let (rows, next_cursor): (Vec<VersionRow>, _) = page.await.map_err(|error| {
-            // An older n8n takes `history` for the id of a version, which has no pages.
-            if error.message().contains("Unknown query parameter") {
-                return ToolError::upstream(
-                    "This n8n does not list versions of workflows through its API: update n8n.",
-                );
-            }
-            error
-        })?;
+        let (rows, next_cursor): (Vec<VersionRow>, _) = page.await?;
         let redactor = n8n.redactor();
         let rows = rows.into_iter().map(|row| used.mark(row, &redactor));
         Ok(Versions {

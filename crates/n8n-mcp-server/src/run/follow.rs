@@ -1,60 +1,39 @@
-//! Watches one run: finds its execution, and follows it to its end.
+//! Follows one run: finds its execution, and waits for its end until the deadline, which is that of the call or
+//! that of a task.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use mcp_core::tool::ToolError;
-use n8n_workflow::{Execution, Id, Status};
+use mcp_core::tool::{Call, ToolError};
+use n8n_workflow::{Execution, Id, Status, Workflow};
+use serde_json::Value;
 use tokio::time::{Instant, sleep, timeout_at};
 use upstream::http::HttpFailure;
 
-use super::deadline::{Deadline, MIN_POLL_INTERVAL, SHOW_UP_TIMEOUT};
-use super::kept::Kept;
+use super::find::{ENDED_FIRST, RUNNING_FIRST, Search};
 use super::outcome::Run;
-use super::scan_by_id::ScanResult;
-use super::search::{ENDED_FIRST, RUNNING_FIRST, Search};
+use super::start::{StartedRun, UrlRun};
 use crate::api::SharedFailure;
 use crate::builtin_mcp::McpStart;
-use crate::pending::Pending;
 use crate::production_url::{UrlAnswer, UrlReply};
 use crate::service::N8n;
 
+/// Less than the hour for which tasks are kept: a task that expires is cancelled, and its execution
+/// with it.
+const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
+/// The delay after the reply, or after the deadline, within which n8n lists the execution.
+pub(super) const SHOW_UP_TIMEOUT: Duration = Duration::from_secs(3);
+pub(super) const MIN_POLL_INTERVAL: Duration = Duration::from_millis(100);
+const MAX_POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// Longer, since no connection waits for the end of a task.
+const MAX_TASK_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// The wait for a reply before the first search for the execution; most runs are shorter.
 const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 /// The wait for a reply after the end of the execution.
 const LATE_REPLY_TIMEOUT: Duration = Duration::from_secs(1);
 /// The least time for a search: n8n answers in milliseconds, a busy one in a second.
 const MIN_SEARCH_TIMEOUT: Duration = Duration::from_secs(2);
-
-/// A run whose request was sent.
-pub(super) enum StartedRun {
-    /// Through a production URL: its execution holds our request id.
-    ByUrl(UrlRun),
-    /// Through n8n's MCP server, which returns the execution's id.
-    ByMcp(McpStart),
-}
-
-pub(super) struct UrlRun {
-    pub(super) reply: Pending<UrlAnswer>,
-    /// The reply comes at the end of the run.
-    pub(super) replies_at_end: bool,
-    pub(super) is_webhook: bool,
-}
-
-impl UrlRun {
-    fn reply(&self) -> Option<&UrlReply> {
-        match self.reply.answer() {
-            Some(UrlAnswer::Reply(reply)) => Some(reply),
-            _ => None,
-        }
-    }
-
-    /// The reply, if it comes at the end of the run.
-    fn reply_at_end(&self) -> Option<&UrlReply> {
-        self.reply().filter(|_| self.replies_at_end)
-    }
-}
 
 pub(super) struct ExecutionWatch<'a> {
     pub(super) n8n: &'a N8n,
@@ -120,10 +99,6 @@ impl ExecutionWatch<'_> {
     }
 
     async fn follow_mcp_run(&self, start: McpStart) -> Result<Run, ToolError> {
-        if start.keeps_no_request_id {
-            let flag = &self.search.keeps_no_request_id;
-            flag.store(true, Ordering::Relaxed);
-        }
         let Some(id) = self.wait_for_id(start).await? else {
             return Ok(Run::running(None).with_note(
                 "n8n's MCP server did not name the execution. If the workflow was started, it is \
@@ -164,17 +139,12 @@ impl ExecutionWatch<'_> {
             );
             match found.await {
                 Ok(Ok(Some(execution))) => return Ok(Some(execution)),
-                Ok(Ok(None)) if is_over && self.is_in_lists().await => {
+                Ok(Ok(None)) if is_over => {
                     let is_late = is_kept && !self.deadline.remaining().is_zero();
                     if !is_late || !self.search.may_come().await {
                         return Ok(None);
                     }
                 }
-                Ok(Ok(None)) if is_over => match self.search.scan(self.deadline.started_at).await {
-                    ScanResult::Found(execution) => return Ok(Some(*execution)),
-                    ScanResult::Unclear if !self.deadline.remaining().is_zero() => {}
-                    ScanResult::Unclear | ScanResult::Nothing => return Ok(None),
-                },
                 Ok(Err(failure)) if is_over => return Err(lost(failure)),
                 Err(_) if is_over && self.deadline.remaining().is_zero() => return Ok(None),
                 _ => {}
@@ -194,11 +164,6 @@ impl ExecutionWatch<'_> {
         }
     }
 
-    /// True if an execution that is in no list does not exist.
-    async fn is_in_lists(&self) -> bool {
-        !self.kept.may_wait || self.n8n.api.is_version_2().await
-    }
-
     /// Waits for n8n's answer. If that comes only at the end of the run, polls for the execution in
     /// the meantime: its trigger may save our request id.
     async fn wait_for_id(&self, mut start: McpStart) -> Result<Option<Id>, ToolError> {
@@ -214,13 +179,10 @@ impl ExecutionWatch<'_> {
             interval = self.deadline.next_interval(interval);
             self.report_progress();
             if start.answers_at_end {
-                let mut found = self.find_running().await;
+                let found = self.find_running().await;
                 if found.is_none() && self.deadline.is_over().await {
                     // By now it has started, if it ever does.
-                    found = self.find_running().await;
-                    if found.is_none() {
-                        return Ok(self.search.only_new_execution().await);
-                    }
+                    return Ok(self.find_running().await);
                 }
                 if found.is_some() {
                     return Ok(found);
@@ -304,4 +266,117 @@ fn lost(failure: SharedFailure) -> ToolError {
          executions in n8n before you run it again."
     ))
     .caused_by(cause)
+}
+
+/// The deadline of a run, counted from its call.
+pub(super) struct Deadline<'a> {
+    call: &'a Call,
+    started: Instant,
+    wait: Duration,
+    /// The call has become a task: then the limit is [`TASK_TIMEOUT`].
+    is_task: AtomicBool,
+}
+
+impl<'a> Deadline<'a> {
+    pub(super) fn new(call: &'a Call, wait: Duration) -> Self {
+        Self {
+            call,
+            started: Instant::now(),
+            wait,
+            is_task: AtomicBool::new(false),
+        }
+    }
+
+    fn is_task(&self) -> bool {
+        self.is_task.load(Ordering::Relaxed)
+    }
+
+    fn limit(&self) -> Duration {
+        if self.is_task() {
+            TASK_TIMEOUT
+        } else {
+            self.wait
+        }
+    }
+
+    pub(super) fn end(&self) -> Instant {
+        self.started + self.limit()
+    }
+
+    pub(super) fn remaining(&self) -> Duration {
+        self.end().saturating_duration_since(Instant::now())
+    }
+
+    /// The timeout of a request that n8n answers at the end of the run.
+    pub(super) fn start_timeout(&self) -> Duration {
+        let may_be_task = self.call.supports_tasks();
+        SHOW_UP_TIMEOUT
+            + if may_be_task {
+                TASK_TIMEOUT
+            } else {
+                self.remaining()
+            }
+    }
+
+    /// True once the time is over and the call cannot become a task, which has more.
+    pub(super) async fn is_over(&self) -> bool {
+        self.remaining().is_zero() && (!self.become_task().await || self.remaining().is_zero())
+    }
+
+    /// Turns the call into a task if the client supports tasks; returns true if it is one now.
+    pub(super) async fn become_task(&self) -> bool {
+        let is_task = self.is_task() || self.call.continue_as_task().await;
+        self.is_task.store(is_task, Ordering::Relaxed);
+        is_task
+    }
+
+    /// The interval after this one: it grows by half up to a maximum.
+    pub(super) fn next_interval(&self, interval: Duration) -> Duration {
+        let is_task = self.is_task();
+        let max = if is_task {
+            MAX_TASK_POLL_INTERVAL
+        } else {
+            MAX_POLL_INTERVAL
+        };
+        (interval * 3 / 2).min(max)
+    }
+
+    /// Reports the elapsed time to the client.
+    pub(super) fn progress(&self, message: &str) {
+        let total = self.limit().as_secs_f64();
+        let done = self.started.elapsed().as_secs_f64().min(total);
+        self.call.progress(done, Some(total), message);
+    }
+}
+
+/// Whether n8n may keep the executions of a workflow. Without a setting the instance decides, which
+/// keeps all unless its operator has changed that.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Kept {
+    /// Executions that succeed.
+    pub(super) successes: bool,
+    /// Executions that fail.
+    pub(super) failures: bool,
+}
+
+impl Kept {
+    pub(super) fn new(workflow: &Workflow) -> Self {
+        let keeps = |setting: &str| {
+            let setting = workflow.settings.get(setting);
+            setting.and_then(Value::as_str) != Some("none")
+        };
+        Self {
+            successes: keeps("saveDataSuccessExecution"),
+            failures: keeps("saveDataErrorExecution"),
+        }
+    }
+
+    /// Whether n8n may keep an execution whose trigger has replied at its end, with success or not;
+    /// `None` for a reply from its start.
+    pub(super) fn after_reply(self, succeeded: Option<bool>) -> bool {
+        match succeeded {
+            Some(true) => self.successes,
+            Some(false) | None => self.successes || self.failures,
+        }
+    }
 }

@@ -1,30 +1,22 @@
-//! Against fakes of n8n's built-in MCP server: that of n8n 1, and one that refuses.
+//! Against fakes of n8n's built-in MCP server, which refuse and lose answers.
 
 use serde_json::{Value, json};
 
 use super::{SERVER, assert_refused, done};
 use crate::harness::{FakeService, Request, Response, Server, assert_contains, assert_lacks};
 
-/// A workflow that only the MCP server starts: a schedule, then a form.
+/// A workflow that only the MCP server starts.
 fn workflow() -> Value {
     json!({"id": "w", "name": "W", "active": true, "connections": {},
     "settings": {"availableInMCP": true}, "nodes": [
         {"name": "Schedule", "type": "n8n-nodes-base.scheduleTrigger", "parameters": {}},
-        {"name": "Form", "type": "n8n-nodes-base.formTrigger", "parameters": {}},
     ]})
-}
-
-fn execution() -> Value {
-    let item = json!([{"data": {"main": [[{"json": {"result": "old"}}]]}}]);
-    let result = json!({"lastNodeExecuted": "Set", "runData": {"Set": item}});
-    json!({"id": "7", "status": "success", "data": {"resultData": result}})
 }
 
 /// An n8n whose MCP server answers as `mcp` says.
 async fn fake(mcp: impl Fn(&Value) -> Response + Send + Sync + 'static) -> (FakeService, Server) {
     let fake = FakeService::start(move |request| match request.target.split('?').next() {
         Some("/api/v1/workflows/w") => Response::json(200, &workflow()),
-        Some("/api/v1/executions/7") => Response::json(200, &execution()),
         Some("/mcp-server/http") => mcp(&message(request)),
         _ => Response::json(200, &json!({"data": [], "nextCursor": null})),
     })
@@ -42,21 +34,15 @@ fn message(request: &Request) -> Value {
     serde_json::from_slice(&request.body).unwrap_or_default()
 }
 
-/// n8n 1: no `executionMode`, and the answer comes at the end of the run.
-fn older(message: &Value) -> Response {
+/// Its answers to everything but a call.
+fn session(message: &Value) -> Response {
     let result = match message["method"].as_str() {
         Some("initialize") => json!({
             "protocolVersion": "2025-03-26", "capabilities": {"tools": {}},
             "serverInfo": {"name": "n8n MCP Server", "version": "1.0.0"},
         }),
         Some("tools/list") => {
-            let schema = json!({"type": "object", "properties": {"workflowId": {}, "inputs": {}}});
-            json!({"tools": [{"name": "execute_workflow", "inputSchema": schema}]})
-        }
-        Some("tools/call") => {
-            assert_eq!(message["params"]["arguments"], json!({"workflowId": "w"}));
-            let structured = json!({"success": true, "executionId": "7", "result": {}});
-            json!({"content": [{"type": "text", "text": structured.to_string()}], "structuredContent": structured})
+            json!({"tools": [{"name": "execute_workflow", "inputSchema": {"type": "object"}}]})
         }
         _ => return Response::Http(202, "text/plain", bytes::Bytes::new()),
     };
@@ -64,22 +50,6 @@ fn older(message: &Value) -> Response {
         200,
         &json!({"jsonrpc": "2.0", "id": message["id"], "result": result}),
     )
-}
-
-#[tokio::test]
-async fn n8n_1_starts_only_the_first_trigger() {
-    let (fake, server) = fake(older).await;
-    let client = server.client().await;
-    let ran = done!(client, "run_workflow", {"workflow_id": "w", "trigger": "Schedule"});
-    let expected = json!({
-        "execution_id": "7", "status": "completed", "output": {"result": "old"},
-        "trigger": "Schedule", "way": "mcp_production",
-    });
-    assert_eq!(ran, expected);
-    refused!(client, "run_workflow", {"workflow_id": "w", "trigger": "Form"}, "only the first trigger");
-    let calls = fake.requests();
-    let calls = calls.iter().filter(|request| starts(request));
-    assert_eq!(calls.count(), 1);
 }
 
 fn starts(request: &Request) -> bool {
@@ -108,7 +78,7 @@ async fn errors_of_the_mcp_server_are_explained() {
 async fn start_with_lost_answer_is_not_repeated() {
     let (fake, server) = fake(|message| match message["method"].as_str() {
         Some("tools/call") => Response::html(502),
-        _ => older(message),
+        _ => session(message),
     })
     .await;
     let arguments = json!({"workflow_id": "w", "trigger": "Schedule"});

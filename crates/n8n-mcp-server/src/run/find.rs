@@ -1,20 +1,23 @@
-//! Finds the execution that one request has started.
+//! Finds the execution that one request has started, and stops it if the call was cancelled.
 //!
 //! The reply of a trigger does not hold the execution's id. But the trigger node saves what it
 //! received, and with it our unique request id, from its first moment on: the execution that holds
 //! this id is ours.
 
 use std::collections::HashSet;
-use std::sync::atomic::{AtomicBool, Ordering};
+use std::pin::Pin;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
+use std::time::Duration;
 
 use futures_util::future::join_all;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use n8n_workflow::{Execution, Id};
 use serde::Deserialize;
 use serde_json::value::RawValue;
 use tokio::sync::SetOnce;
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep, timeout};
 
+use super::outcome::Run;
 use crate::api::{Api, ExecutionFilter, SharedFailure};
 use crate::production_url::REQUEST_ID;
 use crate::service::N8n;
@@ -31,6 +34,12 @@ const MAX_REFUSED: usize = 20;
 /// Running executions of one workflow that are listed to see whether one of them still runs.
 const MAX_RUNNING: u32 = 100;
 
+/// The limit of stopping while the client waits …
+const STOP_TIMEOUT: Duration = Duration::from_millis(1_800);
+/// … and after that: n8n may be busy, and the cancelled run must not continue.
+const LATE_STOP_TIMEOUT: Duration = Duration::from_secs(60);
+const STOP_RETRY_INTERVAL: Duration = Duration::from_millis(200);
+
 /// The order of lists for a run that may be in flight, and for one that has replied: without a
 /// status n8n lists no running executions.
 pub(super) const RUNNING_FIRST: [Status; 2] = [Some("running"), None];
@@ -46,25 +55,18 @@ pub(super) struct Search {
     pub(super) request_id: String,
     /// The number of the workflow's newest execution before ours, if known; n8n counts upwards.
     pub(super) after: Option<u64>,
-    /// The highest number of all that this server had seen before ours.
-    pub(super) after_any: u64,
     /// Set as soon as the execution is found, or n8n returns its id.
     pub(super) execution: Arc<SetOnce<Id>>,
     /// The executions that were read and are not ours.
     pub(super) others: Mutex<HashSet<Id>>,
-    /// The execution does not hold the request id, and n8n was asked to start it: the only new
-    /// execution is ours.
-    pub(super) keeps_no_request_id: AtomicBool,
 }
 
-/// The number of the newest execution, of this workflow or of all; 0 if none exists.
-pub(super) async fn newest(api: &Api, workflow: Option<&Id>) -> Result<u64, SharedFailure> {
-    let filter = ExecutionFilter::newest(workflow, None, 1);
+/// The number of the newest execution of this workflow; 0 if none exists.
+pub(super) async fn newest(api: &Api, workflow: &Id) -> Result<u64, SharedFailure> {
+    let filter = ExecutionFilter::newest(Some(workflow), None, 1);
     let page = api.shared_executions(&filter, Instant::now()).await?;
     let newest = page.data.first().and_then(|row| number(&row_id(row)?));
-    let newest = newest.unwrap_or(0);
-    api.saw_execution(newest);
-    Ok(newest)
+    Ok(newest.unwrap_or(0))
 }
 
 impl Search {
@@ -75,10 +77,8 @@ impl Search {
             workflow,
             request_id: String::new(),
             after: None,
-            after_any: 0,
             execution: Arc::default(),
             others: Mutex::default(),
-            keeps_no_request_id: AtomicBool::new(false),
         }
     }
 
@@ -100,7 +100,6 @@ impl Search {
     pub(super) fn store_id(&self, id: &Id) {
         // If an id was stored before, it is the same one.
         let _ = self.execution.set(id.clone());
-        self.api.saw_execution(number(id).unwrap_or(0));
     }
 
     /// True if n8n lists the execution among the running ones; false if it has ended, waits, or has
@@ -109,24 +108,6 @@ impl Search {
         let filter = ExecutionFilter::newest(Some(&self.workflow), Some("running"), MAX_RUNNING);
         let page = self.api.shared_executions(&filter, Instant::now()).await;
         page.is_ok_and(|page| page.data.iter().any(|row| row_id(row).as_ref() == Some(id)))
-    }
-
-    /// The only execution since the start, for triggers that do not save the request id.
-    pub(super) async fn only_new_execution(&self) -> Option<Id> {
-        if !self.keeps_no_request_id.load(Ordering::Relaxed) || self.after.is_none() {
-            return None;
-        }
-        let mut new = Vec::new();
-        for status in RUNNING_FIRST {
-            let filter = ExecutionFilter::newest(Some(&self.workflow), status, 2);
-            let page = self.api.executions::<Execution>(&filter).await.ok()?;
-            let ids = page.data.into_iter().map(|row| row.id);
-            new.extend(ids.filter(|id| self.is_after(id)));
-        }
-        new.dedup();
-        let [only] = <[Id; 1]>::try_from(new).ok()?;
-        self.store_id(&only);
-        Some(only)
     }
 
     /// True if an execution that has just begun may be ours: a busy n8n saves its trigger's data late.
@@ -230,6 +211,27 @@ impl Search {
         Ok(new)
     }
 
+    /// Stops the execution and returns its id.
+    async fn stop(&self) -> Id {
+        let id = tokio::select! {
+            id = self.execution.wait() => id.clone(),
+            id = self.poll_for_id() => id,
+        };
+        while self.api.stop(&id).await.is_err() {
+            sleep(STOP_RETRY_INTERVAL).await;
+        }
+        id
+    }
+
+    async fn poll_for_id(&self) -> Id {
+        loop {
+            if let Ok(Some(execution)) = self.find(&RUNNING_FIRST).await {
+                return execution.id;
+            }
+            sleep(STOP_RETRY_INTERVAL).await;
+        }
+    }
+
     fn may_be_ours(&self, id: &Id) -> bool {
         !self.is_of_another(id) && !self.others().contains(id)
     }
@@ -250,6 +252,29 @@ impl Search {
             _ => true,
         }
     }
+}
+
+/// Stops the run. Polls `running` until then: n8n may be about to return the execution's id.
+pub(super) async fn stop(
+    search: &Arc<Search>,
+    mut running: Pin<Box<impl Future<Output = Result<Run, ToolError>>>>,
+) -> ToolError {
+    let search = Arc::clone(search);
+    let stopping = async move { timeout(LATE_STOP_TIMEOUT, search.stop()).await };
+    let mut stopping = tokio::spawn(stopping);
+    let stopped = async {
+        tokio::select! {
+            stopped = &mut stopping => return stopped,
+            _ = &mut running => {}
+        }
+        stopping.await
+    };
+    let text = match timeout(STOP_TIMEOUT, stopped).await {
+        Ok(Ok(Ok(id))) => format!("Cancelled; execution {id} was stopped."),
+        Ok(_) => "Cancelled; if the run had started, it continues in n8n.".to_owned(),
+        Err(_) => "Cancelled; if the run had started, it is stopped as soon as n8n answers.".into(),
+    };
+    ToolError::new(ToolErrorKind::Cancelled, text)
 }
 
 /// The id of a row of a list.

@@ -1,0 +1,395 @@
+//! The toolset `admin`: the parts of n8n's API that have no tools of their own, as n8n's OpenAPI file
+//! (`/api/v1/openapi.yml`) describes them. Workflows, executions, credentials, tags and data tables are not among
+//! them: their tools have rules that these two would go around.
+
+use std::time::Duration;
+
+use upstream::redact::HIDDEN;
+
+use crate::tools::prelude::*;
+
+/// Long, because npm downloads a package, git goes over the network, and an audit reads every workflow.
+const TIMEOUT: Duration = Duration::from_secs(28);
+const MISSING: &str =
+    "n8n has nothing at this path: check the ids in it. read_n8n_api shows those that there are.";
+/// The member with the link of an invitation: whoever has it becomes that user.
+const INVITATION: &str = "inviteAcceptUrl";
+
+pub(crate) fn admin() -> Toolset<N8n> {
+    Toolset::new().with::<ReadN8nApi>().with::<CallN8nApi>()
+}
+
+/// An operation of n8n's API.
+#[derive(Clone, Copy)]
+struct Operation {
+    method: &'static str,
+    /// A segment in braces stands for an id, and the last of a path for the name of a package, too.
+    path: &'static str,
+    /// It shows or changes workflows without naming each.
+    reaches_all: bool,
+    /// The question before it, in which `{}` stands for what it is about.
+    loss: Option<&'static str>,
+}
+
+const fn operation(method: &'static str, path: &'static str) -> Operation {
+    Operation {
+        method,
+        path,
+        reaches_all: false,
+        loss: None,
+    }
+}
+
+impl Operation {
+    const fn reaches_all(self) -> Self {
+        Self {
+            reaches_all: true,
+            ..self
+        }
+    }
+
+    const fn asks(self, loss: &'static str) -> Self {
+        Self {
+            loss: Some(loss),
+            ..self
+        }
+    }
+}
+
+static OPERATIONS: [Operation; 31] = [
+    operation("GET", "users"),
+    operation("POST", "users"),
+    operation("GET", "users/{id}"),
+    operation("PATCH", "users/{id}/role"),
+    operation("DELETE", "users/{id}")
+        .reaches_all()
+        .asks("Deletes user {} of n8n with all personal workflows and credentials."),
+    operation("GET", "projects"),
+    operation("POST", "projects"),
+    operation("PUT", "projects/{id}"),
+    operation("DELETE", "projects/{id}")
+        .reaches_all()
+        .asks("Deletes project {} of n8n with all workflows and credentials in it."),
+    operation("GET", "projects/{id}/users"),
+    operation("POST", "projects/{id}/users"),
+    operation("PATCH", "projects/{id}/users/{user}"),
+    operation("DELETE", "projects/{id}/users/{user}")
+        .asks("Takes the access to the project from user {}."),
+    operation("GET", "projects/{id}/folders"),
+    operation("POST", "projects/{id}/folders"),
+    operation("GET", "projects/{id}/folders/{folder}"),
+    operation("PATCH", "projects/{id}/folders/{folder}"),
+    operation("DELETE", "projects/{id}/folders/{folder}")
+        .reaches_all()
+        .asks(
+            "Deletes folder {} of n8n with the folders in it, and archives all workflows in them.",
+        ),
+    operation("GET", "variables"),
+    operation("POST", "variables"),
+    operation("PUT", "variables/{id}"),
+    operation("DELETE", "variables/{id}").asks("Deletes variable {} of n8n."),
+    operation("GET", "source-control/status").reaches_all(),
+    operation("POST", "source-control/push").reaches_all(),
+    operation("POST", "source-control/pull")
+        .reaches_all()
+        .asks("Overwrites workflows, tags and variables of n8n with those of its repository."),
+    operation("POST", "audit").reaches_all(),
+    operation("GET", "community-packages"),
+    operation("POST", "community-packages")
+        .asks("Installs {} into n8n: its code runs with all that n8n may do."),
+    operation("PATCH", "community-packages/{name}")
+        .asks("Updates {} in n8n: its code runs with all that n8n may do."),
+    operation("DELETE", "community-packages/{name}")
+        .asks("Uninstalls {} from n8n; workflows that use its nodes will fail."),
+    operation("GET", "discover"),
+];
+
+/// Reads from n8n's own API what other tools do not: `users`, `users/ID`, `projects`,
+/// `projects/ID/users`, `projects/ID/folders`, `variables`, `source-control/status`,
+/// `community-packages`, and `discover` for the scopes of the key.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct ReadN8nApi {
+    /// For example `users`.
+    path: String,
+    /// As in n8n's API, for example {"limit": 50, "cursor": "…"}.
+    #[serde(default)]
+    query: Map<String, Value>,
+}
+
+/// n8n's answer, in which secrets are hidden.
+#[derive(Serialize, JsonSchema)]
+struct ApiAnswer {
+    answer: Value,
+}
+
+impl Tool for ReadN8nApi {
+    const NAME: &'static str = "read_n8n_api";
+    const EFFECT: Effect = Effect::ReadOnly;
+    type Service = N8n;
+    type Output = ApiAnswer;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
+        let request = ApiRequest {
+            method: Method::GET,
+            path: &self.path,
+            query: &self.query,
+            body: None,
+            confirm: None,
+        };
+        request.send(n8n, call).await
+    }
+}
+
+/// Changes with n8n's own API what other tools do not, with n8n's names: POST `users` [{email, role}],
+/// PATCH `users/ID/role` {newRoleName}, POST `projects` {name}, PUT `projects/ID`, POST
+/// `projects/ID/users` {relations: [{userId, role}]}, PATCH `projects/ID/users/ID` {role}, POST
+/// `projects/ID/folders` {name, parentFolderId}, PATCH `projects/ID/folders/ID`, POST `variables`
+/// {key, value, projectId}, PUT `variables/ID`, POST `source-control/push` {commitMessage, fileNames:
+/// [{id, type}], force} or `source-control/pull` {force}, POST `audit` {additionalOptions:
+/// {categories, daysAbandonedWorkflow}}, POST `community-packages` {name, version} (a package of
+/// custom nodes from npm), PATCH `community-packages/NAME` {version}. DELETE takes a path that ends with
+/// an id or name.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct CallN8nApi {
+    method: Change,
+    /// For example `projects/ID/folders`.
+    path: String,
+    /// For example {"transferToFolderId": "…"}.
+    #[serde(default)]
+    query: Map<String, Value>,
+    /// An object, or a list for `users`.
+    body: Option<Value>,
+    /// What is deleted, installed or overwritten, once the user has agreed: the question names it.
+    confirm: Option<String>,
+}
+
+#[derive(Clone, Copy, Deserialize, JsonSchema)]
+#[serde(rename_all = "UPPERCASE")]
+enum Change {
+    Post,
+    Put,
+    Patch,
+    Delete,
+}
+
+impl Tool for CallN8nApi {
+    const NAME: &'static str = "call_n8n_api";
+    const EFFECT: Effect = Effect::PartlyDestructive;
+    type Service = N8n;
+    type Output = ApiAnswer;
+
+    async fn call(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
+        refuse_placeholder("body", &self.body)?;
+        let request = ApiRequest {
+            method: match self.method {
+                Change::Post => Method::POST,
+                Change::Put => Method::PUT,
+                Change::Patch => Method::PATCH,
+                Change::Delete => Method::DELETE,
+            },
+            path: &self.path,
+            query: &self.query,
+            body: self.body.as_ref(),
+            confirm: self.confirm.as_deref(),
+        };
+        request.send(n8n, call).await
+    }
+}
+
+struct ApiRequest<'a> {
+    method: Method,
+    path: &'a str,
+    query: &'a Map<String, Value>,
+    body: Option<&'a Value>,
+    confirm: Option<&'a str>,
+}
+
+impl ApiRequest<'_> {
+    async fn send(self, n8n: &N8n, call: &Call) -> Result<ApiAnswer, ToolError> {
+        let (operation, path) = find(&self.method, self.path)?;
+        if operation.reaches_all {
+            n8n.api
+                .policy
+                .check_all_open(&format!("{} {}", self.method, operation.path))?;
+        }
+        if let Some(loss) = operation.loss {
+            let target = self.target(operation, &path);
+            let loss = loss.replace("{}", target);
+            call.confirm(&loss, target, self.confirm).await?;
+        }
+        let path: Vec<&str> = path.iter().map(String::as_str).collect();
+        let query: Vec<_> = self
+            .query
+            .iter()
+            .map(|(name, value)| (name, text(value)))
+            .collect();
+        let mut request = n8n.api.request(self.method, &path).query(&query);
+        if let Some(body) = self.body {
+            request = request.body(body);
+        }
+        let answer = request.timeout(TIMEOUT).json().await;
+        let mut answer = answer.map_err(|failure| refusal(failure, MISSING))?;
+        hide_invitations(&mut answer);
+        n8n.redactor().json(&mut answer);
+        Ok(ApiAnswer { answer })
+    }
+
+    /// The id or name that a confirmation repeats: the last of the path, else that in the body.
+    fn target<'a>(&'a self, operation: &Operation, path: &'a [String]) -> &'a str {
+        let of_path = path.last().filter(|_| operation.path.ends_with('}'));
+        let of_body = || self.body.and_then(|body| body["name"].as_str());
+        of_path
+            .map(String::as_str)
+            .or_else(of_body)
+            .unwrap_or(operation.path)
+    }
+}
+
+/// A value of a query; n8n takes conditions as JSON.
+fn text(value: &Value) -> String {
+    value
+        .as_str()
+        .map_or_else(|| value.to_string(), str::to_owned)
+}
+
+/// The operation with this method and path, and the segments of the path.
+fn find(method: &Method, path: &str) -> Result<(&'static Operation, Vec<String>), ToolError> {
+    let path = path.trim().trim_start_matches("/api/v1").trim_matches('/');
+    let found = OPERATIONS.iter().filter(|one| method == one.method);
+    let mut found = found.filter_map(|one| Some((one, segments(one.path, path)?)));
+    found.next().ok_or_else(|| {
+        let offered = OPERATIONS.iter().filter(|one| method == one.method);
+        let offered: Vec<_> = offered.map(|one| one.path).collect();
+        ToolError::invalid_argument(format!(
+            "{method} {path} is not offered here. {method} takes: {}. Workflows, executions, credentials, tags \
+             and data tables have tools of their own.",
+            offered.join(", ")
+        ))
+    })
+}
+
+/// The segments of a path that has the form of `template`; `None` if it has another one. The name of a package has
+/// a slash if it has a scope.
+fn segments(template: &str, path: &str) -> Option<Vec<String>> {
+    let template: Vec<_> = template.split('/').collect();
+    let path: Vec<_> = match template.last() {
+        Some(&"{name}") => path.splitn(template.len(), '/').collect(),
+        _ => path.split('/').collect(),
+    };
+    let fits = |(wanted, given): (&&str, &&str)| match *wanted {
+        "{name}" => is_package(given),
+        // Users may be named by their address.
+        id if id.starts_with('{') => {
+            let is_legal = |c: u8| c.is_ascii_alphanumeric() || b"-_@.+".contains(&c);
+            given.bytes().all(is_legal) && given.bytes().any(|c| c.is_ascii_alphanumeric())
+        }
+        fixed => fixed == *given,
+    };
+    let has_form = template.len() == path.len() && template.iter().zip(&path).all(fits);
+    has_form.then(|| path.into_iter().map(str::to_owned).collect())
+}
+
+/// True for a name that a package of nodes can have in npm, with or without a scope.
+fn is_package(name: &str) -> bool {
+    let is_legal = |c: u8| c.is_ascii_alphanumeric() || b"._-".contains(&c);
+    let (scope, bare) = match name.strip_prefix('@') {
+        Some(scoped) => scoped.split_once('/').unwrap_or_default(),
+        None => ("", name),
+    };
+    [scope, bare].iter().all(|part| part.bytes().all(is_legal)) && bare.starts_with("n8n-nodes-")
+}
+
+/// Hides the links of invitations, which n8n returns for those who may invite.
+fn hide_invitations(answer: &mut Value) {
+    match answer {
+        Value::Array(all) => all.iter_mut().for_each(hide_invitations),
+        Value::Object(all) => {
+            if let Some(link) = all.get_mut(INVITATION) {
+                *link = HIDDEN.into();
+            }
+            all.values_mut().for_each(hide_invitations);
+        }
+        _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_paths_of_the_table_are_called() {
+        for (method, path, expected) in [
+            (Method::GET, "users", Some("users")),
+            (Method::GET, "/api/v1/users/", Some("users")),
+            (Method::GET, "users/a+b@example.test", Some("users/{id}")),
+            (
+                Method::DELETE,
+                "projects/p/users/u",
+                Some("projects/{id}/users/{user}"),
+            ),
+            (
+                Method::DELETE,
+                "community-packages/@a/n8n-nodes-b",
+                Some("community-packages/{name}"),
+            ),
+            (
+                Method::PATCH,
+                "community-packages/n8n-nodes-b",
+                Some("community-packages/{name}"),
+            ),
+            (Method::DELETE, "community-packages/../n8n-nodes-b", None),
+            (Method::DELETE, "community-packages/other", None),
+            (Method::DELETE, "community-packages/n8n-nodes-a/../b", None),
+            (Method::GET, "users/..", None),
+            (Method::GET, "users/", Some("users")),
+            (Method::GET, "users/%2e%2e/workflows", None),
+            (Method::GET, "users/a/../../workflows", None),
+            (Method::GET, "users?includeRole=true", None),
+            (Method::DELETE, "users", None),
+            (Method::GET, "workflows", None),
+            (Method::POST, "workflows", None),
+            (Method::GET, "executions/1", None),
+            (Method::GET, "credentials", None),
+            (Method::GET, "data-tables", None),
+            (Method::DELETE, "tags/t", None),
+            (Method::GET, "", None),
+        ] {
+            let found = find(&method, path)
+                .ok()
+                .map(|(operation, _)| operation.path);
+            assert_eq!(found, expected, "{method} {path}");
+        }
+        let (_, path) = find(&Method::DELETE, "community-packages/@a/n8n-nodes-b").unwrap();
+        assert_eq!(path, ["community-packages", "@a/n8n-nodes-b"]);
+    }
+
+    /// What is lost is asked for, and the descriptions name what can be called.
+    #[test]
+    fn every_deletion_asks_and_every_path_is_described() {
+        let definitions = admin().definitions();
+        for one in &OPERATIONS {
+            if one.method == "DELETE" {
+                assert!(one.loss.is_some(), "{}", one.path);
+                continue;
+            }
+            let described = &definitions[usize::from(one.method != "GET")].description;
+            let path = one.path.replace("{name}", "NAME");
+            let path = path
+                .replace("{id}", "ID")
+                .replace("{user}", "ID")
+                .replace("{folder}", "ID");
+            let parent = path.trim_end_matches("/ID");
+            assert!(described.contains(parent), "{path}");
+        }
+    }
+
+    #[test]
+    fn link_of_an_invitation_is_hidden() {
+        let mut answer = json!([{"user": {"id": "u", INVITATION: "https://n8n/signup?token=x"}}]);
+        hide_invitations(&mut answer);
+        assert_eq!(answer, json!([{"user": {"id": "u", INVITATION: "***"}}]));
+    }
+}
