@@ -31,7 +31,6 @@ mod changes;
 mod confirmation;
 mod elicitation;
 mod errors;
-mod event_sockets;
 mod files;
 mod follow_up;
 mod gate;

@@ -1,24 +1,18 @@
 //! The URLs that may get the results of tasks (`callback_url`), and the tasks whose results they get. Which
 //! task has which URL is kept in a tag of its conversation.
 
-use std::collections::HashMap;
 use std::fmt;
 use std::net::IpAddr;
-use std::sync::{Mutex, MutexGuard, PoisonError};
-use std::time::Duration;
 
 use anyhow::ensure;
 use mcp_core::tool::ToolError;
 use mcp_serve::Secret;
-use tokio::time::Instant;
+use tokio::sync::mpsc::{UnboundedReceiver, UnboundedSender, unbounded_channel};
+use tokio::sync::{Mutex, MutexGuard};
 use upstream::http::Url;
 
 use crate::api::TaskId;
 
-/// Attempts to send a result. The last one is about four minutes after the first.
-pub(crate) const MAX_ATTEMPTS: u32 = 9;
-/// The time between the first two attempts; it doubles.
-const FIRST_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// Characters of a URL; it is kept in a tag.
 const MAX_URL_CHARS: usize = 250;
 
@@ -44,35 +38,8 @@ pub(crate) struct Callbacks {
     /// `HOST` or `HOST:PORT`.
     hosts: Vec<String>,
     pub(crate) token: Secret,
-    expected: Mutex<HashMap<TaskId, Expected>>,
-}
-
-/// A task whose result is to be sent.
-struct Expected {
-    /// The time of the next attempt.
-    next: Instant,
-    /// Errors of the agent server since the last answer.
-    errors: u32,
-    /// The number of the result that was taken, which is to be recorded.
-    sent: Option<u32>,
-}
-
-impl Expected {
-    fn after(failed: u32) -> Self {
-        Self {
-            next: Instant::now() + interval(failed),
-            errors: 0,
-            sent: None,
-        }
-    }
-}
-
-/// The time to the next attempt after so many that have failed in a row.
-fn interval(failed: u32) -> Duration {
-    match failed.checked_sub(1) {
-        Some(doubled) => FIRST_RETRY_INTERVAL * 2_u32.pow(doubled.min(MAX_ATTEMPTS)),
-        None => Duration::ZERO,
-    }
+    expect: UnboundedSender<TaskId>,
+    expected: Mutex<UnboundedReceiver<TaskId>>,
 }
 
 impl Callbacks {
@@ -88,10 +55,12 @@ impl Callbacks {
                  path or a wildcard"
             );
         }
+        let (expect, expected) = unbounded_channel();
         Ok(Self {
             hosts,
             token,
-            expected: Mutex::default(),
+            expect,
+            expected: Mutex::new(expected),
         })
     }
 
@@ -155,50 +124,13 @@ impl Callbacks {
 
     /// Adds a task whose result is to be sent.
     pub(crate) fn expect(&self, id: TaskId) {
-        self.map().entry(id).or_insert_with(|| Expected::after(0));
+        // The receiver lives as long as the sender.
+        let _ = self.expect.send(id);
     }
 
-    /// The tasks whose next attempt is due.
-    pub(crate) fn due(&self) -> Vec<TaskId> {
-        let now = Instant::now();
-        let expected = self.map();
-        let due = expected.iter().filter(|(_, task)| task.next <= now);
-        due.map(|(id, _)| *id).collect()
-    }
-
-    /// Looks at the task again after the attempts that have failed.
-    pub(crate) fn retry(&self, id: TaskId, failed: u32) {
-        self.map().insert(id, Expected::after(failed));
-    }
-
-    /// Looks at the task again after an error of the agent server, later each time.
-    pub(crate) fn postpone(&self, id: TaskId) {
-        if let Some(task) = self.map().get_mut(&id) {
-            task.errors = task.errors.saturating_add(1);
-            task.next = Instant::now() + interval(task.errors);
-        }
-    }
-
-    /// Remembers that the result with this number was taken.
-    pub(crate) fn set_sent(&self, id: TaskId, number: u32) {
-        if let Some(task) = self.map().get_mut(&id) {
-            task.sent = Some(number);
-        }
-    }
-
-    /// Returns true if the result with this number was taken.
-    pub(crate) fn is_sent(&self, id: TaskId, number: u32) -> bool {
-        let map = self.map();
-        map.get(&id).is_some_and(|task| task.sent == Some(number))
-    }
-
-    /// Removes a task whose result was sent, or cannot be sent.
-    pub(crate) fn remove(&self, id: TaskId) {
-        self.map().remove(&id);
-    }
-
-    fn map(&self) -> MutexGuard<'_, HashMap<TaskId, Expected>> {
-        self.expected.lock().unwrap_or_else(PoisonError::into_inner)
+    /// The tasks whose results are to be sent.
+    pub(crate) async fn expected(&self) -> MutexGuard<'_, UnboundedReceiver<TaskId>> {
+        self.expected.lock().await
     }
 }
 
@@ -213,20 +145,6 @@ fn is_loopback(host: &str) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn task_that_cannot_be_read_waits_and_others_do_not() {
-        let callbacks = Callbacks::new(&[], Secret::new(None, None)).unwrap();
-        let (broken, other) = (TaskId::from_key("a"), TaskId::from_key("b"));
-        callbacks.expect(broken);
-        callbacks.expect(other);
-        callbacks.set_sent(broken, 1);
-        callbacks.postpone(broken);
-        assert_eq!(callbacks.due(), [other]);
-        assert!(callbacks.is_sent(broken, 1) && !callbacks.is_sent(other, 1));
-        // The next result of the task is another one.
-        assert!(!callbacks.is_sent(broken, 2));
-    }
 
     #[test]
     fn only_allowed_hosts_get_results() {

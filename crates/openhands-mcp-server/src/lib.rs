@@ -1,8 +1,9 @@
 //! MCP server for OpenHands: hand a coding task to an agent and get the result back.
 //!
 //! A task is a conversation of the OpenHands *agent server* (`/api/conversations`), and a task id is
-//! a conversation id. The state of a task is kept there too, as tags of the conversation: task ids,
-//! queues and budgets survive a restart and work behind several replicas.
+//! a conversation id. The agent server is the store: tags of the conversation hold what the caller asked for, and the
+//! state of a task follows from what the agent server says. So tasks survive a restart of this server, and several
+//! servers may work with one agent server.
 //!
 //! Behind the V1 app server (`/api/v1`) every conversation has its own agent server in a sandbox; the
 //! app server starts it and knows its address.
@@ -11,7 +12,7 @@
 //! - `tools`, `resources` and `prompts`: the MCP interface;
 //! - `task`: specification, creation, observation and reports of tasks;
 //! - `service`: the shared state; `owner`: the principals of tasks; `ended`: tasks that have ended;
-//! - `scheduler`: the queue of waiting tasks, and budgets, in the background;
+//! - `runner`: the runs of tasks, and their limits in the background;
 //! - `callback`: the URLs that may get results, and the tasks whose results they get;
 //! - `workspace`: the directory of a task: name checks, set-up, changes;
 //! - `named_urls`: options that name other services;
@@ -29,7 +30,7 @@ mod options;
 mod owner;
 mod prompts;
 mod resources;
-mod scheduler;
+mod runner;
 mod service;
 mod tags;
 mod task;
@@ -103,7 +104,7 @@ impl Service for OpenHands {
             }
         };
         tokio::join!(
-            self.scheduler.run(),
+            self.runner.enforce_limits(),
             resources::announce_changes(&self),
             deliver
         );

@@ -91,8 +91,8 @@ pub(crate) struct Options {
     #[arg(long, env = "OPENHANDS_CALLBACK_TOKEN_FILE", value_name = "FILE")]
     pub(crate) openhands_callback_token_file: Option<PathBuf>,
 
-    /// Maximum number of tasks that run at once on the agent server; others are queued. One less
-    /// than the agent server's own max_concurrent_runs (10), because queueing a task takes a slot
+    /// Maximum number of tasks that run at once on the agent server; others are refused. One less
+    /// than the agent server's own max_concurrent_runs (10), because creating a task takes a slot
     /// as well
     #[arg(long, env = "OPENHANDS_MAX_PARALLEL", value_name = "TASKS", default_value_t = 9,
           value_parser = clap::value_parser!(u32).range(1..=100))]

@@ -9,13 +9,13 @@ use mcp_core::tool::Call;
 use mcp_serve::Secret;
 
 use crate::Options;
-use crate::api::{AgentServer, ApiResult, Backend, EventListeners, Servers, TaskId};
+use crate::api::{AgentServer, ApiResult, Backend, Servers, TaskId};
 use crate::budget::Budget;
 use crate::callback::Callbacks;
 use crate::ended::EndedTasks;
 use crate::git::GitHosts;
 use crate::owner::{Owner, Owners};
-use crate::scheduler::Scheduler;
+use crate::runner::Runner;
 use crate::workspace::Root;
 use crate::workspace::mcp_servers::{self, McpServer};
 
@@ -31,13 +31,12 @@ pub(crate) struct OpenHands {
     pub(crate) mcp_servers: Vec<McpServer>,
     /// The git hosts for which there is a credential.
     pub(crate) git_hosts: GitHosts,
-    pub(crate) scheduler: Arc<Scheduler>,
+    pub(crate) runner: Arc<Runner>,
     pub(crate) callbacks: Callbacks,
     /// The verify commands of tasks may be run.
     may_check: AtomicBool,
     /// The principals of tasks; `None` if all see all tasks.
     owners: Option<Owners>,
-    pub(crate) listeners: EventListeners,
     /// Tasks that have ended, for the time in which the agent server does not answer.
     pub(crate) ended: EndedTasks,
     /// Notifies clients of changes of the resources to which they subscribe.
@@ -107,10 +106,9 @@ impl OpenHands {
             mcp_servers,
             git_hosts,
             callbacks,
-            scheduler: Arc::new(Scheduler::new(servers.clone(), options.max_parallel)),
+            runner: Arc::new(Runner::new(servers.clone(), options.max_parallel)),
             may_check: AtomicBool::new(false),
             owners: (!options.share_tasks).then(Owners::default),
-            listeners: EventListeners::new(servers.clone()),
             ended: EndedTasks::default(),
             servers,
             changes: ChangeNotifier::new(),

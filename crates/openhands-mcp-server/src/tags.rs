@@ -1,5 +1,5 @@
-//! Tags that this server keeps at a conversation: the fingerprint of the task, the reason why it waits,
-//! its budget. They are kept at the agent server, so they survive every restart of this server.
+//! Tags that this server keeps at a conversation: what its caller asked for, and what cannot be read from its events.
+//! They are kept at the agent server, so they survive every restart of this server.
 
 mod check_run;
 mod delivery;
@@ -21,9 +21,8 @@ const MAX_TITLE_CHARS: usize = 80;
 
 const FINGERPRINT_TAG: &str = "mcppurpose";
 const TITLE_TAG: &str = "mcptask";
-const WAITS_FOR_TAG: &str = "mcpwaits";
-/// The time of the last change of the state before the current run.
-const AFTER_TAG: &str = "mcpafter";
+/// The id of the script that fetches its repository.
+const FETCH_TAG: &str = "mcpwaits";
 const SECONDS_TAG: &str = "mcpseconds";
 const DEADLINE_TAG: &str = "mcpdeadline";
 /// The rest of the time limit while the task does not run.
@@ -37,7 +36,7 @@ const PRINCIPAL_TAG: &str = "mcpprincipal";
 /// The name of a model's profile.
 const MODEL_TAG: &str = "mcpmodel";
 const CALLBACK_TAG: &str = "mcpcallback";
-/// The attempts to send the result to it.
+/// What became of the result.
 const DELIVERY_TAG: &str = "mcpdelivery";
 const BASE_TAG: &str = "mcpbase";
 /// The directory with that snapshot.
@@ -53,15 +52,6 @@ const DEAD_SERVERS_TAG: &str = "mcpdead";
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ConversationTags(Tags);
 
-/// The reason why a created task has not started.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WaitsFor {
-    /// All slots for running tasks are taken, at the agent server or by our own limit.
-    Slot,
-    /// Its repository is being fetched by the script with this id.
-    Repository(Uuid),
-}
-
 /// The reason why we stopped a task.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum StopReason {
@@ -73,12 +63,12 @@ pub(crate) enum StopReason {
     Cost,
     /// Its steps were used up over several runs.
     Steps,
-    /// Its start was cut off before the agent got the task.
-    NoPrompt,
     /// Its repository could not be fetched.
     NoRepository,
     /// The profile of its model could not be used.
     NoModel,
+    /// All slots were taken when it was to start or to go on.
+    NoSlot,
 }
 
 const STOP_REASONS: [(StopReason, &str); 7] = [
@@ -86,9 +76,9 @@ const STOP_REASONS: [(StopReason, &str); 7] = [
     (StopReason::Time, "time"),
     (StopReason::Cost, "cost"),
     (StopReason::Steps, "steps"),
-    (StopReason::NoPrompt, "prompt"),
     (StopReason::NoRepository, "repository"),
     (StopReason::NoModel, "model"),
+    (StopReason::NoSlot, "slot"),
 ];
 
 impl ConversationTags {
@@ -140,20 +130,13 @@ impl ConversationTags {
         self.set(TITLE_TAG, Some(one_line(task, MAX_TITLE_CHARS)));
     }
 
-    /// The reason why the task has not started.
-    pub(crate) fn waits_for(&self) -> Option<WaitsFor> {
-        match self.get(WAITS_FOR_TAG)? {
-            "room" => Some(WaitsFor::Slot),
-            command => Uuid::try_parse(command).ok().map(WaitsFor::Repository),
-        }
+    /// The id of the script that fetches its repository; `None` if there is none to wait for.
+    pub(crate) fn fetch(&self) -> Option<Uuid> {
+        Uuid::try_parse(self.get(FETCH_TAG)?).ok()
     }
 
-    pub(crate) fn set_waits_for(&mut self, waits_for: Option<WaitsFor>) {
-        let value = waits_for.map(|waits_for| match waits_for {
-            WaitsFor::Slot => "room".to_owned(),
-            WaitsFor::Repository(command) => command.simple().to_string(),
-        });
-        self.set(WAITS_FOR_TAG, value);
+    pub(crate) fn set_fetch(&mut self, script: Option<Uuid>) {
+        self.set(FETCH_TAG, script.map(|script| script.simple().to_string()));
     }
 
     /// The reason why we stopped the task.
@@ -232,16 +215,15 @@ impl ConversationTags {
         self.set(CALLBACK_TAG, url.map(str::to_owned));
     }
 
-    /// The attempts to send the result to its URL.
-    pub(crate) fn delivery(&self) -> Delivery {
-        self.get(DELIVERY_TAG)
-            .map_or_else(Delivery::default, Delivery::parse)
+    /// What became of the result for its URL; `None` if it is still to be sent.
+    pub(crate) fn delivery(&self) -> Option<Delivery> {
+        self.get(DELIVERY_TAG).map(Delivery::parse)
     }
 
     pub(crate) fn set_delivery(&mut self, delivery: &Delivery) {
         self.set(
             DELIVERY_TAG,
-            Some(one_line(&delivery.value(), MAX_VALUE_CHARS)),
+            Some(one_line(delivery.value(), MAX_VALUE_CHARS)),
         );
     }
 
@@ -319,27 +301,5 @@ impl ConversationTags {
 
     pub(crate) fn set_publishing(&mut self, commit: &str, branch: &str) {
         self.set(PUBLISHING_TAG, Some(format!("{commit} {branch}")));
-    }
-
-    /// The tags for a copy of the conversation, without the state of the last run.
-    pub(crate) fn without_run_state(&self) -> Self {
-        let mut copy = self.clone();
-        for name in [
-            FINGERPRINT_TAG,
-            WAITS_FOR_TAG,
-            DEADLINE_TAG,
-            AFTER_TAG,
-            SECONDS_LEFT_TAG,
-            STEPS_TAG,
-            STOP_REASON_TAG,
-            CHECK_TAG,
-            PUBLISHED_TAG,
-            PUBLISHING_TAG,
-            CALLBACK_TAG,
-            DELIVERY_TAG,
-        ] {
-            copy.set(name, None);
-        }
-        copy
     }
 }

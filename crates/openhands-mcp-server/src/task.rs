@@ -1,6 +1,5 @@
 //! Tasks: their specification, creation, observation and reports.
 
-mod claim;
 pub(crate) mod completion;
 mod create;
 mod deliver;
@@ -14,10 +13,9 @@ mod sandbox;
 mod snapshot;
 mod spec;
 mod start_error;
-mod turn;
 mod verify;
 
-pub(crate) use create::{create, create_in_turn};
+pub(crate) use create::create;
 pub(crate) use deliver::deliver_results;
 pub(crate) use follow::{ObservedTask, observe, stop_abandoned};
 pub(crate) use outcome::{TaskOutcome, TaskStatus};
@@ -26,5 +24,4 @@ pub(crate) use report::Report;
 pub(crate) use resume::{Continuation, resume};
 pub(crate) use snapshot::{MAX_RESULT_BYTES, MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 pub(crate) use spec::{Confirm, TaskSpec};
-pub(crate) use turn::Turn;
 pub(crate) use verify::known_exit_code;

@@ -5,8 +5,6 @@ mod arguments;
 mod cancel_task;
 mod delete_task;
 mod earlier;
-mod fork_task;
-mod get_task_archive;
 mod get_task_changes;
 mod get_task_events;
 mod get_task_file;
@@ -16,7 +14,6 @@ mod get_task_status;
 mod get_usage;
 mod list_agent_profiles;
 mod list_tasks;
-mod pause_task;
 mod publish_task;
 mod respond_confirmation;
 mod resume_task;
@@ -55,12 +52,10 @@ pub(crate) fn all() -> Toolset<OpenHands> {
         .group("original", aliases::all())
 }
 
-/// Tools that pause, copy and delete tasks.
+/// Tools that resume and delete tasks.
 fn control() -> Toolset<OpenHands> {
     Toolset::new()
-        .with::<pause_task::PauseTask>()
         .with::<resume_task::ResumeTask>()
-        .with::<fork_task::ForkTask>()
         .with::<delete_task::DeleteTask>()
 }
 
@@ -72,5 +67,4 @@ fn inspect() -> Toolset<OpenHands> {
         .with::<get_task_events::GetTaskEvents>()
         .with::<get_task_file::GetTaskFile>()
         .with::<get_task_patch::GetTaskPatch>()
-        .with::<get_task_archive::GetTaskArchive>()
 }

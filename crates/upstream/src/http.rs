@@ -12,7 +12,7 @@ mod url;
 
 pub use reqwest::header;
 pub use reqwest::multipart;
-pub use reqwest::{Method, RequestBuilder, StatusCode, Upgraded, Url};
+pub use reqwest::{Method, RequestBuilder, StatusCode, Url};
 
 pub use client::{Client, SetupError};
 pub use failure::{ErrorResponse, FailureTexts, Fault, HttpFailure, JsonError};

@@ -40,10 +40,13 @@ async fn time_limit_holds_after_the_client_disconnects() {
 async fn time_limit_survives_a_restart_of_our_server() {
     let Some(real) = openhands() else { return };
     let (server, client) = server_with(&real, &[]).await;
-    let task = json!({"task": "RUN: sleep 300", "max_seconds": 3, "wait_seconds": 0});
-    let run = call(&client, "run_task", task).await;
+    let task = json!({"task": "RUN: sleep 300", "max_seconds": 3, "wait_seconds": 0,
+        "idempotency_key": Uuid::new_v4().to_string()});
+    let run = call(&client, "run_task", task.clone()).await;
     server.kill().await;
     let client = client_with(&real, &[]).await;
+    let again = call(&client, "run_task", task).await;
+    assert_eq!(again["task_id"], run["task_id"]);
     let status = wait_for_status(&client, &run["task_id"], "failed").await;
     assert_contains(&status["error"], "time");
 }

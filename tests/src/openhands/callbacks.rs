@@ -179,6 +179,26 @@ async fn failed_delivery_is_part_of_the_result() {
 }
 
 #[tokio::test]
+async fn task_that_asks_for_a_permission_says_so_and_sends_its_result_later() {
+    let Some(real) = openhands() else { return };
+    let receiver = receiver(0).await;
+    let client = client_with(&real, &[(HOSTS, host(&receiver))]).await;
+    let url = format!("{}/hook/?a=b", receiver.url);
+    let run = call!(client, "run_task", {"task": "RUN: echo asked", "confirm": "always",
+        "callback_url": url, "wait_seconds": 0});
+    let id = run["task_id"].as_str().unwrap();
+    let (key, asks) = received(&receiver, 1).await.remove(0);
+    assert_has!(asks, {"task_id": id, "status": "waiting_for_confirmation"});
+    let confirmation = asks["confirmation"]["confirmation_id"].as_str().unwrap();
+    assert_eq!(key, format!("{id}-{confirmation}"));
+    call!(client, "respond_confirmation", {"task_id": id, "confirmation_id": confirmation,
+        "accept": true});
+    let (key, ended) = received(&receiver, 2).await.remove(1);
+    assert_eq!(key, id);
+    assert_has!(ended, {"task_id": id, "status": "finished", "last_output": "asked"});
+}
+
+#[tokio::test]
 async fn foreign_host_is_refused_before_anything_starts() {
     let Some(real) = openhands() else { return };
     for (hosts, url, why) in [

@@ -178,7 +178,6 @@ async fn only_respond_confirmation_answers_the_agent() {
     assert_error!(client, "resume_task", {"task_id": id}, "respond_confirmation");
     let message = json!({"task_id": id, "message": "SAY: go on"});
     assert_error(&client, "send_message", message, "respond_confirmation").await;
-    call_with_id(&client, "pause_task", id).await;
     let status = wait_for_status(&client, id, "waiting_for_confirmation").await;
     assert_eq!(status["steps"], 1);
     // A server that has just been started knows the same.
@@ -249,29 +248,6 @@ async fn lost_answer_allows_nothing_more() {
     assert_eq!(commands(&client, &second).await, ["touch unseen"]);
     assert_eq!(made(&client, id).await, ["A shown"]);
     call_with_id(&client, "cancel_task", id).await;
-}
-
-#[tokio::test]
-async fn copy_does_not_take_what_waits_in_the_original() {
-    let Some(client) = client().await else { return };
-    for script in ["RUN: touch danger", "PAR: touch danger || touch worse"] {
-        let asked = ask(&client, script).await;
-        let id = &asked["task_id"];
-        let copy = call_with_id(&client, "fork_task", id).await;
-        assert_eq!(copy["status"], "idle", "{copy}");
-        let told = json!({"task_id": copy["task_id"], "message": "SAY: nothing done"});
-        let told = call(&client, "send_message", told).await;
-        assert_has!(told, {"status": "finished", "result": "nothing done"});
-        let with_message = json!({"task_id": id, "message": "SAY: nothing either"});
-        let told = call(&client, "fork_task", with_message).await;
-        let told = wait_for_status(&client, &told["task_id"], "finished").await;
-        assert!(told.get("confirmation").is_none(), "{told}");
-        assert!(made(&client, id).await.is_empty());
-        // The original still asks.
-        let ended = accept(&client, &asked).await;
-        assert_eq!(ended["status"], "finished", "{ended}");
-        assert!(made(&client, id).await.contains(&"A danger".to_owned()));
-    }
 }
 
 #[tokio::test]

@@ -1,7 +1,5 @@
 //! Tasks that fail, and agent servers that refuse or do not answer.
 
-use std::time::{Duration, Instant};
-
 use serde_json::{Value, json};
 use uuid::Uuid;
 
@@ -71,24 +69,20 @@ async fn pending_confirmation_is_reported_and_can_be_cancelled() {
 }
 
 #[tokio::test]
-async fn start_that_was_cut_off_before_the_prompt_is_reported() {
+async fn task_without_a_prompt_is_not_resumed() {
     let Some(real) = openhands() else { return };
     let client = client_with(&real, &[]).await;
     // As a server that was killed leaves it.
-    let left = json!({"initial_message": null, "tags": {"mcpwaits": "room"}});
-    let id = start(&real, "", left).await;
-    let began = Instant::now();
-    let status = wait_for_status(&client, &id, "failed").await;
-    assert_contains(&status["error"], "its agent never got the task");
-    let took = began.elapsed();
-    assert!(took < Duration::from_secs(15), "{took:?}");
+    let id = start(&real, "", json!({"initial_message": null})).await;
+    let status = call_with_id(&client, "get_task_status", &id).await;
+    assert_eq!(status["status"], "running", "{status}");
     assert_error!(client, "resume_task", {"task_id": id}, "run it again");
 }
 
 #[tokio::test]
 async fn unknown_task_is_not_found() {
     let tools = "get_task_status get_task_result cancel_task wait_task get_task_changes \
-                 get_task_events pause_task resume_task fork_task delete_task";
+                 get_task_events resume_task delete_task";
     for client in both_transports().await {
         for tool in tools.split(' ') {
             let id = Uuid::new_v4().to_string();

@@ -1,4 +1,4 @@
-//! Continuing a task: messages, pauses, copies, and its deletion.
+//! Continuing a task: messages, a stop, and its deletion.
 
 use std::time::{Duration, Instant};
 
@@ -7,7 +7,7 @@ use serde_json::json;
 use super::gate::Gate;
 use super::{
     assert_error, both_transports, call, call_with_id, client, run_task, start_task, tool_error,
-    wait_for_state, wait_for_status,
+    wait_for_state,
 };
 use crate::harness::assert_starts_with;
 
@@ -47,38 +47,6 @@ async fn failed_task_continues_after_a_message() {
 }
 
 #[tokio::test]
-async fn pause_waits_for_the_end_of_the_step() {
-    for client in both_transports().await {
-        let run = start_task(&client, "RUN: sleep 4; echo one\nRUN: echo two").await;
-        let id = &run["task_id"];
-        wait_for_state(&client, id, |state| state["steps"] == 1).await;
-        call_with_id(&client, "pause_task", id).await;
-        let paused = wait_for_status(&client, id, "paused").await;
-        assert_eq!(paused["steps"], 1);
-        let result = call_with_id(&client, "get_task_result", id).await;
-        assert_eq!(result["last_output"], "one");
-        let again = call_with_id(&client, "pause_task", id).await;
-        assert_eq!(again["message"], "It was not running; nothing was changed.");
-        let resumed = call_with_id(&client, "resume_task", id).await;
-        assert_has!(resumed, {"status": "finished", "last_output": "two"});
-    }
-}
-
-#[tokio::test]
-async fn pause_during_a_long_step_is_answered_at_once() {
-    let Some(client) = client().await else { return };
-    let gate = Gate::new();
-    let run = start_task(&client, &format!("RUN: {}\nRUN: echo after", gate.pass())).await;
-    let id = &run["task_id"];
-    wait_for_state(&client, id, |state| state["steps"] == 1).await;
-    // The gate opens only after the answer.
-    let pausing = call_with_id(&client, "pause_task", id).await;
-    assert_has!(pausing, {"message": "It pauses when the current step has ended."});
-    gate.open();
-    wait_for_status(&client, id, "paused").await;
-}
-
-#[tokio::test]
 async fn cancelled_task_can_be_resumed() {
     let Some(client) = client().await else { return };
     let run = start_task(&client, "RUN: sleep 60\nRUN: echo later").await;
@@ -113,28 +81,6 @@ async fn wait_ends_with_the_task_and_its_timeout_changes_nothing() {
         let ended = call(&client, "wait_task", wait).await;
         assert_has!(ended, {"status": "finished", "last_output": "late"});
     }
-}
-
-#[tokio::test]
-async fn copy_has_the_history_and_leaves_the_original_alone() {
-    let Some(client) = client().await else { return };
-    let run = run_task(&client, "RUN: echo 1 > one").await;
-    let fork = json!({"task_id": run["task_id"], "message": "RUN: cat one; pwd\nFINISH: copied"});
-    let copy = call(&client, "fork_task", fork).await;
-    assert_ne!(copy["task_id"], run["task_id"]);
-    let ended = call_with_id(&client, "wait_task", &copy["task_id"]).await;
-    assert_eq!(ended["result"], "copied", "{ended}");
-    assert_starts_with(&ended["last_output"], "1\n/");
-    // The usage of the copy is its own, so that its limits hold.
-    let tokens = ended["tokens"].as_u64().unwrap();
-    let first = call_with_id(&client, "get_task_result", &run["task_id"]).await;
-    assert_has!(first, {"result": "done", "steps": 2});
-    let silent = call!(client, "fork_task", {"task_id": run["task_id"]});
-    let id = &silent["task_id"];
-    assert_error!(client, "resume_task", {"task_id": id}, "no message yet");
-    let later = call!(client, "send_message", {"task_id": id, "message": "RUN: cat one"});
-    assert_has!(later, {"status": "finished", "last_output": "1"});
-    assert_eq!(later["tokens"].as_u64(), Some(tokens), "{later}");
 }
 
 #[tokio::test]

@@ -2,10 +2,12 @@
 
 use std::time::{Duration, Instant};
 
+use mcp_client::EraChoice;
 use serde_json::{Value, json};
 use uuid::Uuid;
 
 use super::proxy::Proxy;
+use super::resources::{subscribe, subscriber, uri, wait_for_updates};
 use super::{
     agent_server, assert_error, call, call_with_id, client, client_with, run_task, server_with,
     start_task, tool_error, wait_for_status,
@@ -36,6 +38,25 @@ async fn wait_survives_an_outage_of_the_agent_server() {
     let (ended, ()) = tokio::join!(waiting, reconnecting);
     assert_has!(ended, {"status": "finished", "last_output": "survived"});
     server.wait_for_status("online").await;
+}
+
+#[tokio::test]
+async fn change_during_an_outage_is_announced_after_it() {
+    let Some(real) = openhands() else { return };
+    let direct = client_with(&real, &[]).await;
+    let proxy = Proxy::start(real).await;
+    let (server, _) = server_with(&proxy.real, &[]).await;
+    let run = run_task(&direct, "SAY: ready").await;
+    let id = &run["task_id"];
+    let (client, mut updates) = subscriber(&proxy.real, &server, Some(EraChoice::Legacy)).await;
+    let events = [format!("{}/events", uri(id))];
+    subscribe(&client, &events).await;
+    wait_for_updates(&mut updates, &events).await;
+    proxy.disconnect();
+    call!(direct, "send_message", {"task_id": id, "message": "SAY: missed"});
+    assert!(updates.try_recv().is_err(), "announced while disconnected");
+    proxy.reconnect();
+    wait_for_updates(&mut updates, &events).await;
 }
 
 #[tokio::test]

@@ -348,10 +348,10 @@ async fn id_that_names_too_many_tasks_costs_no_request() {
     for (count, is_known) in [(20, true), (21, false)] {
         let id = vec![plain.as_str(); count].join("-");
         let id = format!("{digits}.run_parallel_tasks.{id}");
-        let before = proxy.requests(&read).len();
+        let before = proxy.count(&read);
         let reply = modern_as(&server, "", "tasks/get", &id, json!({"taskId": id})).await;
         assert_eq!(reply["error"].is_null(), is_known, "{reply}");
-        let requests = proxy.requests(&read).len() - before;
+        let requests = proxy.count(&read) - before;
         assert_eq!(requests > 0, is_known, "{requests}");
         if is_known {
             // Nothing asks for the task any longer.

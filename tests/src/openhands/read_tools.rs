@@ -214,7 +214,7 @@ async fn read_only_offers_only_tools_that_read() {
     let tools = client.list_tools().await.unwrap().into_iter();
     let mut names: Vec<String> = tools.map(|tool| tool.name).collect();
     names.sort();
-    let expected = "get_agent get_task_archive get_task_changes get_task_events get_task_file \
+    let expected = "get_agent get_task_changes get_task_events get_task_file \
                     get_task_patch get_task_result get_task_status \
                     get_usage list_agent_profiles list_tasks wait_task";
     assert_eq!(names.join(" "), expected);

@@ -1,6 +1,5 @@
 //! Requests to the agent server: its API key, a timeout, a bounded response.
 
-use std::io;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,10 +7,9 @@ use mcp_serve::Secret;
 use serde::Deserialize;
 use serde::de::{DeserializeOwned, IgnoredAny};
 use serde_json::Value;
-use upstream::http::header::HeaderMap;
 use upstream::http::{
     Client, Method, Request as HttpRequest, RequestBuilder, Response, ServiceProfile, SetupError,
-    StatusCode, Upgraded, Url,
+    StatusCode, Url,
 };
 
 use crate::api::failure::{ApiFailure, ApiResult, RequestTarget, WORDING};
@@ -67,14 +65,10 @@ impl AgentServer {
         self.http.address()
     }
 
-    pub(crate) fn key(&self) -> io::Result<Option<String>> {
-        self.key.get()
-    }
-
     /// A request with the API key. The segments of `path` are escaped.
     pub(crate) fn request(&self, method: Method, path: &[&str]) -> Request {
         let request = self.open_request(method, path);
-        request.with_http(|http| http.credential(KEY_HEADER, self.key()))
+        request.with_http(|http| http.credential(KEY_HEADER, self.key.get()))
     }
 
     /// A request without the API key, for endpoints that need none.
@@ -85,7 +79,7 @@ impl AgentServer {
 
     /// A request that carries the API key as a bearer token, too: the OpenHands cloud wants it there.
     pub(crate) fn bearer_request(&self, method: Method, path: &[&str]) -> Request {
-        let bearer = self.key();
+        let bearer = self.key.get();
         let bearer = bearer.map(|key| key.map(|key| format!("Bearer {key}")));
         let request = self.request(method, path);
         request.with_http(|http| http.credential("Authorization", bearer))
@@ -168,11 +162,6 @@ impl Request {
     pub(crate) async fn send_for_bytes(self) -> ApiResult<Response> {
         let sent = self.http.send().await.map_err(ApiFailure::from);
         sent.map_err(|failure| failure.with_target(self.target))
-    }
-
-    /// Sends it and switches to another protocol: the response headers and the connection.
-    pub(crate) async fn upgrade(self) -> ApiResult<(HeaderMap, Upgraded)> {
-        Ok(self.http.upgrade().await?)
     }
 }
 

@@ -12,10 +12,10 @@ use crate::api::task_id::TaskId;
 
 /// The agent server waits up to 5 s until the interrupted step ends.
 const INTERRUPT_TIMEOUT: Duration = Duration::from_secs(10);
-/// A run that does not begin within 10 s is begun again, by another replica too; the first request is over by then.
+/// A run is answered before it begins.
 const RUN_TIMEOUT: Duration = Duration::from_secs(5);
-/// Pauses and messages are answered at the end of the current step, which may take minutes. They
-/// take effect even if the client does not wait for the response.
+/// A message is answered at the end of the current step, which may take minutes. It takes effect even
+/// if the client does not wait for the response.
 const STEP_TIMEOUT: Duration = Duration::from_secs(4);
 /// Deleting stops a running agent; after an interrupt nothing runs.
 const DELETE_TIMEOUT: Duration = Duration::from_secs(15);
@@ -34,11 +34,6 @@ impl AgentServer {
     /// Runs the agent. It takes all actions without a result first: this is a confirmation of them.
     pub(crate) async fn run(&self, id: TaskId) -> ApiResult<()> {
         self.command(id, &["run"], RUN_TIMEOUT).run().await
-    }
-
-    /// Stops the agent after the current step.
-    pub(crate) async fn pause(&self, id: TaskId) -> ApiResult<()> {
-        self.command(id, &["pause"], STEP_TIMEOUT).run().await
     }
 
     /// Stops the agent and its current command at once.

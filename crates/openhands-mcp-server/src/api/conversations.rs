@@ -324,22 +324,6 @@ impl AgentServer {
         let body = json!({"profile_name": llm_profile});
         self.post(&path).json(&body).run().await
     }
-
-    /// Takes the model from a conversation whose agent has not run. Otherwise a switch to the profile that it had
-    /// before it was copied finds that one again, without its key.
-    pub(crate) async fn unset_model(&self, id: TaskId) -> ApiResult<()> {
-        let path = ["api", "conversations", &id.to_string(), "switch_llm"];
-        let body = json!({"llm": {"model": "none", "usage_id": "none"}});
-        self.post(&path).json(&body).run().await
-    }
-
-    /// Copies the conversation, with its history, to the new id `copy`. The copy works in the same
-    /// directory. It does not get the key of the model.
-    pub(crate) async fn fork(&self, id: TaskId, copy: TaskId, tags: &Tags) -> ApiResult<()> {
-        let request = self.task_request(Method::POST, id, &["fork"]);
-        let request = request.json(&json!({"id": copy, "tags": tags}));
-        request.timeout(CREATE_TIMEOUT).run().await
-    }
 }
 
 /// A user message with this text.

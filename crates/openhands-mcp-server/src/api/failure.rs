@@ -1,7 +1,5 @@
 //! Failures of calls to the agent server, and their error messages for callers.
 
-use std::io;
-
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
 use serde_json::Value;
@@ -19,6 +17,9 @@ const NO_ANSWER: &str = "The OpenHands agent server at {address} does not answer
     correct OPENHANDS_URL, then try again.";
 const NO_KEY: &str = "The key of the OpenHands agent server cannot be read (yet): check \
     OPENHANDS_API_KEY_FILE.";
+
+const FULL: &str = "All slots for running tasks are taken. Nothing was started: try again when a task has \
+    ended, or stop one with cancel_task.";
 
 /// The texts of failures.
 pub(crate) const WORDING: FailureTexts = FailureTexts {
@@ -39,12 +40,7 @@ pub(crate) const WORDING: FailureTexts = FailureTexts {
             ToolErrorKind::Conflict,
             "The state of the task does not allow this. Call get_task_status.",
         ),
-        (
-            429..=429,
-            ToolErrorKind::Unavailable,
-            "The OpenHands agent server has reached its limit of running tasks. Nothing was started: \
-             try again when a task has ended, or stop one with cancel_task.",
-        ),
+        (429..=429, ToolErrorKind::Unavailable, FULL),
         (
             500..=999,
             ToolErrorKind::Unavailable,
@@ -79,12 +75,8 @@ pub(crate) enum ApiFailure {
     NotStarted(TaskId, Option<String>),
     /// No response came while the caller waited.
     NoAnswer,
-    /// The server at this address has no WebSocket for events.
-    NoSocket(String),
-    /// The agent server cannot write this file of ours.
-    NotWritable(String),
-    /// The API key for the event socket cannot be read.
-    Key(io::Error),
+    /// All slots for running tasks are taken.
+    Full,
 }
 
 /// An object that a request names in its path.
@@ -187,9 +179,9 @@ impl ApiFailure {
         )
     }
 
-    /// Returns true if the agent server has reached its limit of running tasks.
+    /// Returns true if the limit of running tasks is reached, ours or that of the agent server.
     pub(crate) fn is_full(&self) -> bool {
-        self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
+        matches!(self, Self::Full) || self.status() == Some(StatusCode::TOO_MANY_REQUESTS)
     }
 
     /// Returns true if the state of the conversation does not allow the request.
@@ -257,10 +249,6 @@ impl From<ApiFailure> for ToolError {
         let reason = failure.start_reason();
         match failure {
             ApiFailure::Http(failure) => failure.into(),
-            ApiFailure::Key(cause) => Self::unauthorized(NO_KEY).caused_by(cause),
-            ApiFailure::NoSocket(address) => {
-                Self::upstream(OTHER_PROGRAM.replace("{address}", &address))
-            }
             ApiFailure::NoAnswer => Self::new(
                 ToolErrorKind::Timeout,
                 "The OpenHands agent server did not answer in time, so nothing is known about the \
@@ -273,10 +261,7 @@ impl From<ApiFailure> for ToolError {
                 "There is no agent profile {name:?} on the OpenHands agent server: create it \
                  there, or leave agent (OPENHANDS_AGENT_PROFILE) out to use the active one."
             )),
-            ApiFailure::NotWritable(path) => Self::conflict(format!(
-                "The file {path} cannot be created on the agent server: check its disk space and who may \
-                 write to that directory, or have the operator set OPENHANDS_WORKSPACE_ROOT."
-            )),
+            ApiFailure::Full => Self::unavailable(FULL),
             ApiFailure::V0(address) => Self::upstream(format!(
                 "The server at {address} is OpenHands V0. OpenHands has removed its API, and this \
                  server does not support it. Install OpenHands 1.x and set OPENHANDS_URL to the \

@@ -41,26 +41,7 @@ impl AgentServer {
     /// Runs a script to its end.
     pub(crate) async fn run_script(&self, script: &str) -> ApiResult<ScriptOutput> {
         let timeout = Duration::from_secs(SCRIPT_SECONDS + 2);
-        self.run_within(script, SCRIPT_SECONDS, timeout).await
-    }
-
-    /// Runs a script that is of no use after `seconds`, also without its answer.
-    pub(crate) async fn run_script_for(
-        &self,
-        script: &str,
-        seconds: u64,
-    ) -> ApiResult<ScriptOutput> {
-        let timeout = Duration::from_secs(seconds);
-        self.run_within(script, seconds, timeout).await
-    }
-
-    async fn run_within(
-        &self,
-        script: &str,
-        seconds: u64,
-        timeout: Duration,
-    ) -> ApiResult<ScriptOutput> {
-        let body = json!({"command": script, "timeout": seconds});
+        let body = json!({"command": script, "timeout": SCRIPT_SECONDS});
         let request = self.post(&["api", "bash", "execute_bash_command"]);
         request.timeout(timeout).json(&body).send().await
     }

@@ -13,7 +13,7 @@ use super::host::{GitHosts, HostedRepository};
 use super::repository::{Repository, is_ref_name};
 use super::smart_http::{PackStream, Refs, Service};
 use super::snapshot::{EXIT_NO_DIRECTORY, snapshot_script};
-use crate::api::{AgentServer, TaskId, shell_quoted};
+use crate::api::{AgentServer, shell_quoted};
 
 /// The timeout for fetching a repository.
 const FETCH_SECONDS: u64 = 900;
@@ -32,7 +32,7 @@ pub(crate) struct Fetch {
     pub(crate) branch: Option<String>,
 }
 
-/// Starts fetching the repository into a new directory below `root`. Uploaded files replace those of
+/// Starts fetching the repository into the new directory `name` below `root`. Uploaded files replace those of
 /// the repository. The initial snapshot is kept in `store`. Fetches without history if the git server supports it.
 ///
 /// # Errors
@@ -40,11 +40,11 @@ pub(crate) struct Fetch {
 pub(crate) async fn start_fetch(
     server: &AgentServer,
     (root, store): (&str, &str),
-    id: TaskId,
+    name: &str,
     from: &Repository,
     hosts: &GitHosts,
 ) -> Result<Fetch, ToolError> {
-    let directory = format!("{root}/{id}");
+    let directory = format!("{root}/{name}");
     let Some(hosted) = hosts.find(from) else {
         let reference = shell_quoted(from.branch.as_deref().unwrap_or("HEAD"));
         let get = format!(
@@ -70,7 +70,7 @@ pub(crate) async fn start_fetch(
         }));
     };
     let (branch, head) = (branch.to_owned(), head.to_owned());
-    let parts = format!("{root}/{DIRECTORY}/{id}");
+    let parts = format!("{root}/{DIRECTORY}/{name}");
     let get = format!(
         "parts={parts}\n\
          trap 'rm -rf -- \"$parts\"' EXIT\n\
@@ -91,14 +91,14 @@ pub(crate) async fn start_fetch(
         let end = match passed {
             Ok(Ok(shallow)) => ["done".to_owned()].into_iter().chain(shallow).collect(),
             Ok(Err(error)) => {
-                tracing::warn!(task = %id, %error, "cannot pass a repository on");
+                tracing::warn!(directory, %error, "cannot pass a repository on");
                 vec!["failed".to_owned()]
             }
             Err(_) => return,
         };
         let end = end.join("\n") + "\n";
         if let Err(failure) = server.upload(&format!("{parts}/end"), end.into()).await {
-            tracing::warn!(task = %id, ?failure, "cannot end a fetch");
+            tracing::warn!(directory, ?failure, "cannot end a fetch");
         }
     });
     Ok(Fetch {

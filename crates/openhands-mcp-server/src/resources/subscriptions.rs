@@ -1,8 +1,6 @@
 //! Subscriptions: announcing changes of tasks.
 //!
-//! Only tasks with subscribers are polled, through the agent server's REST API, which is correct even
-//! after a lost connection. A task is polled after each event and at intervals that grow while nothing
-//! happens.
+//! Only tasks with subscribers are polled, at intervals that grow while nothing happens.
 
 use std::collections::BTreeSet;
 use std::time::Duration;
@@ -11,15 +9,11 @@ use upstream::poll::{self, Backoff, PollTarget};
 
 use super::uri::{self, TaskPart};
 use crate::OpenHands;
-use crate::api::{ApiFailure, ApiResult, Listener, TaskId};
+use crate::api::{ApiFailure, ApiResult, TaskId};
 use crate::git::content_id;
 
-/// The poll intervals of a task without an event socket.
+/// The poll intervals of a task.
 const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_millis(500), Duration::from_secs(3));
-/// The poll intervals with an event socket, which reports all changes except a deletion. Goes from the
-/// minimum to the maximum in one step.
-const LISTENING_POLL_BACKOFF: Backoff =
-    Backoff::new(Duration::from_millis(500), Duration::from_secs(10)).with_factor(20.0);
 
 /// A task with subscribers.
 struct WatchedTask<'a> {
@@ -29,7 +23,6 @@ struct WatchedTask<'a> {
     seen: Option<TaskState>,
     /// The resources that were announced since their subscription.
     announced: BTreeSet<String>,
-    listener: Listener,
 }
 
 /// The facts about a task that change with every event.
@@ -39,8 +32,6 @@ struct TaskState {
     status: Option<String>,
     /// The git tree id of its files; only if its diff has subscribers.
     files: Option<String>,
-    /// The files may change without an event, because a command runs.
-    may_change_silently: bool,
 }
 
 /// Announces changes for as long as the server runs.
@@ -51,7 +42,6 @@ pub(crate) async fn announce_changes(service: &OpenHands) {
         id: *id,
         seen: None,
         announced: BTreeSet::new(),
-        listener: service.listeners.listen(*id),
     };
     poll::watch(&service.changes, task, open).await;
 }
@@ -71,18 +61,7 @@ impl PollTarget for WatchedTask<'_> {
     }
 
     fn backoff(&self) -> Backoff {
-        let may_change_silently = self
-            .seen
-            .as_ref()
-            .is_some_and(|seen| seen.may_change_silently);
-        match self.listener.is_open() && !may_change_silently {
-            true => LISTENING_POLL_BACKOFF,
-            false => POLL_BACKOFF,
-        }
-    }
-
-    async fn wait_for_event(&mut self) {
-        self.listener.changed().await;
+        POLL_BACKOFF
     }
 }
 
@@ -111,11 +90,7 @@ impl WatchedTask<'_> {
             Some(TaskState { files, .. }) if files.is_some() && is_stopped => files.clone(),
             _ => content_id(&server, &task.workspace.working_dir).await?,
         };
-        Ok(TaskState {
-            status,
-            files,
-            may_change_silently: watches_files && !is_stopped,
-        })
+        Ok(TaskState { status, files })
     }
 
     /// Returns the changed resources. Changes between a subscriber's last read and the first poll are

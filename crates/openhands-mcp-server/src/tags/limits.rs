@@ -3,10 +3,8 @@
 use upstream::time::Timestamp;
 
 use super::{
-    AFTER_TAG, COST_TAG, ConversationTags, DEADLINE_TAG, SECONDS_LEFT_TAG, SECONDS_TAG, STEPS_TAG,
-    STOP_REASON_TAG, StopReason, WAITS_FOR_TAG, WaitsFor,
+    COST_TAG, ConversationTags, DEADLINE_TAG, SECONDS_LEFT_TAG, SECONDS_TAG, STEPS_TAG, StopReason,
 };
-use crate::api::Execution;
 use crate::budget::{Budget, TaskLimits};
 
 impl ConversationTags {
@@ -31,14 +29,6 @@ impl ConversationTags {
         };
         let limit: i64 = self.seconds()?.try_into().ok()?;
         Some((limit - left).max(0).unsigned_abs())
-    }
-
-    /// Returns true for a copy that has not run yet.
-    pub(crate) fn is_new_copy(&self, execution: Execution) -> bool {
-        let has_a_past = [SECONDS_LEFT_TAG, WAITS_FOR_TAG, STOP_REASON_TAG];
-        execution == Execution::Idle
-            && self.model().is_some()
-            && has_a_past.iter().all(|name| self.get(name).is_none())
     }
 
     /// Returns true if a run of the task has ended.
@@ -85,32 +75,14 @@ impl ConversationTags {
         self.get(COST_TAG)?.parse().ok()
     }
 
-    /// Marks the start of a run: sets its deadline, and clears why the task waited or was stopped.
+    /// Marks the start of a run: sets its deadline, and clears why the task was stopped.
     pub(crate) fn begin_run(&mut self) {
-        self.set_waits_for(None);
+        self.set_fetch(None);
         self.set_stop_reason(None);
         let now = Timestamp::now().as_second().unsigned_abs();
         let deadline = self.seconds_left();
         let deadline = deadline.map(|seconds| now.saturating_add(seconds).to_string());
         self.set(DEADLINE_TAG, deadline);
-    }
-
-    /// Marks the start of a run after the last change of the state, which the agent server recorded at `last`.
-    pub(crate) fn begin_run_after(&mut self, last: Option<&str>) {
-        self.begin_run();
-        self.set(AFTER_TAG, last.map(str::to_owned));
-    }
-
-    /// The time after which the agent server records the start of the current run.
-    pub(crate) fn begins_after(&self) -> Option<&str> {
-        self.get(AFTER_TAG)
-    }
-
-    /// Marks the task as waiting for a slot.
-    pub(crate) fn wait_for_slot(&mut self) {
-        self.end_run();
-        self.set_stop_reason(None);
-        self.set_waits_for(Some(WaitsFor::Slot));
     }
 
     /// Marks the end of a run that ends now.
@@ -129,13 +101,12 @@ impl ConversationTags {
             self.set(SECONDS_LEFT_TAG, Some(left.to_string()));
         }
         self.set(DEADLINE_TAG, None);
-        self.set(AFTER_TAG, None);
     }
 
     /// Marks the task as stopped for this reason.
     pub(crate) fn mark_stopped(&mut self, reason: StopReason) {
         self.end_run();
-        self.set_waits_for(None);
+        self.set_fetch(None);
         self.set_stop_reason(Some(reason));
     }
 }

@@ -16,7 +16,7 @@ fn tags(pairs: [(&str, &str); 1]) -> ConversationTags {
 fn tags_round_trip_and_foreign_tags_stay() {
     let mut tags = tags([("team", "a")]);
     let command = Uuid::from_u128(7);
-    tags.set_waits_for(Some(WaitsFor::Repository(command)));
+    tags.set_fetch(Some(command));
     let (iterations, seconds) = (1, 60);
     tags.set_budget(&Budget {
         iterations,
@@ -25,16 +25,15 @@ fn tags_round_trip_and_foreign_tags_stay() {
     });
     tags.set_stop_reason(Some(StopReason::Time));
     let mut tags = ConversationTags::new(tags.as_tags().clone());
-    assert_eq!(tags.waits_for(), Some(WaitsFor::Repository(command)));
+    assert_eq!(tags.fetch(), Some(command));
     assert_eq!((tags.seconds(), tags.cost()), (Some(60), Some(0.25)));
     assert_eq!(tags.stop_reason(), Some(StopReason::Time));
     assert_eq!(tags.deadline(), None);
     tags.begin_run();
-    assert_eq!((tags.waits_for(), tags.stop_reason()), (None, None));
+    assert_eq!((tags.fetch(), tags.stop_reason()), (None, None));
     let left = tags.deadline().unwrap().duration_since(Timestamp::now());
     assert!((50..=60).contains(&left.as_secs()) && !tags.is_overdue());
     assert_eq!(tags.get("team"), Some("a"));
-    assert_eq!(tags.without_run_state().deadline(), None);
 }
 
 #[test]

@@ -1,42 +1,38 @@
-//! Creating a task, which then runs or is queued.
+//! Creating a task. It is a conversation with an id that follows from its key, so to create it twice does nothing.
 
 use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
 use tokio::sync::OwnedMutexGuard;
-use tokio::time::timeout_at;
+use tokio::time::{Instant, sleep, timeout_at};
 use upstream::text::one_line;
-use upstream::time;
+use uuid::Uuid;
 
-use super::claim::{being_started, wait_for_other};
 use super::sandbox;
 use super::spec::TaskSpec;
-use super::start_error::{start_before, uncertain};
-use super::turn::Turn;
+use super::start_error::{being_started, no_slot, start_before, uncertain};
 use crate::OpenHands;
 use crate::api::{
-    AgentServer, ApiResult, Backend, Claim, Claimed, ConfirmationPolicy, Conversation, Execution,
-    NewAgent, NewConversation, TaskId,
+    AgentServer, ApiResult, Backend, ConfirmationPolicy, Conversation, Execution, NewAgent,
+    NewConversation, TaskId,
 };
 use crate::callback::CallbackUrl;
 use crate::owner::Owner;
-use crate::scheduler::{CUT_OFF_AFTER, Scheduler};
-use crate::tags::{ConversationTags, StopReason, WaitsFor};
+use crate::runner::{Begun, Runner, Slot, may_retry, tag_stopped, wait_for_start};
+use crate::tags::{ConversationTags, StopReason};
 use crate::workspace::mcp_servers::{dead_servers, install_plugin};
 use crate::workspace::{absolute_roots, set_up, snapshots};
 
-/// Retries of a creation on a full agent server, and their interval.
-const MAX_SLOT_RETRIES: u32 = 30;
-const SLOT_RETRY_INTERVAL: Duration = Duration::from_millis(300);
-/// Polls for a conversation whose creation got no response, and their interval.
+/// Polls for a conversation whose creation got no response, or for its prompt, and their interval.
 const MAX_LATE_POLLS: u32 = 10;
 const LATE_POLL_INTERVAL: Duration = Duration::from_millis(500);
+/// The time in which the agent server counts a new task as running.
+const COUNT_TIME: Duration = Duration::from_secs(2);
 /// Characters of the names of models in an error.
 const MAX_MODEL_NAMES_CHARS: usize = 300;
 
-/// Creates the task, or finds the existing one with its idempotency key. If all slots are taken, the
-/// task is queued at the agent server.
+/// Creates the task and starts it, or finds the existing one with its idempotency key.
 ///
 /// # Errors
 /// No task was started, unless the message says that this is not certain.
@@ -45,121 +41,131 @@ pub(crate) async fn create(
     call: &Call,
     spec: TaskSpec,
 ) -> Result<TaskId, ToolError> {
-    create_in_turn(service, call, spec, Turn::default()).await
-}
-
-/// The same for one of several tasks, which are set up at the same time and start one after another.
-pub(crate) async fn create_in_turn(
-    service: &OpenHands,
-    call: &Call,
-    spec: TaskSpec,
-    mut turn: Turn,
-) -> Result<TaskId, ToolError> {
     let server = &match service.servers.backend().await? {
-        Backend::App(app) => {
-            turn.come_by(spec.answer_by).await?;
-            return sandbox::create(service, &app, &spec, call).await;
-        }
+        Backend::App(app) => return sandbox::create(service, &app, &spec, call).await,
         Backend::Agent(server) => server,
     };
     let owner = service.owner(call);
     let mut tags = ConversationTags::default();
     tags.set_owner(owner.as_ref().map(Owner::tag));
-    let mut roots = absolute_roots(server, &service.roots).await?;
-    let shared_root = roots.first().cloned().unwrap_or_default();
-    if let (Some(owner), Some(own)) = (&owner, roots.first_mut()) {
-        *own = owner.root(own);
-    }
-    let places = Places { roots, shared_root };
+    let locks = &service.runner.locks;
     let Some(key) = &spec.key else {
         let id = spec.id.unwrap_or_else(TaskId::random);
-        let lock = service.scheduler.starts.lock(id).await;
-        let held = (lock, None, turn);
-        return create_new(service, server, id, spec, tags, places, held).await;
+        let new = NewTask {
+            id,
+            directory: id.to_string(),
+            tags,
+            lock: locks.lock(id).await,
+        };
+        return create_new(service, server, owner.as_ref(), spec, new).await;
     };
     let id = service.key_id(key, call);
-    let fingerprint = spec.fingerprint();
-    // Nothing is uploaded or sent before the key is ours: the task may be at work already.
-    if let Some(found) = find(service, server, id, &spec, &fingerprint).await? {
-        return Ok(found);
+    tags.set_fingerprint(spec.fingerprint());
+    // Nothing is uploaded or sent if there is such a task: it may be at work already.
+    let found = find(server, id, &tags).await?;
+    if found.is_some_and(|task| !may_be_unstarted(&task)) {
+        return Ok(id);
     }
-    let lock = timeout_at(spec.answer_by, service.scheduler.starts.lock(id)).await;
+    let lock = timeout_at(spec.answer_by, locks.lock(id)).await;
     let lock = lock.map_err(|_| being_started(id))?;
-    let claim = loop {
-        let claimed = Claim::try_new(server, &places.shared_root, id, &fingerprint).await?;
-        // Looked up again: a claim is removed only after its task exists.
-        if let Some(found) = find(service, server, id, &spec, &fingerprint).await? {
-            return Ok(found);
-        }
-        match claimed {
-            Claimed::ByUs(claim) => break claim,
-            Claimed::ForAnotherTask => return Err(other_task()),
-            Claimed::ByAnother => wait_for_other(id, spec.answer_by).await?,
-        }
-    };
-    tags.set_fingerprint(fingerprint);
-    let held = (lock, Some(claim), turn);
-    create_new(service, server, id, spec, tags, places, held).await
-}
-
-/// The existing task with the key of this specification.
-async fn find(
-    service: &OpenHands,
-    server: &AgentServer,
-    id: TaskId,
-    spec: &TaskSpec,
-    fingerprint: &str,
-) -> Result<Option<TaskId>, ToolError> {
-    match server.conversation(id).await {
-        Ok(conversation) => {
-            check_fingerprint(&conversation, fingerprint)?;
-            repair(&service.scheduler, server, id, conversation, spec).await?;
-            if spec.callback.is_some() {
+    let found = find(server, id, &tags).await?;
+    if let Some(task) = found {
+        if may_be_unstarted(&task) {
+            let (runner, server) = (Arc::clone(&service.runner), server.clone());
+            let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
+            let start = async move {
+                send_prompt_once(&server, id, &spec.prompt()).await?;
+                let _lock = lock;
+                begin(&runner, &server, id, spec.slot_by, true).await
+            };
+            start_in_time(answer_by, id, start).await?;
+            if has_callback {
                 service.callbacks.expect(id);
             }
-            Ok(Some(id))
         }
+        return Ok(id);
+    }
+    let new = NewTask {
+        id,
+        // Another server may set up the same task, or an older one with this key has left its files.
+        directory: format!("{id}-{}", &TaskId::random().simple()[..8]),
+        tags,
+        lock,
+    };
+    create_new(service, server, owner.as_ref(), spec, new).await
+}
+
+/// The existing task with this id, which has the fingerprint in `tags`.
+async fn find(
+    server: &AgentServer,
+    id: TaskId,
+    tags: &ConversationTags,
+) -> Result<Option<Conversation>, ToolError> {
+    match server.conversation(id).await {
+        Ok(task) => check_fingerprint(&task, tags).map(|()| Some(task)),
         Err(failure) if failure.is_unknown_task() => Ok(None),
         Err(failure) => Err(failure.into()),
     }
 }
 
-/// The absolute directories for a task.
-struct Places {
-    /// Below which it may work.
-    roots: Vec<String>,
-    /// For files of this server.
-    shared_root: String,
+/// Returns true if the task may have been created without being started.
+fn may_be_unstarted(task: &Conversation) -> bool {
+    let reason = ConversationTags::new(task.tags.clone()).stop_reason();
+    task.execution_status == Execution::Idle && matches!(reason, None | Some(StopReason::NoSlot))
+}
+
+/// A task that does not exist yet.
+struct NewTask {
+    id: TaskId,
+    /// The name of its directory, unless its caller names one.
+    directory: String,
+    tags: ConversationTags,
+    lock: OwnedMutexGuard<()>,
 }
 
 async fn create_new(
     service: &OpenHands,
     server: &AgentServer,
-    id: TaskId,
+    owner: Option<&Owner>,
     spec: TaskSpec,
-    mut tags: ConversationTags,
-    places: Places,
-    mut held: (OwnedMutexGuard<()>, Option<Claim>, Turn),
+    new: NewTask,
 ) -> Result<TaskId, ToolError> {
-    let answer_by = spec.answer_by;
+    let NewTask {
+        id,
+        directory,
+        mut tags,
+        lock,
+    } = new;
+    let (answer_by, has_callback) = (spec.answer_by, spec.callback.is_some());
+    let has_key = spec.key.is_some();
     let budget = service.max_budget.apply(&spec.budget)?;
     let profile = spec.agent.as_deref().or(service.profile.as_deref());
     let agent = server.new_agent(profile).await?;
     if let Some(model) = &spec.model {
         check_model(server, model).await?;
     }
-    let store = snapshots(&places.shared_root);
+    let slot = service.runner.take_slot_by(spec.slot_by).await;
+    let slot = slot.map_err(|failure| match failure.is_full() {
+        true => no_slot(failure, has_key),
+        false => failure.into(),
+    })?;
+    let mut roots = absolute_roots(server, &service.roots).await?;
+    let shared_root = roots.first().cloned().unwrap_or_default();
+    if let (Some(owner), Some(own)) = (owner, roots.first_mut()) {
+        *own = owner.root(own);
+    }
+    let store = snapshots(&shared_root);
     let workspace = set_up(
         server,
-        (&places.roots, &store),
-        id,
+        (&roots, &store),
+        (id, &directory),
         &spec.workspace,
         &service.git_hosts,
     );
     let workspace = workspace.await?;
     let mcp_servers = &service.mcp_servers;
     let dead = dead_servers(server, mcp_servers).await;
-    let plugin = install_plugin(server, &places.shared_root, mcp_servers, &dead).await?;
+    let plugin = install_plugin(server, &shared_root, mcp_servers, &dead).await?;
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
     tags.set_snapshots(&store);
@@ -174,13 +180,8 @@ async fn create_new(
     }));
     tags.set_callback(spec.callback.as_ref().map(CallbackUrl::as_str));
     tags.set_dead_servers(&dead);
-    let (server, scheduler) = (server.clone(), Arc::clone(&service.scheduler));
-    if spec.callback.is_some() {
-        service.callbacks.expect(id);
-    }
-    held.2.come_by(answer_by).await?;
-    // The start goes on if the caller's time is over: half of it would be a task without a prompt.
-    let start = tokio::spawn(async move {
+    let (server, runner) = (server.clone(), Arc::clone(&service.runner));
+    let start = async move {
         let prompt = spec.prompt();
         let new = NewConversation {
             id,
@@ -192,102 +193,129 @@ async fn create_new(
             plugin: plugin.as_ref(),
             prompt: Some(&prompt),
         };
-        let waits_for = workspace.fetch.map(WaitsFor::Repository);
-        let (lock, claim, turn) = held;
-        let held = (lock, claim);
-        let claim = held.1.as_ref();
-        let started = async {
-            check_claim(claim, id).await?;
-            start_or_queue(&scheduler, &server, &new, &tags, waits_for, claim, turn).await
-        };
-        let started = started.await;
-        drop(held);
-        started
-    });
-    let start = async {
-        let ended = start.await;
-        ended.unwrap_or_else(|_| Err(uncertain(id, ToolError::upstream("The start failed."))))
+        let _lock = lock;
+        let limits = (spec.slot_by, has_key);
+        start(
+            &runner,
+            &server,
+            &new,
+            (&tags, workspace.fetch),
+            slot,
+            limits,
+        )
+        .await
     };
-    start_before(answer_by, id, start).await?;
+    let started = start_in_time(answer_by, id, start).await;
+    // Also after an error: it may have been started all the same.
+    if has_callback {
+        service.callbacks.expect(id);
+    }
+    started?;
     tracing::info!(task = %id, "task started");
     Ok(id)
 }
 
-async fn start_or_queue(
-    scheduler: &Scheduler,
+/// The start goes on if the caller's time is over: half of it would be a task without a prompt.
+async fn start_in_time(
+    answer_by: Instant,
+    id: TaskId,
+    start: impl Future<Output = Result<(), ToolError>> + Send + 'static,
+) -> Result<(), ToolError> {
+    let start = tokio::spawn(start);
+    let start = async {
+        let ended = start.await;
+        ended.unwrap_or_else(|_| Err(uncertain(id, ToolError::upstream("The start failed."))))
+    };
+    start_before(answer_by, id, start).await
+}
+
+async fn start(
+    runner: &Arc<Runner>,
     server: &AgentServer,
     new: &NewConversation<'_>,
-    tags: &ConversationTags,
-    waits_for: Option<WaitsFor>,
-    claim: Option<&Claim>,
-    turn: Turn,
+    (tags, fetch): (&ConversationTags, Option<Uuid>),
+    slot: Slot,
+    (slot_by, has_key): (Instant, bool),
 ) -> Result<(), ToolError> {
     let mut tags = tags.clone();
-    // The scheduler sets the model between the prompt and the start.
-    let starts_at_once = waits_for.is_none() && tags.model().is_none();
-    if starts_at_once && scheduler.take_slot(new.id).await? {
-        tags.begin_run();
-        let tags = tags.as_tags();
-        let created = post(server, &NewConversation { tags, ..*new }).await;
-        if !matches!(created, Ok(Ok(_))) {
-            scheduler.give_back_slot(new.id);
-        }
-        match created? {
-            Err(failure) if failure.is_full() => {}
-            created => return Ok(created.map(drop)?),
-        }
+    // A model is set between the prompt and the start.
+    let starts_at_once = fetch.is_none() && tags.model().is_none();
+    let prompt = new.prompt.unwrap_or_default();
+    match starts_at_once {
+        true => tags.begin_run(),
+        false => tags.set_fetch(fetch),
     }
-    tags.end_run();
-    tags.set_waits_for(Some(waits_for.unwrap_or(WaitsFor::Slot)));
-    let tags = tags.as_tags();
-    let created = create_waiting(server, NewConversation { tags, ..*new }, claim).await;
-    // Also after an error: it may have been created and prompted all the same.
-    scheduler.enqueue(new.id);
-    drop(turn);
-    created?;
-    scheduler.start_new(new.id).await;
-    Ok(())
+    let new = NewConversation {
+        tags: tags.as_tags(),
+        prompt: starts_at_once.then_some(prompt),
+        ..*new
+    };
+    let (task, is_new) = post_by(server, &new, slot_by, has_key).await?;
+    check_fingerprint(&task, &tags)?;
+    if starts_at_once {
+        runner.watch(new.id);
+        wait_for_start(server, new.id, Execution::Idle, None, COUNT_TIME).await;
+        return Ok(());
+    }
+    match is_new {
+        true => send_prompt(server, new.id, prompt).await?,
+        false => send_prompt_once(server, new.id, prompt).await?,
+    }
+    drop(slot);
+    let begun = begin(runner, server, new.id, slot_by, has_key).await;
+    // Without a key no call starts it later.
+    if begun.is_err()
+        && !has_key
+        && let Err(failure) = server.delete(new.id).await
+    {
+        tracing::warn!(task = %new.id, ?failure, "cannot delete a task that was not started");
+    }
+    begun
 }
 
-/// Creates the conversation without starting the agent. All that the start needs is then at the agent
-/// server.
-async fn create_waiting(
+/// Begins a task that has been created. The caller holds its lock.
+async fn begin(
+    runner: &Arc<Runner>,
     server: &AgentServer,
-    new: NewConversation<'_>,
-    claim: Option<&Claim>,
+    id: TaskId,
+    slot_by: Instant,
+    has_key: bool,
 ) -> Result<(), ToolError> {
-    let unprompted = NewConversation {
-        prompt: None,
-        ..new
-    };
-    let mut retries = 0;
-    let is_new = loop {
-        match post(server, &unprompted).await? {
-            // To create a conversation takes a slot for a moment; one may become free.
-            Err(failure) if failure.is_full() && retries < MAX_SLOT_RETRIES => {
-                retries += 1;
-                tokio::time::sleep(SLOT_RETRY_INTERVAL).await;
-            }
-            created => break created?.1,
+    loop {
+        let begun = runner.begin(server, id).await;
+        let is_full = matches!(&begun, Err(failure) if failure.is_full());
+        if may_retry(is_full, slot_by).await {
+            continue;
         }
-    };
-    check_claim(claim, new.id).await?;
-    if is_new || server.count_messages(new.id, "user").await? == 0 {
-        send_prompt(server, new.id, new.prompt.unwrap_or_default()).await?;
+        return match begun {
+            Ok(Begun::Yes) => Ok(()),
+            Ok(Begun::NotYet) => {
+                runner.begin_later(id);
+                Ok(())
+            }
+            Err(failure) if is_full => {
+                // So that its state says why it does not run.
+                let task = server.conversation(id).await?;
+                tag_stopped(server, &task, StopReason::NoSlot).await?;
+                Err(no_slot(failure, has_key))
+            }
+            Err(failure) => Err(failure.into()),
+        };
     }
-    Ok(())
 }
 
-/// # Errors
-/// Another replica has taken the claim over, since this one was too slow, and starts the task.
-async fn check_claim(claim: Option<&Claim>, id: TaskId) -> Result<(), ToolError> {
-    match claim {
-        Some(claim) if !claim.is_ours().await? => Err(being_started(id)),
-        _ => Ok(()),
+/// Sends the prompt of a task that another server may be about to prompt, unless that has crashed.
+async fn send_prompt_once(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(), ToolError> {
+    for _ in 0..MAX_LATE_POLLS {
+        if server.count_messages(id, "user").await? > 0 {
+            return Ok(());
+        }
+        sleep(LATE_POLL_INTERVAL).await;
     }
+    send_prompt(server, id, prompt).await
 }
 
-/// Sends the prompt of a task that waits. If the response is lost, looks whether it arrived.
+/// Sends the prompt of a task. If the response is lost, looks whether it arrived.
 async fn send_prompt(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(), ToolError> {
     match server.prompt(id, prompt, false).await {
         Err(failure) if failure.is_ambiguous() => {
@@ -300,30 +328,24 @@ async fn send_prompt(server: &AgentServer, id: TaskId, prompt: &str) -> Result<(
     }
 }
 
-/// Prompts a task that has no prompt because the server crashed after it had created the task.
-async fn repair(
-    scheduler: &Scheduler,
+/// Creates the conversation. To create one takes a slot of the agent server for a moment, and to run it a slot for long.
+async fn post_by(
     server: &AgentServer,
-    id: TaskId,
-    conversation: Conversation,
-    spec: &TaskSpec,
-) -> Result<(), ToolError> {
-    let mut tags = ConversationTags::new(conversation.tags);
-    let was_cut_off = tags.stop_reason() == Some(StopReason::NoPrompt);
-    let is_waiting = conversation.execution_status == Execution::Idle
-        && (was_cut_off || tags.waits_for().is_some());
-    let quiet = time::since(&conversation.updated_at);
-    if is_waiting && (was_cut_off || quiet.is_some_and(|quiet| quiet > CUT_OFF_AFTER)) {
-        if server.count_messages(id, "user").await? == 0 {
-            send_prompt(server, id, &spec.prompt()).await?;
+    new: &NewConversation<'_>,
+    slot_by: Instant,
+    has_key: bool,
+) -> Result<(Conversation, bool), ToolError> {
+    loop {
+        let posted = post(server, new).await?;
+        let is_full = matches!(&posted, Err(failure) if failure.is_full());
+        if may_retry(is_full, slot_by).await {
+            continue;
         }
-        if was_cut_off {
-            tags.wait_for_slot();
-            server.set_tags(id, tags.as_tags()).await?;
-        }
-        scheduler.enqueue(id);
+        return posted.map_err(|failure| match is_full {
+            true => no_slot(failure, has_key),
+            false => failure.into(),
+        });
     }
-    Ok(())
 }
 
 /// Creates the conversation. If the response is lost, repeats the request, which is safe because the id is ours: but
@@ -348,7 +370,7 @@ async fn post(
                 if let Ok(conversation) = server.conversation(new.id).await {
                     return Ok(Ok((conversation, false)));
                 }
-                tokio::time::sleep(LATE_POLL_INTERVAL).await;
+                sleep(LATE_POLL_INTERVAL).await;
             }
             let created = server.create(new).await;
             let created = created.map_err(|failure| uncertain(new.id, failure.into()));
@@ -372,17 +394,15 @@ async fn check_model(server: &AgentServer, model: &str) -> Result<(), ToolError>
     )))
 }
 
-fn check_fingerprint(conversation: &Conversation, fingerprint: &str) -> Result<(), ToolError> {
-    let tags = ConversationTags::new(conversation.tags.clone());
-    if tags.fingerprint() == Some(fingerprint) {
+/// # Errors
+/// It is another task with the same key.
+fn check_fingerprint(task: &Conversation, tags: &ConversationTags) -> Result<(), ToolError> {
+    let found = ConversationTags::new(task.tags.clone());
+    if found.fingerprint() == tags.fingerprint() {
         return Ok(());
     }
-    Err(other_task())
-}
-
-fn other_task() -> ToolError {
-    ToolError::conflict(
+    Err(ToolError::conflict(
         "This idempotency_key was used for another task or file, or with other limits. Use a new \
          key for new work.",
-    )
+    ))
 }

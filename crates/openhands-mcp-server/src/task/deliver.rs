@@ -1,35 +1,40 @@
-//! Sends the results of tasks to their URLs (`callback_url`), at least once each: a result that was sent
-//! before a crash of this server, or by another replica at the same time, is sent again. The task id is the
-//! idempotency key.
+//! Sends the results of tasks to their URLs (`callback_url`), as well as it can: a result that was sent before a crash
+//! of this server may be sent again. The task id is the idempotency key.
 
+use std::collections::HashMap;
 use std::time::Duration;
 
+use futures_util::StreamExt as _;
+use futures_util::stream::FuturesUnordered;
 use serde_json::{Value, json};
 use tokio::time::{Instant, sleep};
 use upstream::http::header::AUTHORIZATION;
 use upstream::http::{Client, Fault, Method, ServiceProfile, Url};
-use upstream::time;
+use upstream::poll::Backoff;
 
-use super::outcome::TaskStatus;
 use super::report::Report;
 use super::snapshot::{MAX_WHOLE_RESULT_BYTES, TaskSnapshot};
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiResult, Backend, TaskId};
-use crate::callback::MAX_ATTEMPTS;
-use crate::scheduler::{GoesOn, goes_on};
+use crate::api::{ApiResult, Backend, TaskId};
 use crate::tags::{ConversationTags, Delivery};
 
-/// The interval at which tasks with a URL are read until they end.
-const POLL_INTERVAL: Duration = Duration::from_secs(1);
+/// The intervals at which a task with a URL is read until its end.
+const POLL_BACKOFF: Backoff = Backoff::new(Duration::from_secs(1), Duration::from_secs(15));
+/// Reads that may fail in a row, over about five minutes.
+const MAX_FAILED_READS: u32 = 20;
 /// Timeout of one attempt.
 const SEND_TIMEOUT: Duration = Duration::from_secs(15);
+/// The times before an attempt is repeated.
+const RETRIES: [Duration; 3] = [
+    Duration::from_secs(1),
+    Duration::from_secs(5),
+    Duration::from_secs(20),
+];
 /// The response to a failed attempt is not used.
 const MAX_RESPONSE_BYTES: usize = 1024 * 1024;
 /// The wait for a verify command in one poll.
 const CHECK_WAIT: Duration = Duration::from_millis(500);
-/// The time between two searches for results that are not sent.
-const SEARCH_INTERVAL: Duration = Duration::from_secs(300);
-/// Pages of conversations that are searched, and conversations in one.
+/// Pages of conversations that are searched after a restart, and conversations in one.
 const SEARCHED_PAGES: usize = 10;
 const PAGE_SIZE: u32 = 100;
 
@@ -45,40 +50,43 @@ pub(crate) async fn deliver_results(service: &OpenHands) {
     if !service.callbacks.are_allowed() {
         return;
     }
-    let (mut next_search, mut quiet) = (Instant::now(), Duration::ZERO);
+    let mut expected = service.callbacks.expected().await;
+    let mut deliveries = FuturesUnordered::new();
+    // The tasks at work; true if another result is expected meanwhile.
+    let mut at_work: HashMap<TaskId, bool> = HashMap::new();
+    let search = search(service);
+    tokio::pin!(search);
+    let mut has_searched = false;
     loop {
-        if Instant::now() >= next_search {
-            match search(service, quiet).await {
-                Ok(()) => {
-                    (next_search, quiet) = (Instant::now() + SEARCH_INTERVAL, SEARCH_INTERVAL)
+        tokio::select! {
+            () = &mut search, if !has_searched => has_searched = true,
+            Some(id) = expected.recv() => match at_work.get_mut(&id) {
+                Some(again) => *again = true,
+                None => {
+                    at_work.insert(id, false);
+                    deliveries.push(async move {
+                        deliver(service, id).await;
+                        id
+                    });
                 }
-                Err(failure) => {
-                    tracing::debug!(?failure, "cannot search for results that are not sent");
-                }
-            }
+            },
+            Some(id) = deliveries.next() => if at_work.remove(&id) == Some(true) {
+                service.callbacks.expect(id);
+            },
         }
-        for id in service.callbacks.due() {
-            match deliver(service, id).await {
-                Ok(()) => {}
-                Err(failure) if failure.is_unknown_task() => {
-                    // It may be about to be created.
-                    if service.scheduler.starts.try_lock(id).is_some() {
-                        service.callbacks.remove(id);
-                    }
-                }
-                Err(failure) => {
-                    tracing::debug!(task = %id, ?failure, "cannot read the result, or record that it was sent");
-                    service.callbacks.postpone(id);
-                }
-            }
-        }
-        sleep(POLL_INTERVAL).await;
     }
 }
 
-/// Finds the tasks without a new event for `quiet` whose result was not sent: before a restart, or by a replica
-/// that is gone. One that is there records its attempts, which are events.
-async fn search(service: &OpenHands, quiet: Duration) -> ApiResult<()> {
+/// Finds the tasks whose result was not sent before a restart of this server.
+async fn search(service: &OpenHands) {
+    let mut delays = POLL_BACKOFF.delays();
+    while let Err(failure) = search_once(service).await {
+        tracing::debug!(?failure, "cannot search for results that are not sent");
+        delays.sleep().await;
+    }
+}
+
+async fn search_once(service: &OpenHands) -> ApiResult<()> {
     let Backend::Agent(server) = service.servers.backend().await? else {
         return Ok(());
     };
@@ -88,8 +96,7 @@ async fn search(service: &OpenHands, quiet: Duration) -> ApiResult<()> {
             .conversations(None, PAGE_SIZE, page.as_deref())
             .await?;
         for task in listed.items {
-            let is_quiet = time::since(&task.updated_at).is_none_or(|since| since >= quiet);
-            if is_quiet && is_open(&ConversationTags::new(task.tags)) {
+            if is_open(&ConversationTags::new(task.tags)) {
                 service.callbacks.expect(task.id);
             }
         }
@@ -103,36 +110,46 @@ async fn search(service: &OpenHands, quiet: Duration) -> ApiResult<()> {
 
 /// Returns true if the result is still to be sent.
 fn is_open(tags: &ConversationTags) -> bool {
-    let delivery = tags.delivery();
-    tags.callback().is_some() && !delivery.is_done && delivery.failed < MAX_ATTEMPTS
+    tags.callback().is_some() && tags.delivery().is_none()
 }
 
-/// Sends the result of a task, if it has ended.
-async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<()> {
-    use TaskStatus::{Cancelled, Failed, Finished, Stuck};
-    let callbacks = &service.callbacks;
+/// Waits until the task ends or asks for a permission, and sends its result.
+async fn deliver(service: &OpenHands, id: TaskId) {
+    let (mut delays, mut failed) = (POLL_BACKOFF.delays(), 0);
+    loop {
+        match try_deliver(service, id).await {
+            Ok(true) => return,
+            Ok(false) => failed = 0,
+            Err(failure) => {
+                tracing::debug!(task = %id, ?failure, "cannot read the result, or record that it was sent");
+                failed += 1;
+                if failure.is_unknown_task() || failed == MAX_FAILED_READS {
+                    return;
+                }
+            }
+        }
+        delays.sleep().await;
+    }
+}
+
+/// Sends the result of a task, if it has ended. Returns true if there is nothing more to send.
+async fn try_deliver(service: &OpenHands, id: TaskId) -> ApiResult<bool> {
     // The call that holds it may be about to start the next run, for which the URL has been set already.
-    let Some(lock) = service.scheduler.starts.try_lock(id) else {
-        return Ok(());
+    let Some(lock) = service.runner.locks.try_lock(id) else {
+        return Ok(false);
     };
     let server = service.servers.for_task(id).await?;
     let task = TaskSnapshot::read(&server, id).await?;
     let tags = ConversationTags::new(task.conversation.tags.clone());
     let Some((url, number)) = tags.callback().filter(|_| is_open(&tags)) else {
-        callbacks.remove(id);
-        return Ok(());
+        return Ok(true);
     };
-    if callbacks.is_sent(id, number) {
-        drop(lock);
-        return record(service, &server, id, number, &tags.delivery().done()).await;
-    }
-    if !matches!(task.status(), Finished | Failed | Stuck | Cancelled) {
-        return Ok(());
+    if !task.status().is_settled() {
+        return Ok(false);
     }
     // A server whose operator does not allow the host leaves it to those that do.
-    let Ok(url) = callbacks.check(url) else {
-        callbacks.remove(id);
-        return Ok(());
+    let Ok(url) = service.callbacks.check(url) else {
+        return Ok(true);
     };
     let mut report = Report::from_snapshot(&task);
     report
@@ -141,25 +158,51 @@ async fn deliver(service: &OpenHands, id: TaskId) -> ApiResult<()> {
     drop(lock);
     let until = Instant::now() + CHECK_WAIT;
     if !report.add_check(service, &server, &task, until).await? {
-        return Ok(());
+        return Ok(false);
     }
-    let key = match number {
-        1 => id.to_string(),
-        // Receivers ignore a key that they know.
-        _ => format!("{id}-{number}"),
+    // Receivers ignore a key that they know.
+    let key = match (&task.pending, number) {
+        (Some(pending), _) => format!("{id}-{}", pending.id()),
+        (None, 1) => id.to_string(),
+        (None, _) => format!("{id}-{number}"),
     };
-    let sent = send(service, url.as_str(), &key, &json!(report)).await;
-    let delivery = match sent {
-        Ok(()) => {
-            callbacks.set_sent(id, number);
-            tags.delivery().done()
+    let sent = send_with_retries(service, url.as_str(), &key, &json!(report)).await;
+    if let Err(reason) = &sent {
+        tracing::warn!(task = %id, reason, "callback_url did not take the result");
+    }
+    // The answer to what the task asks makes it go on to its result.
+    if task.is_asking() {
+        return Ok(true);
+    }
+    let _lock = service.runner.locks.lock(id).await;
+    let task = server.conversation(id).await?;
+    let mut tags = ConversationTags::from_task(&task);
+    // Unless the task went on with a URL for its next result.
+    if tags.callback().is_some_and(|(_, now)| now == number) {
+        tags.set_delivery(&match sent {
+            Ok(()) => Delivery::Done,
+            Err(reason) => Delivery::Failed(reason),
+        });
+        server.set_tags(id, tags.as_tags()).await?;
+    }
+    Ok(true)
+}
+
+async fn send_with_retries(
+    service: &OpenHands,
+    url: &str,
+    key: &str,
+    report: &Value,
+) -> Result<(), String> {
+    let mut sent = send(service, url, key, report).await;
+    for delay in RETRIES {
+        if sent.is_ok() {
+            break;
         }
-        Err(reason) => {
-            tracing::warn!(task = %id, reason, "callback_url did not take the result");
-            tags.delivery().failed(reason)
-        }
-    };
-    record(service, &server, id, number, &delivery).await
+        sleep(delay).await;
+        sent = send(service, url, key, report).await;
+    }
+    sent
 }
 
 /// Sends the report; the error is the reason why it was not taken.
@@ -187,33 +230,4 @@ async fn send(service: &OpenHands, url: &str, key: &str, report: &Value) -> Resu
         }
         .to_owned(),
     })
-}
-
-/// Records the last attempt to send the result with this number.
-async fn record(
-    service: &OpenHands,
-    server: &AgentServer,
-    id: TaskId,
-    number: u32,
-    delivery: &Delivery,
-) -> ApiResult<()> {
-    let _lock = service.scheduler.starts.lock(id).await;
-    let task = server.conversation(id).await?;
-    let mut tags = ConversationTags::new(task.tags.clone());
-    if tags.callback().is_none_or(|(_, now)| now != number) {
-        // The task went on with a URL for its next result.
-        service.callbacks.retry(id, 0);
-        return Ok(());
-    }
-    // Unless the next run is about to begin.
-    if goes_on(server, &task, &tags).await? == GoesOn::No {
-        tags = ConversationTags::from_task(&task);
-    }
-    tags.set_delivery(delivery);
-    server.set_tags(id, tags.as_tags()).await?;
-    match is_open(&tags) {
-        true => service.callbacks.retry(id, delivery.failed),
-        false => service.callbacks.remove(id),
-    }
-    Ok(())
 }

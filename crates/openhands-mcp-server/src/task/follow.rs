@@ -9,16 +9,12 @@ use upstream::poll::Backoff;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
 use crate::api::{ApiFailure, ApiResult, Servers, TaskId};
-use crate::scheduler::Scheduler;
+use crate::runner::Runner;
 use crate::tags::StopReason;
 
-/// Poll intervals: without an event socket, and after an event, which may arrive before it is stored;
-/// the minimum, because models send their text in many small events; with an open event socket; and
-/// before the first successful poll.
+/// The poll interval. It grows while nothing new is seen.
 const POLL_INTERVAL: Duration = Duration::from_millis(500);
-const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
-const LISTENING_BACKOFF: Backoff = Backoff::new(POLL_INTERVAL, Duration::from_secs(5));
-const ABSENT_BACKOFF: Backoff = Backoff::new(POLL_INTERVAL, Duration::from_secs(2));
+const POLL_BACKOFF: Backoff = Backoff::new(POLL_INTERVAL, Duration::from_secs(2));
 
 /// The timeout of the first poll, even if the wait is shorter.
 const FIRST_POLL_TIMEOUT: Duration = Duration::from_secs(2);
@@ -42,10 +38,9 @@ pub(crate) async fn observe(
 ) -> ObservedTask {
     let mut seen = ObservedTask::default();
     call.progress(0.0, None, "Waiting for the task.");
-    // Even a caller that does not wait learns whether the task runs or is queued.
+    // Even a caller that does not wait learns whether the task runs.
     let first = Instant::now() + FIRST_POLL_TIMEOUT;
-    let mut listener = None;
-    let (mut absent, mut listening) = (ABSENT_BACKOFF.delays(), LISTENING_BACKOFF.delays());
+    let mut delays = POLL_BACKOFF.delays();
     loop {
         let deadline = match seen.task {
             Some(_) => until,
@@ -57,6 +52,10 @@ pub(crate) async fn observe(
                 seen.failure = None;
                 if settled {
                     return seen;
+                }
+                let has_news = |task: &TaskSnapshot| !task.new_actions.is_empty();
+                if seen.task.as_ref().is_some_and(has_news) {
+                    delays.reset();
                 }
             }
             Ok(Err(failure)) => {
@@ -80,30 +79,7 @@ pub(crate) async fn observe(
             return seen;
         }
         // The last poll is just before the end.
-        let last = until - POLL_INTERVAL;
-        let next = |interval| {
-            (polled + interval)
-                .min(last)
-                .max(polled + MIN_POLL_INTERVAL)
-        };
-        // The socket is opened after the first poll, because most tasks have ended by then.
-        if seen.task.is_none() {
-            // The task does not run, or not yet: a sandbox takes half a minute to start.
-            sleep_until(next(absent.next_delay())).await;
-            continue;
-        }
-        let listener = listener.get_or_insert_with(|| service.listeners.listen(id));
-        let interval = match listener.is_open() {
-            true => listening.next_delay(),
-            false => POLL_INTERVAL,
-        };
-        tokio::select! {
-            () = listener.changed() => {
-                listening.reset();
-                sleep_until(polled + MIN_POLL_INTERVAL).await;
-            }
-            () = sleep_until(next(interval)) => {}
-        }
+        sleep_until((polled + delays.next_delay()).min(until - POLL_INTERVAL)).await;
     }
 }
 
@@ -123,21 +99,17 @@ async fn poll(
         None => task.insert(TaskSnapshot::read(&server, id).await?),
     };
     if task.needs_run {
-        service.scheduler.enqueue(id);
+        service.runner.begin_later(id);
     }
     report_progress(task, call);
     Ok(task.status().is_settled())
 }
 
 /// Stops a task whose caller has cancelled the call, if its agent server can be reached.
-pub(crate) async fn stop_abandoned(
-    servers: &Servers,
-    scheduler: &Scheduler,
-    id: TaskId,
-) -> ToolError {
+pub(crate) async fn stop_abandoned(servers: &Servers, runner: &Runner, id: TaskId) -> ToolError {
     let stopped = async {
         let server = servers.for_task(id).await?;
-        scheduler.stop(&server, id, StopReason::Cancelled).await
+        runner.stop(&server, id, StopReason::Cancelled).await
     };
     match stopped.await {
         Ok(()) => tracing::info!(task = %id, "task stopped, the call was cancelled"),

@@ -6,7 +6,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 
 use crate::api::{Execution, RunEnd, SandboxProblem, explain_run_end};
-use crate::tags::{StopReason, WaitsFor};
+use crate::tags::StopReason;
 
 /// A running task without any event for this time is reported: no model call takes as long, but a
 /// command may.
@@ -16,7 +16,7 @@ const QUIET_TIME: Duration = Duration::from_secs(600);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskStatus {
-    /// Waits for its turn and starts by itself.
+    /// Its repository or sandbox is not ready yet.
     Queued,
     /// The agent works or is starting.
     Running,
@@ -47,7 +47,8 @@ pub(crate) struct TaskFacts {
     pub(crate) max_iterations: Option<u64>,
     /// The end of the last run; only looked up if the task does not run.
     pub(crate) run_end: Option<RunEnd>,
-    pub(crate) waits_for: Option<WaitsFor>,
+    /// Its repository is being fetched.
+    pub(crate) is_fetching: bool,
     pub(crate) stop_reason: Option<StopReason>,
     /// Time since the last event, if known.
     pub(crate) quiet: Option<Duration>,
@@ -73,21 +74,15 @@ impl TaskStatus {
 impl TaskOutcome {
     pub(crate) fn from_facts(facts: &TaskFacts) -> Self {
         use TaskStatus as S;
-        match (facts.execution, facts.waits_for, facts.stop_reason) {
-            // Also if a server that saw its start as cut off has queued it meanwhile.
+        match (facts.execution, facts.is_fetching, facts.stop_reason) {
             (Execution::Finished, ..) => Self {
                 status: S::Finished,
                 error: None,
                 next: None,
             },
-            (execution, Some(WaitsFor::Repository(_)), _) if execution.is_stopped() => Self::new(
+            (Execution::Idle, true, _) => Self::new(
                 S::Queued,
                 "Its repository is being fetched; it starts by itself. Call wait_task.",
-            ),
-            (execution, Some(WaitsFor::Slot), _) if execution.is_stopped() => Self::new(
-                S::Queued,
-                "All slots for running tasks are taken; it starts by itself when one is free. \
-                 Call wait_task, or stop it with cancel_task.",
             ),
             (Execution::Idle | Execution::Paused, _, Some(reason)) => {
                 Self::from_stop_reason(reason)
@@ -189,7 +184,7 @@ impl TaskOutcome {
     /// The status of a task in a list, which does not tell how a run ended.
     pub(crate) fn status_in_list(
         execution: Execution,
-        waits_for: Option<WaitsFor>,
+        is_fetching: bool,
         stop_reason: Option<StopReason>,
     ) -> TaskStatus {
         let facts = TaskFacts {
@@ -197,7 +192,7 @@ impl TaskOutcome {
             has_acted: true,
             max_iterations: None,
             run_end: None,
-            waits_for,
+            is_fetching,
             stop_reason,
             quiet: None,
         };
@@ -233,11 +228,6 @@ impl TaskOutcome {
                 "The task reached its limit of steps and was stopped (max_iterations).",
                 "Read the result so far; resume_task with a higher max_iterations gives it more.",
             ),
-            StopReason::NoPrompt => Self::failed(
-                S::Failed,
-                "Its start was cut off, so its agent never got the task. Nothing was done.",
-                "Run it again.",
-            ),
             StopReason::Cost => Self::failed(
                 S::Failed,
                 "The task reached its cost limit and was stopped (max_cost).",
@@ -253,6 +243,11 @@ impl TaskOutcome {
                 S::Failed,
                 "The profile of its model cannot be used, so the agent was not started.",
                 "Run it again with a model that list_agent_profiles shows.",
+            ),
+            StopReason::NoSlot => Self::failed(
+                S::Failed,
+                "All slots for running tasks were taken when it was to start.",
+                "Start it with resume_task, or repeat its call with the same idempotency_key, when a task has ended.",
             ),
             StopReason::Cancelled => Self::cancelled(),
         }
@@ -293,7 +288,7 @@ mod tests {
             has_acted,
             max_iterations: Some(500),
             run_end,
-            waits_for: None,
+            is_fetching: false,
             stop_reason: None,
             quiet: Some(Duration::from_secs(60)),
         })
@@ -302,21 +297,17 @@ mod tests {
     #[test]
     fn tags_count_only_while_a_task_does_not_run() {
         use TaskStatus as S;
-        let (asking, slot) = (E::WaitingForConfirmation, Some(WaitsFor::Slot));
         let time = Some(StopReason::Time);
-        for (execution, waits_for, reason, status) in [
-            (E::Idle, slot, None, S::Queued),
-            (E::Paused, slot, None, S::Queued),
-            (E::Running, slot, None, S::Running),
-            (E::Error, slot, None, S::Queued),
-            (E::Finished, slot, None, S::Finished),
-            (asking, slot, None, S::WaitingForConfirmation),
-            (E::Paused, None, time, S::Failed),
-            (E::Finished, None, time, S::Finished),
-            (E::Idle, None, Some(StopReason::Cancelled), S::Cancelled),
+        for (execution, is_fetching, reason, status) in [
+            (E::Idle, true, None, S::Queued),
+            (E::Running, true, None, S::Running),
+            (E::Paused, false, time, S::Failed),
+            (E::Finished, false, time, S::Finished),
+            (E::Idle, false, Some(StopReason::NoSlot), S::Failed),
+            (E::Idle, false, Some(StopReason::Cancelled), S::Cancelled),
         ] {
-            let listed = TaskOutcome::status_in_list(execution, waits_for, reason);
-            assert_eq!(listed, status, "{execution:?} {waits_for:?} {reason:?}");
+            let listed = TaskOutcome::status_in_list(execution, is_fetching, reason);
+            assert_eq!(listed, status, "{execution:?} {is_fetching} {reason:?}");
         }
         assert!(!S::Queued.is_settled());
     }

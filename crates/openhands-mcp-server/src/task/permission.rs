@@ -9,8 +9,8 @@ use serde_json::{Value, json};
 use upstream::text::head;
 
 use super::pending::PendingActions;
+use crate::OpenHands;
 use crate::api::{AgentServer, Conversation, Execution, TaskId};
-use crate::scheduler::Scheduler;
 use crate::tags::ConversationTags;
 
 const MAX_REASON_BYTES: usize = 2_000;
@@ -91,17 +91,18 @@ pub(crate) fn task_of_question(call: &Call) -> Option<TaskId> {
 /// # Errors
 /// The agent does not wait for a permission or waits for another one, or the agent server does not answer.
 pub(crate) async fn send_answer(
-    scheduler: &Scheduler,
+    service: &OpenHands,
     server: &AgentServer,
     id: TaskId,
     answer: &PermissionAnswer,
 ) -> Result<(), ToolError> {
-    let lock = scheduler.starts.lock(id).await;
+    let lock = service.runner.locks.lock(id).await;
     let (task, pending) = waiting(server, id, Some(&answer.confirmation_id)).await?;
     // A permission starts a new run with the rest of the time; a refusal ends the run.
     let mut tags = ConversationTags::from_task(&task);
     if answer.accept {
         tags.begin_run();
+        service.runner.watch(id);
     }
     server.set_tags(id, tags.as_tags()).await?;
     // That may have taken long, and the agent server takes an answer for whatever waits when it comes.
@@ -110,6 +111,9 @@ pub(crate) async fn send_answer(
     // Before the lock is released: the next answer must not come before this one has its effect.
     let has_effect = !still_waits(server, id, pending.id()).await;
     drop(lock);
+    if tags.callback().is_some() {
+        service.callbacks.expect(id);
+    }
     match sent {
         // It has arrived, only its response was lost.
         Err(failure) if !(failure.is_ambiguous() && has_effect) => Err(failure.into()),

@@ -15,10 +15,9 @@ use super::snapshot::{MAX_RESULT_BYTES, TaskSnapshot};
 use super::verify::{Check, check};
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId};
-use crate::callback::MAX_ATTEMPTS;
 use crate::ended::LastState;
 use crate::git::{ChangesError, ChangesQuery};
-use crate::tags::ConversationTags;
+use crate::tags::{ConversationTags, Delivery};
 use crate::workspace::read_changes;
 
 /// The time that a report leaves for its way to the caller, and the shortest wait for a verify command.
@@ -108,9 +107,6 @@ impl Report {
             Some(task) => Self::from_snapshot(task),
             None => Self::from_id(id),
         };
-        if seen.task.is_none() && service.scheduler.is_queued(id) {
-            report.status = TaskStatus::Queued;
-        }
         if let Some(task) = &seen.task
             && task.status().is_settled()
         {
@@ -188,7 +184,7 @@ impl Report {
     /// The report about a task that had ended, from an agent server that does not answer now.
     pub(crate) fn from_last_state(id: TaskId, (execution, stop_reason): LastState) -> Self {
         let mut report = Self::from_id(id);
-        report.status = TaskOutcome::status_in_list(execution, None, stop_reason);
+        report.status = TaskOutcome::status_in_list(execution, false, stop_reason);
         report.next = Some(
             "The OpenHands agent server does not answer now; this is the last known status. Call \
              get_task_result later."
@@ -290,16 +286,10 @@ impl Report {
 
 /// The warning for a task whose callback_url does not have the result.
 fn undelivered(tags: &ConversationTags) -> Option<String> {
-    let delivery = tags.delivery();
-    if tags.callback().is_none() || delivery.is_done || delivery.failed == 0 {
-        return None;
+    match tags.delivery()? {
+        Delivery::Done => None,
+        Delivery::Failed(reason) => Some(format!(
+            "callback_url did not take the result ({reason}). It is not tried again."
+        )),
     }
-    let end = match delivery.failed >= MAX_ATTEMPTS {
-        true => "It is not tried again.",
-        false => "It is tried again.",
-    };
-    Some(format!(
-        "callback_url did not take the result (attempt {} of {MAX_ATTEMPTS}: {}). {end}",
-        delivery.failed, delivery.reason
-    ))
 }

@@ -1,14 +1,15 @@
 //! Resuming a task, with or without a message to its agent.
 
 use mcp_core::tool::ToolError;
+use tokio::time::Instant;
 
 use super::sandbox;
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiFailure, ApiResult, Execution, TaskId};
+use crate::api::{AgentServer, ApiFailure, Execution, TaskId};
 use crate::budget::{BudgetRequest, TaskLimits, TaskUsage};
 use crate::callback::CallbackUrl;
-use crate::scheduler::{refuse_leftovers, use_model};
-use crate::tags::{ConversationTags, StopReason, WaitsFor};
+use crate::runner::{refuse_leftovers, use_model};
+use crate::tags::{ConversationTags, StopReason};
 
 /// The reason for the agent whose action was interrupted before it was allowed or done.
 const NOT_DONE: &str =
@@ -25,7 +26,7 @@ pub(crate) struct Continuation<'a> {
 }
 
 /// Sends a message to the agent of a task, if there is one, and runs the agent within the limits of
-/// the whole task, of which the caller may raise some. If all slots are taken, the task is queued.
+/// the whole task, of which the caller may raise some. Waits until `slot_by` for a slot.
 ///
 /// # Errors
 /// The state of the task does not allow it, or it has used up a limit; the error says what to do.
@@ -33,19 +34,20 @@ pub(crate) async fn resume(
     service: &OpenHands,
     id: TaskId,
     with: &Continuation<'_>,
+    slot_by: Instant,
 ) -> Result<(), ToolError> {
     let Continuation {
         message,
         raised,
         callback,
     } = with;
-    let (message, scheduler) = (*message, &service.scheduler);
+    let (message, runner) = (*message, &service.runner);
     if callback.is_some() && !service.servers.has_shared_agent().await? {
         return Err(sandbox::no_callback());
     }
     let server = &sandbox::wake(&service.servers, id).await?;
     // The check of the task replaces all of its tags, too.
-    let lock = scheduler.starts.lock(id).await;
+    let lock = runner.locks.lock(id).await;
     let task = server.conversation(id).await?;
     let execution = task.execution_status;
     let refuse = |reason: &str| Err(ToolError::conflict(reason));
@@ -87,8 +89,14 @@ pub(crate) async fn resume(
     }
     let cost = task.stats.cost();
     let mut tags = ConversationTags::from_task(&task);
-    if message.is_none() && tags.is_new_copy(execution) {
-        return refuse("The copy has no message yet: send it one with send_message.");
+    if tags.fetch().is_some() {
+        return match message {
+            Some(_) => refuse("Its repository is being fetched: call wait_task first."),
+            None => {
+                runner.begin_later(id);
+                Ok(())
+            }
+        };
     }
     let used = TaskUsage {
         steps: server.count_actions(id).await?,
@@ -105,6 +113,8 @@ pub(crate) async fn resume(
     if let Some(model) = tags.model().filter(|_| !has_run) {
         check_profile(server, model).await?;
     }
+    // Nothing is sent to a task that cannot run.
+    let _slot = runner.take_slot_by(slot_by).await?;
     let mut before = tags.clone();
     tags.continue_with(&limits);
     service.ended.record(id, None);
@@ -114,20 +124,24 @@ pub(crate) async fn resume(
     if let Some(message) = message {
         server.prompt(id, message, false).await?;
         // If it cannot run with the message, resume_task runs it.
-        if before.waits_for().is_none() {
-            before.set_stop_reason(Some(StopReason::Cancelled));
-        }
+        before.set_stop_reason(Some(StopReason::Cancelled));
     }
     if let Some(url) = callback {
         tags.renew_callback(url.as_str());
     }
-    let started = start(service, server, id, &mut tags, (execution, has_run)).await;
+    let started = async {
+        if let Some(model) = tags.model() {
+            use_model(server, id, model, has_run).await?;
+        }
+        runner.run(server, id, &mut tags, execution).await
+    };
+    let started = started.await;
     if let Err(failure) = &started
         && let Err(error) = server.set_tags(id, before.as_tags()).await
     {
         tracing::warn!(task = %id, ?failure, ?error, "cannot take back the tags of the run");
     }
-    let runs = started.map_err(|failure| {
+    started.map_err(|failure| {
         let error = explain_conflict(failure);
         match message {
             Some(_) => explain_taken(error),
@@ -135,39 +149,10 @@ pub(crate) async fn resume(
         }
     })?;
     if callback.is_some() {
-        // Before the lock is released, and instead of an entry for the last result.
-        service.callbacks.retry(id, 0);
+        service.callbacks.expect(id);
     }
     drop(lock);
-    if !runs {
-        scheduler.enqueue(id);
-    }
     Ok(())
-}
-
-/// Runs the task with these tags, or tags it as waiting. Returns true if it runs.
-async fn start(
-    service: &OpenHands,
-    server: &AgentServer,
-    id: TaskId,
-    tags: &mut ConversationTags,
-    (execution, has_run): (Execution, bool),
-) -> ApiResult<bool> {
-    if let Some(model) = tags.model() {
-        use_model(server, id, model, has_run).await?;
-    }
-    let was_waiting = tags.waits_for() == Some(WaitsFor::Slot);
-    let scheduler = &service.scheduler;
-    if scheduler.is_next(id).await {
-        let runs = scheduler.run_or_wait(server, id, tags, execution).await?;
-        if runs || !was_waiting {
-            return Ok(runs);
-        }
-    } else {
-        tags.wait_for_slot();
-    }
-    server.set_tags(id, tags.as_tags()).await?;
-    Ok(false)
 }
 
 /// # Errors
@@ -217,8 +202,7 @@ fn explain_conflict(failure: ApiFailure) -> ToolError {
     }
     ToolError::conflict(
         "The task hangs: the agent server does not run it and does not accept a new run. Try \
-         again in half a minute; if that does not help, continue in a copy (fork_task), or call \
-         delete_task and run it again.",
+         again in half a minute; if that does not help, run what is left as a new task in its workspace.",
     )
     .caused_by(error)
 }

@@ -11,7 +11,7 @@ use crate::api::{
     summary,
 };
 use crate::ended::LastState;
-use crate::scheduler::{CUT_OFF_AFTER, GoesOn, goes_on};
+use crate::runner::has_steps_left;
 use crate::tags::{ConversationTags, StopReason};
 
 /// Bytes of the agent's last message. With the output below and the changed files, a report stays
@@ -29,7 +29,7 @@ pub(crate) struct TaskSnapshot {
     pub(crate) conversation: Conversation,
     /// Actions of the agent so far.
     pub(crate) steps: u64,
-    /// The scheduler has to run it.
+    /// It begins or goes on by itself, once its repository or a slot is there.
     pub(crate) needs_run: bool,
     /// The actions for which it waits for permission.
     pub(crate) pending: Option<PendingActions>,
@@ -200,18 +200,10 @@ async fn evaluate(
             conversation = server.conversation(id).await?;
         }
     }
-    let mut tags = ConversationTags::new(conversation.tags.clone());
-    let quiet = time::since(&conversation.updated_at);
-    if conversation.execution_status == Execution::Idle
-        && tags.waits_for().is_some()
-        && quiet.is_some_and(|quiet| quiet > CUT_OFF_AFTER)
-        && server.count_messages(id, "user").await? == 0
-    {
-        tags.mark_stopped(StopReason::NoPrompt);
-    }
-    let goes_on = goes_on(server, &conversation, &tags).await?;
-    if goes_on != GoesOn::No {
-        // The state is that of the last run until the agent server records the start of this one.
+    let tags = ConversationTags::new(conversation.tags.clone());
+    let is_fetching = conversation.execution_status == Execution::Idle && tags.fetch().is_some();
+    let goes_on = has_steps_left(server, &conversation, &tags).await?;
+    if goes_on {
         conversation.execution_status = Execution::Running;
     }
     let outcome = TaskOutcome::from_facts(&TaskFacts {
@@ -219,13 +211,13 @@ async fn evaluate(
         has_acted,
         max_iterations: tags.steps().or(conversation.max_iterations.map(u64::from)),
         run_end: run_end(server, id, conversation.execution_status).await?,
-        waits_for: tags.waits_for(),
+        is_fetching,
         stop_reason: tags
             .stop_reason()
             .or_else(|| stopped_over_budget(&conversation, &tags)),
-        quiet,
+        quiet: time::since(&conversation.updated_at),
     });
-    Ok((conversation, outcome, goes_on == GoesOn::WithHelp))
+    Ok((conversation, outcome, is_fetching || goes_on))
 }
 
 /// The exceeded budget of a task that was stopped but is not tagged with the reason yet.

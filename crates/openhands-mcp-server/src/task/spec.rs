@@ -42,6 +42,8 @@ pub(crate) struct TaskSpec {
     pub(crate) id: Option<TaskId>,
     /// The time by which the call must be answered.
     pub(crate) answer_by: Instant,
+    /// The time until which it waits for a slot.
+    pub(crate) slot_by: Instant,
 }
 
 /// The actions that need a permission.
@@ -78,6 +80,7 @@ impl TaskSpec {
             key: None,
             id: None,
             answer_by,
+            slot_by: answer_by,
         }
     }
 

@@ -1,9 +1,9 @@
-//! Errors of a start whose outcome is uncertain: the task may or may not have been created.
+//! Errors of the start of a task.
 
 use mcp_core::tool::{ToolError, ToolErrorKind};
 use tokio::time::{Instant, timeout_at};
 
-use crate::api::TaskId;
+use crate::api::{ApiFailure, TaskId};
 
 /// Runs the start of a task, but not beyond `answer_by`.
 ///
@@ -29,6 +29,29 @@ pub(super) fn uncertain(id: TaskId, error: ToolError) -> ToolError {
         "{} It is not known whether the task was started: call get_task_status with task_id {id} \
          before you run it again.",
         error.message()
+    );
+    ToolError::new(error.kind(), message).caused_by(error)
+}
+
+/// The error for a call whose time is over while another one starts the task.
+pub(super) fn being_started(id: TaskId) -> ToolError {
+    let message = format!(
+        "Another call with this idempotency_key is starting the task: call get_task_status with \
+         task_id {id}, or repeat this call."
+    );
+    ToolError::new(ToolErrorKind::Timeout, message)
+}
+
+/// The error for a task without a slot.
+pub(super) fn no_slot(error: ApiFailure, has_key: bool) -> ToolError {
+    let error = ToolError::from(error);
+    let again = match has_key {
+        true => "Repeat this call with the same idempotency_key",
+        false => "Run it again",
+    };
+    let message = format!(
+        "All slots for running tasks are taken, and the task was not started. {again} when a task has \
+         ended, or stop one with cancel_task."
     );
     ToolError::new(error.kind(), message).caused_by(error)
 }

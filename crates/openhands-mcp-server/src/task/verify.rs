@@ -10,18 +10,15 @@ use upstream::text::tail;
 use super::outcome::TaskStatus;
 use super::snapshot::TaskSnapshot;
 use crate::OpenHands;
-use crate::api::{AgentServer, ApiFailure, ApiResult, Claim, Claimed, TaskId, shell_quoted};
-use crate::scheduler::Scheduler;
+use crate::api::{AgentServer, ApiFailure, ApiResult, TaskId, shell_quoted};
+use crate::runner::Runner;
 use crate::tags::{CheckRun, ConversationTags};
-use crate::workspace::absolute_roots;
 
 /// The timeout of the command.
 const CHECK_SECONDS: u64 = 900;
 /// A run without an outcome after this time has lost it.
 const LOST_AFTER: Duration = Duration::from_secs(CHECK_SECONDS + 60);
 const POLL_INTERVAL: Duration = Duration::from_millis(300);
-/// Longer than the claim of a replica that has crashed.
-const START_TIMEOUT: Duration = Duration::from_secs(120);
 /// Bytes of its output in a report. The end is kept, because it shows the outcome.
 const MAX_OUTPUT_BYTES: usize = 1_000;
 
@@ -75,10 +72,8 @@ pub(super) async fn check(
             return Ok(known.map_or(Check::NotRun, |_| Check::Lost));
         }
         // The end of the call must not come between the start and the tag.
-        let scheduler = Arc::clone(&service.scheduler);
-        let roots = absolute_roots(server, &service.roots).await?;
-        let root = roots.into_iter().next().unwrap_or_default();
-        let started = tokio::spawn(start(scheduler, server.clone(), root, task.id, known));
+        let runner = Arc::clone(&service.runner);
+        let started = tokio::spawn(start(runner, server.clone(), task.id, known));
         known = match timeout_at(until, started).await {
             Ok(Ok(started)) => started?,
             Ok(Err(_)) => return Err(ApiFailure::NoAnswer),
@@ -103,46 +98,27 @@ pub(crate) async fn known_exit_code(
     Ok(end.and_then(|end| end.exit_code))
 }
 
-/// Starts the command, unless another call has started it since the run `lost`. Returns `None` if the
+/// Starts the command, unless another call has started it since the run `lost`. Of two servers that do at the same
+/// moment, the last tag counts. Returns `None` if the
 /// task is not finished any longer.
 async fn start(
-    scheduler: Arc<Scheduler>,
+    runner: Arc<Runner>,
     server: AgentServer,
-    root: String,
     id: TaskId,
     lost: Option<CheckRun>,
 ) -> ApiResult<Option<CheckRun>> {
-    let give_up = Instant::now() + START_TIMEOUT;
-    let lock = timeout_at(give_up, scheduler.starts.lock(id)).await;
-    let _lock = lock.map_err(|_| ApiFailure::NoAnswer)?;
-    let claim_id = TaskId::from_key(&format!("verify {id}"));
-    let (task, claim) = loop {
-        let claimed = Claim::try_new(&server, &root, claim_id, "verify").await?;
-        let task = TaskSnapshot::read(&server, id).await?;
-        let known = ConversationTags::new(task.conversation.tags.clone()).check(task.steps);
-        if known.is_some() && known != lost {
-            return Ok(known);
-        }
-        if let Claimed::ByUs(claim) = claimed {
-            break (task, claim);
-        }
-        if Instant::now() > give_up {
-            return Err(ApiFailure::NoAnswer);
-        }
-        // Another replica is starting it. Its claim expires if it crashes.
-        sleep(POLL_INTERVAL).await;
-    };
+    let _lock = runner.locks.lock(id).await;
+    let task = TaskSnapshot::read(&server, id).await?;
+    let known = ConversationTags::new(task.conversation.tags.clone()).check(task.steps);
+    if known.is_some() && known != lost {
+        return Ok(known);
+    }
     let is_finished = task.status() == TaskStatus::Finished;
     let tags = ConversationTags::new(task.conversation.tags);
     let Some(command) = tags.verify().filter(|_| is_finished) else {
         return Ok(None);
     };
-    let known = tags.check(task.steps);
     let script = script(&task.conversation.workspace.working_dir, command);
-    // Another replica has taken it over, since this one was too slow.
-    if !claim.is_ours().await? {
-        return Err(ApiFailure::NoAnswer);
-    }
     let script = server.start_script(&script, CHECK_SECONDS).await?;
     let run = CheckRun::new(script, task.steps, known.is_some());
     // All tags are replaced, so those of a run that has begun meanwhile would be lost.

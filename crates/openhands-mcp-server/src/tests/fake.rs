@@ -109,9 +109,6 @@ async fn serve(
     let reply = match reply(&request, before) {
         // The agent server has no app server API.
         Reply::Default if request.target.contains("/api/v1/") => Reply::not_found(),
-        Reply::Default if request.body.contains(".mcp-claims") => {
-            Reply::Json(200, json!({"exit_code": 0, "stdout": "ours\n"}))
-        }
         Reply::Default => Reply::Json(200, default_body(request.path())),
         reply => reply,
     };

@@ -89,30 +89,32 @@ async fn failed_start_keeps_the_callback_and_says_that_the_message_was_taken() {
 }
 
 #[tokio::test]
-async fn end_of_the_last_run_is_not_that_of_a_run_that_has_not_begun() {
-    let begun = Arc::new(Mutex::new(false));
-    let (shared, seen) = (Arc::clone(&begun), Arc::clone(&begun));
-    let was_asked = Arc::new(Mutex::new(false));
-    let asked = Arc::clone(&was_asked);
-    // A message makes a finished task idle.
-    let state = move || match *asked.lock().unwrap() && !*seen.lock().unwrap() {
-        true => "idle",
-        false => "finished",
+async fn call_that_continues_a_task_waits_until_the_run_has_begun() {
+    // The reads of the task after it was told to run. A message makes a finished task idle.
+    let reads = Arc::new(Mutex::new(None));
+    let (seen, told) = (Arc::clone(&reads), Arc::clone(&reads));
+    let state = move || match &mut *seen.lock().unwrap() {
+        None => "finished",
+        Some(reads) => {
+            *reads += 1;
+            if *reads < 4 { "idle" } else { "finished" }
+        }
     };
     let (fake, tags) = stopped(json!({"mcpcallback": OLD_URL}), state, move |request| {
-        if request.target.starts_with(EVENTS) {
-            *was_asked.lock().unwrap() = true;
+        let mut reads = told.lock().unwrap();
+        if request.path().ends_with("/run") {
+            *reads = Some(0);
         }
         if !request.target.contains("ConversationStateUpdateEvent") {
             return Reply::Default;
         }
-        let state = |at: &str, value: &str| {
+        let state = |at: u32, value: &str| {
             json!({"timestamp": format!("2026-01-01T00:00:0{at}"), "key": "execution_status",
                 "value": value})
         };
-        let mut states = vec![state("1", "running"), state("2", "finished")];
-        if *shared.lock().unwrap() {
-            states.push(state("3", "running"));
+        let mut states = vec![state(1, "running"), state(2, "finished")];
+        if reads.is_some_and(|reads| reads >= 4) {
+            states.push(state(3, "running"));
         }
         if request.target.contains("TIMESTAMP_DESC") {
             states.reverse();
@@ -121,11 +123,9 @@ async fn end_of_the_last_run_is_not_that_of_a_run_that_has_not_begun() {
     })
     .await;
     let sent = send_message(&fake, json!({})).await.unwrap();
-    assert_eq!(sent["status"], "running", "{sent}");
-    assert_eq!(tags.lock().unwrap()["mcpafter"], "2026-01-01T00:00:02");
-    *begun.lock().unwrap() = true;
-    let ended = fake.call("wait_task", json!({"task_id": ID})).await;
-    assert_eq!(ended["status"], "finished", "{ended}");
+    assert_eq!(sent["status"], "finished", "{sent}");
+    assert!(reads.lock().unwrap().is_some_and(|reads| reads >= 4));
+    assert!(tags.lock().unwrap()["mcpcallback"].is_string());
 }
 
 #[tokio::test]
@@ -157,57 +157,15 @@ async fn end_of_the_last_run_is_not_that_of_a_run_that_begins_while_the_task_is_
 }
 
 #[tokio::test]
-async fn waiting_task_that_another_server_has_started_is_not_run_again() {
-    // The run began while our tags were set, and has ended or is at work.
-    for (begun, conflicts, runs) in [(true, false, 0), (false, true, 1), (false, false, 1)] {
-        let is_tagged = Arc::new(Mutex::new(false));
-        let fake = FakeAgentServer::start(move |request, _| {
-            let mut is_tagged = is_tagged.lock().unwrap();
-            let states = |value: &str, at: &str| {
-                let state = json!({"timestamp": at, "key": "execution_status", "value": value});
-                Reply::Json(200, json!({"items": [state], "next_page_id": null}))
-            };
-            *is_tagged |= request.target.starts_with("PATCH");
-            match (request.target.as_str(), request.path()) {
-                (_, path) if path.ends_with("/events/count") => Reply::Json(200, json!(1)),
-                (_, path) if path.ends_with("/run") && conflicts => {
-                    Reply::Json(409, json!({"detail": "Conversation already running."}))
-                }
-                (target, _) if target.contains("ConversationStateUpdateEvent") => {
-                    match *is_tagged && begun {
-                        true => states("running", "2026-01-01T00:00:02"),
-                        false => states("idle", "2026-01-01T00:00:01"),
-                    }
-                }
-                (target, path) if target.starts_with("GET") && path.ends_with(ID) => {
-                    let tags = json!({"mcpwaits": "room", "mcpseconds": "60"});
-                    let idle = json!({"id": ID, "execution_status": "idle", "tags": tags});
-                    Reply::Json(200, idle)
-                }
-                _ => Reply::Default,
-            }
-        })
-        .await;
-        let arguments = json!({"task_id": ID, "wait_seconds": 0});
-        fake.call("resume_task", arguments).await;
-        let path = format!("POST /api/conversations/{ID}/run");
-        assert_eq!(fake.requests(&path).len(), runs, "{begun} {conflicts}");
-        // The tags of the run stay: its deadline counts.
-        let tagged = fake.requests("PATCH");
-        assert_eq!(tagged.len(), 1);
-        let tags = &tagged[0].json()["tags"];
-        assert!(
-            tags["mcpdeadline"].is_string() && tags["mcpwaits"].is_null(),
-            "{tags}"
-        );
-    }
-}
-
-#[tokio::test]
 async fn profile_that_is_gone_is_found_before_the_message_or_not_needed() {
     let gone = |request: &RecordedRequest| match request.path() {
         "/api/profiles" => Reply::Json(200, json!({"profiles": []})),
         path if path.ends_with("/switch_profile") => Reply::not_found(),
+        // The run begins at once.
+        _ if request.target.contains("TIMESTAMP&") => {
+            let begun = json!({"timestamp": "2026", "key": "execution_status", "value": "running"});
+            Reply::Json(200, json!({"items": [begun], "next_page_id": null}))
+        }
         _ => Reply::Default,
     };
     let (fake, _) = finished(json!({"mcpmodel": "m"}), gone).await;
@@ -228,12 +186,13 @@ async fn result_is_not_sent_while_the_next_run_starts_and_its_record_keeps_the_t
     *tags.lock().unwrap() =
         json!({"mcpcallback": url, "mcpseconds": "100", "mcpdeadline": deadline});
     let (service, id) = (service(&fake), TaskId::try_from(ID.to_owned()).unwrap());
-    let lock = service.scheduler.starts.lock(id).await;
+    let lock = service.runner.locks.lock(id).await;
     service.callbacks.expect(id);
     let time = Duration::from_millis(500);
     assert!(timeout(time, deliver_results(&service)).await.is_err());
     assert_eq!(fake.requests("POST /hook").len(), 0);
     drop(lock);
+    service.callbacks.expect(id);
     let delivered = async {
         while tags.lock().unwrap()["mcpdelivery"] != "done" {
             sleep(Duration::from_millis(10)).await;
@@ -254,40 +213,16 @@ async fn result_is_not_sent_while_the_next_run_starts_and_its_record_keeps_the_t
 #[tokio::test]
 async fn time_after_the_end_of_a_run_is_not_counted_when_it_is_tagged() {
     let deadline = (Timestamp::now().as_second() + 50).to_string();
-    let tags = json!({"mcpseconds": "100", "mcpdeadline": deadline, "mcpafter": "a"});
+    let tags = json!({"mcpseconds": "100", "mcpdeadline": deadline});
     let (fake, tags) = finished(tags, |_| Reply::Default).await;
     let (service, id) = (service(&fake), TaskId::try_from(ID.to_owned()).unwrap());
     let server = service.servers.shared_agent().await.unwrap();
     sleep(Duration::from_millis(2_100)).await;
     let reason = StopReason::Cancelled;
-    let tagged = service.scheduler.tag_stopped(&server, id, reason).await;
+    let tagged = service.runner.tag_stopped(&server, id, reason).await;
     tagged.unwrap();
     let tags = tags.lock().unwrap().clone();
     let left: u64 = tags["mcpleft"].as_str().unwrap().parse().unwrap();
     assert!(left >= 49, "{tags}");
-    assert!(tags.get("mcpafter").is_none() && tags.get("mcpdeadline").is_none());
-}
-
-#[tokio::test]
-async fn copy_whose_model_cannot_be_taken_is_deleted() {
-    for (is_deleted, part) in [(true, ""), (false, "cannot be used: delete_task it")] {
-        let reply = move |request: &RecordedRequest| match request.target.as_str() {
-            target if target.ends_with("/switch_llm") => Reply::Json(500, json!({})),
-            target if target.starts_with("DELETE") && !is_deleted => Reply::Json(500, json!({})),
-            _ => Reply::Default,
-        };
-        let old = json!({"mcpmodel": "m", "mcpleft": "5", "mcpafter": "a", "mcpcheck": "c"});
-        let (fake, _) = finished(old, reply).await;
-        let error = fake.refuse("fork_task", json!({"task_id": ID})).await;
-        let fork = fake.requests("POST /api/conversations/")[0].json();
-        assert_eq!(fork["tags"], json!({"mcpmodel": "m"}));
-        let copy = fork["id"].as_str().unwrap();
-        assert!(
-            !fake
-                .requests(&format!("DELETE /api/conversations/{copy}"))
-                .is_empty()
-        );
-        assert!(error.message().contains(part), "{error}");
-        assert_eq!(error.message().contains(copy), !is_deleted, "{error}");
-    }
+    assert!(tags.get("mcpdeadline").is_none());
 }

@@ -211,7 +211,6 @@ async fn callback_url_is_refused_before_anything_is_sent() {
 async fn unsupported_calls_are_refused_in_one_line() {
     let app = FakeAppServer::start().await;
     let cases = [
-        ("fork_task", json!({"task_id": ID})),
         ("create_agent", json!({"config_file": "a.toml"})),
         ("get_agent", json!({"agent_id": "a"})),
         ("delete_agent", json!({"agent_id": "a", "confirm": "a"})),

@@ -146,6 +146,7 @@ impl TaskArguments {
     /// The specification of the task.
     pub(super) fn spec(self, limits: &Limits, wait: WaitFor) -> Result<TaskSpec, ToolError> {
         let mut spec = TaskSpec::new(self.task, wait.answer_by);
+        spec.slot_by = wait.slot_by();
         let directory = self.workspace.as_deref().map(Directory::new).transpose();
         spec.workspace.directory = directory
             .map_err(|reason| ToolError::invalid_argument(format!("workspace {reason}.")))?;

@@ -17,13 +17,12 @@ pub(crate) struct CancelTask {
     task_id: TaskId,
 }
 
-/// The result of stopping a task.
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct StopResult {
-    pub(super) task_id: TaskId,
-    pub(super) status: TaskStatus,
+    task_id: TaskId,
+    status: TaskStatus,
     /// Whether this call stopped it.
-    pub(super) message: &'static str,
+    message: &'static str,
 }
 
 impl Tool for CancelTask {
@@ -52,11 +51,7 @@ impl Tool for CancelTask {
             found => found?,
         };
         let task = server.conversation(task_id).await?;
-        let stop = || {
-            service
-                .scheduler
-                .stop(server, task_id, StopReason::Cancelled)
-        };
+        let stop = || service.runner.stop(server, task_id, StopReason::Cancelled);
         match task.execution_status {
             Execution::Running | Execution::Idle | Execution::Unknown => {
                 stop().await.map_err(unconfirmed)?;
@@ -67,12 +62,11 @@ impl Tool for CancelTask {
                     .respond(task_id, false, "The task was cancelled.")
                     .await?;
                 let reason = StopReason::Cancelled;
-                let scheduler = &service.scheduler;
-                scheduler.tag_stopped(server, task_id, reason).await?;
+                service.runner.tag_stopped(server, task_id, reason).await?;
             }
             _ => {
                 let status = TaskSnapshot::read(server, task_id).await?.status();
-                // It may be queued, or about to go on.
+                // It may be about to go on.
                 if status.is_settled() {
                     return Ok(StopResult {
                         task_id,

@@ -119,7 +119,7 @@ impl DeleteTask {
 
     async fn stop(&self, service: &OpenHands, server: &AgentServer) -> Result<(), ToolError> {
         let reason = StopReason::Cancelled;
-        let stopped = service.scheduler.stop(server, self.task_id, reason).await;
+        let stopped = service.runner.stop(server, self.task_id, reason).await;
         stopped.map_err(unconfirmed)
     }
 }

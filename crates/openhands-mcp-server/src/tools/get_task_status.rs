@@ -32,7 +32,7 @@ impl Tool for GetTaskStatus {
         match task.await {
             Ok((task, version)) => {
                 if task.needs_run {
-                    service.scheduler.enqueue(id);
+                    service.runner.begin_later(id);
                 }
                 let mut report = Report::from_snapshot(&task);
                 report.warnings.extend(version.warning());

@@ -36,7 +36,7 @@ pub(crate) struct ListTasks {
 enum StatusFilter {
     /// At work.
     Running,
-    /// Queued, or waiting for a message.
+    /// Not started yet, or waiting for a message.
     Idle,
     /// Paused, cancelled or out of budget.
     Paused,
@@ -199,7 +199,7 @@ impl ListedTask {
     fn from_app_server(task: &AppConversation, words: Option<String>) -> Self {
         let status = match (task.sandbox_status, task.execution_status) {
             (SandboxStatus::Running, Some(execution)) => {
-                TaskOutcome::status_in_list(execution, None, None)
+                TaskOutcome::status_in_list(execution, false, None)
             }
             (SandboxStatus::Starting, _) => TaskStatus::Queued,
             (SandboxStatus::Paused, _) => TaskStatus::Paused,
@@ -211,8 +211,8 @@ impl ListedTask {
 
     fn from_agent_server(task: Conversation) -> Self {
         let tags = ConversationTags::new(task.tags);
-        let (waits_for, stop_reason) = (tags.waits_for(), tags.stop_reason());
-        let status = TaskOutcome::status_in_list(task.execution_status, waits_for, stop_reason);
+        let (is_fetching, stop_reason) = (tags.fetch().is_some(), tags.stop_reason());
+        let status = TaskOutcome::status_in_list(task.execution_status, is_fetching, stop_reason);
         let title = tags.title().or(task.title.as_deref());
         Self::new(task.id, status, title, &task.created_at, task.stats.cost())
     }

@@ -14,7 +14,7 @@ use crate::api::{AgentServer, ApiResult, Conversation, TaskId};
 use crate::git::{
     Commit, HostedRepository, NewCommit, PullRequest, Refs, Repository, Service, is_ref_name,
 };
-use crate::scheduler::Scheduler;
+use crate::runner::Runner;
 use crate::tags::ConversationTags;
 use crate::task::{TaskSnapshot, known_exit_code};
 use crate::workspace::changed_directory;
@@ -68,7 +68,7 @@ pub(crate) struct Publication {
 /// The part of a publication that has to be done once the user has agreed.
 struct Plan {
     server: AgentServer,
-    scheduler: Arc<Scheduler>,
+    runner: Arc<Runner>,
     id: TaskId,
     task: Conversation,
     hosted: HostedRepository,
@@ -192,7 +192,7 @@ impl PublishTask {
         }
         Ok(Plan {
             tip: tip.map(str::to_owned),
-            scheduler: Arc::clone(&service.scheduler),
+            runner: Arc::clone(&service.runner),
             server,
             id,
             task,
@@ -311,7 +311,7 @@ impl Plan {
         let Self {
             server, id, hosted, ..
         } = &self;
-        let _lock = self.scheduler.starts.lock(*id).await;
+        let _lock = self.runner.locks.lock(*id).await;
         let mut warnings = Vec::new();
         if let Some(commit) = &self.commit {
             let tags = ConversationTags::new(self.task.tags.clone());

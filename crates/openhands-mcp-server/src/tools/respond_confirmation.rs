@@ -47,7 +47,7 @@ impl Tool for RespondConfirmation {
                 )
             })?;
         }
-        send_answer(&service.scheduler, &server, id, &answer).await?;
+        send_answer(service, &server, id, &answer).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

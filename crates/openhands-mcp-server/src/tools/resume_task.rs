@@ -50,7 +50,7 @@ impl Tool for ResumeTask {
                 .check_given(self.callback_url.as_deref())?,
             message: None,
         };
-        resume(service, id, &with).await?;
+        resume(service, id, &with, wait.slot_by()).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

@@ -17,7 +17,7 @@ use super::earlier::{self, MAX_TASKS};
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{Confirm, Report, TaskSpec, TaskStatus, Turn, create_in_turn};
+use crate::task::{Confirm, Report, TaskSpec, TaskStatus, create};
 
 /// Tasks that are started at once. Each sets up an agent, which uses a processor for a moment.
 const MAX_STARTING: usize = 4;
@@ -26,8 +26,8 @@ const REPORT_TIME: Duration = Duration::from_secs(4);
 /// Characters of each task's text in the answer; 20 tasks stay under 2,000 tokens.
 const MAX_TEXT_CHARS: usize = 160;
 
-/// Runs several tasks at once, each in its own directory unless workspace is set. Tasks without a
-/// slot are queued and start by themselves.
+/// Runs several tasks at once, each in its own directory unless workspace is set. A task without a
+/// slot has an error.
 #[derive(Debug, Default, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct RunParallelTasks {
@@ -58,7 +58,7 @@ pub(crate) struct RunParallelTasks {
 pub(crate) struct ParallelRuns {
     /// In the order of the call.
     tasks: Vec<RunSummary>,
-    /// Tasks without a slot.
+    /// Tasks that start by themselves later.
     queued: usize,
     /// Next step.
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -145,7 +145,7 @@ async fn follow(
     ended(join_all(tasks).await, call)
 }
 
-/// Starts the tasks in their order and waits for all of them.
+/// Starts the tasks and waits for all of them.
 pub(super) async fn run(
     service: &OpenHands,
     mut specs: Vec<TaskSpec>,
@@ -159,7 +159,7 @@ pub(super) async fn run(
     }
     let mut keys = HashSet::new();
     for (at, spec) in specs.iter_mut().enumerate() {
-        // One would wait for the other, which waits for its turn.
+        // They would be one task.
         if let Some(key) = &spec.key
             && !keys.insert(key.clone())
         {
@@ -170,11 +170,10 @@ pub(super) async fn run(
         spec.answer_by -= REPORT_TIME;
     }
     let starting = Semaphore::new(MAX_STARTING);
-    let turns = Turn::sequence(specs.len());
-    let creations = specs.into_iter().zip(turns).map(async |(spec, turn)| {
+    let creations = specs.into_iter().map(async |spec| {
         // The semaphore is never closed.
         let _permit = starting.acquire().await.ok();
-        create_in_turn(service, call, spec, turn).await
+        create(service, call, spec).await
     });
     // A task of the protocol is promised once all of them exist.
     let created = join_all(creations).await.into_iter();

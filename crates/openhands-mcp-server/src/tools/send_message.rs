@@ -48,7 +48,7 @@ impl Tool for SendMessage {
                 .check_given(self.callback_url.as_deref())?,
             ..Continuation::default()
         };
-        resume(service, id, &with).await?;
+        resume(service, id, &with, wait.slot_by()).await?;
         TaskWait::new(service, id, wait, call).follow().await
     }
 }

@@ -17,6 +17,10 @@ const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
 /// The default wait leaves some of that time for the report.
 const DEFAULT_WAIT_SECONDS: u32 = 20;
 
+/// The shortest and the longest time for which a call waits for a slot.
+const MIN_SLOT_WAIT: Duration = Duration::from_secs(2);
+const MAX_SLOT_WAIT: Duration = Duration::from_secs(10);
+
 /// The time for which a call waits, in seconds.
 pub(super) type WaitSeconds = Bounded<0, 25>;
 
@@ -47,6 +51,11 @@ impl WaitFor {
             answer_by: now + duration.max(ANSWER_TIMEOUT),
             duration,
         }
+    }
+
+    /// The time until which the call waits for a slot, if it begins now.
+    pub(super) fn slot_by(self) -> Instant {
+        Instant::now() + self.duration.clamp(MIN_SLOT_WAIT, MAX_SLOT_WAIT)
     }
 
     /// A wait of the same duration that begins now.
@@ -109,14 +118,14 @@ impl<'a> TaskWait<'a> {
     /// task is found after its restart.
     async fn observe_or_stop(&mut self, progress: &Call) -> Result<ObservedTask, ToolError> {
         let OpenHands {
-            servers, scheduler, ..
+            servers, runner, ..
         } = self.service;
         loop {
             let seen = tokio::select! {
                 biased;
                 () = self.call.cancelled() => return Err(match self.call.is_closing() {
                     true => still_at_work(self.id),
-                    false => stop_abandoned(servers, scheduler, self.id).await,
+                    false => stop_abandoned(servers, runner, self.id).await,
                 }),
                 seen = self.observe_with(progress) => seen,
             };
@@ -175,7 +184,7 @@ impl<'a> TaskWait<'a> {
             match answer {
                 Some(answer) => {
                     let server = servers.for_task(self.id).await?;
-                    let sent = send_answer(&self.service.scheduler, &server, self.id, &answer);
+                    let sent = send_answer(self.service, &server, self.id, &answer);
                     match sent.await {
                         // Another client has answered meanwhile.
                         Err(error) if error.kind() == ToolErrorKind::Conflict => {}

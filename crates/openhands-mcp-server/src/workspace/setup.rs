@@ -76,15 +76,15 @@ pub(crate) fn snapshots(root: &str) -> String {
     format!("{root}/{SNAPSHOTS}")
 }
 
-/// Creates the directory of a task with its files or repository. `roots` are absolute. The snapshot of its content,
-/// with these files, is kept in the directory `store`.
+/// Creates the directory of a task with its files or repository; a new one is named `name`. `roots` are absolute. The
+/// snapshot of its content, with these files, is kept in the directory `store`.
 ///
 /// # Errors
 /// The directory is not allowed or cannot be created; the error says what to do.
 pub(crate) async fn set_up(
     server: &AgentServer,
     (roots, store): (&[String], &str),
-    id: TaskId,
+    (id, name): (TaskId, &str),
     spec: &WorkspaceSpec,
     hosts: &GitHosts,
 ) -> Result<Workspace, ToolError> {
@@ -97,19 +97,21 @@ pub(crate) async fn set_up(
             )
         })?;
         let own_root = roots.first().map_or("", String::as_str);
-        let worktree = spec.has_worktree.then(|| worktree_script(own_root, id));
+        let worktree = spec
+            .has_worktree
+            .then(|| worktree_script(&format!("{own_root}/{name}"), id));
         let directory = named_directory(server, root, rest, &spec.files, worktree).await?;
         upload(server, &directory, &spec.files).await?;
         return snapshot(server, directory, store).await;
     }
     let root = roots.first().map_or("", String::as_str);
-    let directory = format!("{root}/{id}");
+    let directory = format!("{root}/{name}");
     upload(server, &directory, &spec.files).await?;
     let Some(repository) = &spec.repository else {
         new_directory(server, &directory).await?;
         return snapshot(server, directory, store).await;
     };
-    let fetch = start_fetch(server, (root, store), id, repository, hosts).await?;
+    let fetch = start_fetch(server, (root, store), name, repository, hosts).await?;
     Ok(Workspace {
         directory,
         base: None,
@@ -176,9 +178,8 @@ async fn snapshot(
 
 /// Commands that make a worktree of the repository in the current directory and set `dir` to it. Tasks
 /// with worktrees of one repository share its branches, and each has a branch and files of its own.
-fn worktree_script(root: &str, id: TaskId) -> String {
+fn worktree_script(own: &str, id: TaskId) -> String {
     let id = id.to_string();
-    let own = format!("{root}/{id}");
     format!(
         "git rev-parse -q --verify 'HEAD^{{commit}}' >/dev/null 2>&1 && ! git check-ignore -q . \
          || exit {EXIT_NO_COMMIT}\n\
@@ -190,7 +191,7 @@ fn worktree_script(root: &str, id: TaskId) -> String {
          case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
          cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
          check\n",
-        own = shell_quoted(&own),
+        own = shell_quoted(own),
         short = id.get(..8).unwrap_or_default(),
     )
 }

@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_core::trace::{self, ClientSpan, PeerAddress};
 use reqwest::header::{AUTHORIZATION, HeaderMap, HeaderValue};
-use reqwest::{Method, RequestBuilder, StatusCode, Upgraded, Url};
+use reqwest::{Method, RequestBuilder, StatusCode, Url};
 use serde::Serialize;
 use serde::de::DeserializeOwned;
 use tokio::time::timeout;
@@ -191,28 +191,6 @@ impl Request {
             }),
             Err(fault) => Err(peer.failure(fault)),
         }
-    }
-
-    /// Sends the request and switches to another protocol. Returns the headers and the connection. The
-    /// timeout ends with the response.
-    ///
-    /// # Errors
-    /// When there is no response, or its status is not 101 Switching Protocols.
-    pub async fn upgrade(self) -> Result<(HeaderMap, Upgraded), HttpFailure> {
-        let (peer, limit) = (self.peer, self.timeout);
-        let exchange = async {
-            let mut response = dispatch(self.builder, self.fault).await?;
-            let status = response.status();
-            let headers = std::mem::take(response.headers_mut());
-            if status != StatusCode::SWITCHING_PROTOCOLS {
-                let (target, has_credential) = (self.target, self.has_credential);
-                return Err(refused(target, has_credential, status, headers, Vec::new()));
-            }
-            Ok((headers, response.upgrade().await?))
-        };
-        let switched = timeout(limit, exchange).await;
-        let switched = switched.unwrap_or(Err(Fault::Timeout(limit)));
-        switched.map_err(|fault| peer.failure(fault))
     }
 }
 

@@ -3,10 +3,8 @@
 use std::collections::btree_map::Entry as MapEntry;
 use std::collections::{BTreeMap, BTreeSet};
 use std::future::{Future, pending};
-use std::time::Duration;
 
 use futures_util::StreamExt as _;
-use futures_util::future::select_all;
 use futures_util::stream;
 use mcp_core::server::{ChangeNotifier, SubscribedUris};
 use tokio::sync::watch::Receiver;
@@ -21,28 +19,18 @@ const MAX_CONCURRENT_POLLS: usize = 4;
 /// A part of a service that resources show, polled while one of them has subscribers. Remembers what it
 /// has seen.
 pub trait PollTarget: Send {
-    /// The least time between two polls: services may send many events within a second.
-    const MIN_POLL_INTERVAL: Duration = Duration::from_millis(250);
-
     /// Polls the service. Returns the URIs of the `watched` resources that have changed since the last
     /// poll.
     fn poll(&mut self, watched: &BTreeSet<String>) -> impl Future<Output = Vec<String>> + Send;
 
     /// The delays between polls while nothing changes, from now on.
     fn backoff(&self) -> Backoff;
-
-    /// Waits for an event of the service, if it sends events. May be dropped and called again at any
-    /// time.
-    fn wait_for_event(&mut self) -> impl Future<Output = ()> + Send {
-        pending()
-    }
 }
 
 struct Entry<S> {
     target: S,
     watched: BTreeSet<String>,
     delays: Delays,
-    polled: Instant,
     due: Instant,
 }
 
@@ -53,7 +41,6 @@ impl<S: PollTarget> Entry<S> {
             watched: BTreeSet::new(),
             delays: target.backoff().delays(),
             target,
-            polled: now,
             due: now,
         }
     }
@@ -64,16 +51,8 @@ impl<S: PollTarget> Entry<S> {
         if !changed.is_empty() {
             self.delays.reset();
         }
-        self.polled = Instant::now();
-        self.due = self.polled + self.delays.next_delay();
+        self.due = Instant::now() + self.delays.next_delay();
         changed
-    }
-
-    async fn wait_for_event(&mut self) {
-        self.target.wait_for_event().await;
-        // The change may not be stored yet, so another poll follows soon.
-        self.delays.reset();
-        self.due = self.due.min(self.polled + S::MIN_POLL_INTERVAL);
     }
 }
 
@@ -107,7 +86,6 @@ async fn poll_subscribed<K: Ord, S: PollTarget, F: Future<Output = ()>>(
         };
         tokio::select! {
             () = next => {}
-            () = wait_for_any_event(&mut entries) => {}
             changed = watched.changed() => if changed.is_err() {
                 return;
             },
@@ -154,25 +132,13 @@ async fn poll_due<K, S: PollTarget, F: Future<Output = ()>>(
         .await;
 }
 
-/// Waits for an event of any target, which is then due.
-async fn wait_for_any_event<K, S: PollTarget>(entries: &mut BTreeMap<K, Entry<S>>) {
-    if entries.is_empty() {
-        return pending().await;
-    }
-    select_all(
-        entries
-            .values_mut()
-            .map(|entry| Box::pin(entry.wait_for_event())),
-    )
-    .await;
-}
-
 #[cfg(test)]
 mod tests {
     use std::sync::atomic::{AtomicU32, Ordering::SeqCst};
     use std::sync::{Arc, Mutex};
+    use std::time::Duration;
 
-    use tokio::sync::{Notify, watch};
+    use tokio::sync::watch;
     use tokio::time::sleep;
 
     use super::*;
@@ -182,7 +148,6 @@ mod tests {
     struct Number {
         now: Arc<AtomicU32>,
         polls: Arc<AtomicU32>,
-        event: Arc<Notify>,
         seen: Option<u32>,
     }
 
@@ -198,10 +163,6 @@ mod tests {
 
         fn backoff(&self) -> Backoff {
             Backoff::new(Duration::from_secs(1), Duration::from_secs(64))
-        }
-
-        async fn wait_for_event(&mut self) {
-            self.event.notified().await;
         }
     }
 
@@ -236,12 +197,16 @@ mod tests {
         assert_eq!((polls(), announced().len()), (7, 0));
 
         number.now.store(1, SeqCst);
-        number.event.notify_one();
-        // The second poll is due after a second.
-        sleep(Duration::from_millis(1500)).await;
-        assert_eq!(announced(), ["n://a", "n://b"], "after the event");
-        assert_eq!(polls(), 2, "and once more soon after");
+        // The next poll is at 127 s, or up to a tenth of each delay earlier.
+        let mut first = Vec::new();
+        while first.is_empty() {
+            seconds(1).await;
+            first = announced();
+        }
+        assert_eq!(first, ["n://a", "n://b"]);
+        assert!((1..=2).contains(&polls()));
 
+        // After a change the delays are short again.
         watch(&["n://b"]);
         number.now.store(2, SeqCst);
         seconds(4).await;

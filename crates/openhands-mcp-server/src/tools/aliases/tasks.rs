@@ -73,7 +73,7 @@ impl Tool for ExecuteMcpTask {
     }
 }
 
-/// Starts several tasks without waiting; tasks without a slot are queued.
+/// Starts several tasks without waiting; one without a slot has an error.
 #[derive(Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ExecuteParallelTasks {
@@ -145,6 +145,7 @@ fn spec(
     wait: WaitFor,
 ) -> Result<TaskSpec, ToolError> {
     let mut spec = TaskSpec::new(task, wait.answer_by);
+    spec.slot_by = wait.slot_by();
     spec.agent = Some(agent);
     let mut context = context.unwrap_or_default();
     let text = |name: &str| context.get(name)?.as_str().map(str::to_owned);

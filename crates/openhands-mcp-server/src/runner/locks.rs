@@ -7,30 +7,30 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::api::TaskId;
 
-type Start = Arc<tokio::sync::Mutex<()>>;
+type Lock = Arc<tokio::sync::Mutex<()>>;
 
 /// The tasks that this server is starting or changing, one call each.
 #[derive(Default)]
-pub(crate) struct Starts(Mutex<HashMap<TaskId, Start>>);
+pub(crate) struct Locks(Mutex<HashMap<TaskId, Lock>>);
 
-impl Starts {
+impl Locks {
     /// Waits until no other call starts or changes the task.
     pub(crate) async fn lock(&self, id: TaskId) -> OwnedMutexGuard<()> {
-        let start = {
-            let mut starts = self.map();
-            starts.retain(|_, start| Arc::strong_count(start) > 1);
-            Arc::clone(starts.entry(id).or_default())
+        let lock = {
+            let mut locks = self.map();
+            locks.retain(|_, lock| Arc::strong_count(lock) > 1);
+            Arc::clone(locks.entry(id).or_default())
         };
-        start.lock_owned().await
+        lock.lock_owned().await
     }
 
     /// Locks the task, unless a call of this server is starting or changing it.
     pub(crate) fn try_lock(&self, id: TaskId) -> Option<OwnedMutexGuard<()>> {
-        let start = Arc::clone(self.map().entry(id).or_default());
-        start.try_lock_owned().ok()
+        let lock = Arc::clone(self.map().entry(id).or_default());
+        lock.try_lock_owned().ok()
     }
 
-    fn map(&self) -> MutexGuard<'_, HashMap<TaskId, Start>> {
+    fn map(&self) -> MutexGuard<'_, HashMap<TaskId, Lock>> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
@@ -40,17 +40,17 @@ mod tests {
     use super::*;
 
     #[tokio::test]
-    async fn one_call_at_a_time_starts_a_task() {
-        let (starts, id) = (Starts::default(), TaskId::from_key("a"));
-        let first = starts.lock(id).await;
-        assert!(starts.try_lock(id).is_none());
-        let second = starts.lock(id);
+    async fn one_call_at_a_time_changes_a_task() {
+        let (locks, id) = (Locks::default(), TaskId::from_key("a"));
+        let first = locks.lock(id).await;
+        assert!(locks.try_lock(id).is_none());
+        let second = locks.lock(id);
         tokio::pin!(second);
         assert!(futures_util::poll!(&mut second).is_pending());
         drop(first);
         drop(second.await);
-        assert!(starts.try_lock(id).is_some());
-        let _other = starts.lock(TaskId::from_key("b")).await;
-        assert_eq!(starts.map().len(), 1);
+        assert!(locks.try_lock(id).is_some());
+        let _other = locks.lock(TaskId::from_key("b")).await;
+        assert_eq!(locks.map().len(), 1);
     }
 }
