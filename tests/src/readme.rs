@@ -138,6 +138,17 @@ fn every_flag_exists() {
 }
 
 #[test]
+fn short_help_has_at_most_a_dozen_options() {
+    for server in SERVERS {
+        let help = printed(server, "-h");
+        let options = help
+            .lines()
+            .filter(|line| line.trim_start().starts_with("--"));
+        assert!((8..=12).contains(&options.count()), "{help}");
+    }
+}
+
+#[test]
 fn every_variable_exists() {
     let mut known: BTreeSet<String> = BTreeSet::new();
     for server in SERVERS {

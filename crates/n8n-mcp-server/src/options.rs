@@ -30,22 +30,28 @@ pub(crate) struct Options {
     n8n_api_key: Option<String>,
     /// File with the API key; may be written later.
     #[arg(long, env, value_name = "FILE")]
+    #[arg(hide_short_help = true)]
     n8n_api_key_file: Option<PathBuf>,
     /// Token of n8n's built-in MCP server (Settings > MCP access): can start more triggers.
     #[arg(long, env, value_name = "TOKEN", hide_env_values = true)]
+    #[arg(hide_short_help = true)]
     n8n_mcp_token: Option<String>,
     /// File with that token; may be written later.
     #[arg(long, env, value_name = "FILE")]
+    #[arg(hide_short_help = true)]
     n8n_mcp_token_file: Option<PathBuf>,
     /// Address of production webhooks, if it is not that of n8n.
     #[arg(long, env, value_name = "URL")]
+    #[arg(hide_short_help = true)]
     n8n_webhook_url: Option<String>,
     /// Credentials of webhooks, chats and forms that ask for one, by the names that they have in n8n:
     /// {"NAME": {"name": HEADER, "value": VALUE}} or {"NAME": {"user": USER, "password": PASSWORD}}.
     #[arg(long, env, value_name = "JSON", hide_env_values = true)]
+    #[arg(hide_short_help = true)]
     n8n_webhook_credentials: Option<String>,
     /// File with these credentials as JSON; may be written later.
     #[arg(long, env, value_name = "FILE")]
+    #[arg(hide_short_help = true)]
     n8n_webhook_credentials_file: Option<PathBuf>,
     /// Only these workflows: ids, tag:NAME or project:ID, separated by commas.
     #[arg(
@@ -54,6 +60,7 @@ pub(crate) struct Options {
         value_name = "RULE",
         value_delimiter = ','
     )]
+    #[arg(hide_short_help = true)]
     allow_workflows: Vec<Rule>,
     /// Except these workflows, even if they are allowed; same form as --allow-workflows.
     #[arg(
@@ -62,16 +69,20 @@ pub(crate) struct Options {
         value_name = "RULE",
         value_delimiter = ','
     )]
+    #[arg(hide_short_help = true)]
     deny_workflows: Vec<Rule>,
     /// Tag each workflow that is written through this server with `mcp-review`, and neither
     /// activate nor run it until a person has removed the tag.
     #[arg(long, env = "N8N_REQUIRE_REVIEW", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
     require_review: bool,
     /// Offer each active workflow with this tag as a tool of its own; an empty one offers none.
     #[arg(long, env = "N8N_TOOL_TAG", value_name = "TAG", default_value = "mcp")]
+    #[arg(hide_short_help = true)]
     tool_tag: String,
     /// Show what looks like a secret in the data of workflows and executions.
     #[arg(long, env = "N8N_SHOW_SECRETS", value_parser = FalseyValueParser::new())]
+    #[arg(hide_short_help = true)]
     show_secrets: bool,
 }
 
