@@ -98,7 +98,7 @@ impl mcp_serve::Service for Docker {
     }
 
     async fn stop(&self) {
-        self.programs.kill_all();
+        self.programs.kill_all().await;
         self.processes.kill_all().await;
     }
 

@@ -12,17 +12,11 @@
 use std::process::ExitCode;
 use std::sync::Arc;
 
-use mcp_client::{
-    Client, ClientInfo, Command, Endpoint, Era, Error, Handler, Reply, RpcError, reaper,
-};
+use mcp_client::{Client, ClientInfo, Command, Endpoint, Era, Error, Handler, Reply, RpcError};
 use serde_json::value::{RawValue, to_raw_value};
 use serde_json::{Map, Value, json};
 
 fn main() -> ExitCode {
-    let mut args = std::env::args_os().skip(1);
-    if args.next().is_some_and(|first| first == reaper::ARGUMENT) {
-        return reaper::run(args);
-    }
     let args: Vec<String> = std::env::args().skip(1).collect();
     let runtime = tokio::runtime::Runtime::new();
     let exercised = runtime.map(|runtime| runtime.block_on(exercise(&args)));
@@ -39,10 +33,7 @@ fn client(args: &[String]) -> Result<Client, Error> {
     match args {
         [] => Err(Error::Invalid("no URL, and no command".to_owned())),
         [url] if url.starts_with("http") => builder.http(Endpoint::new(url)?),
-        [program, args @ ..] => {
-            let command = Command::new(program).args(args);
-            builder.stdio(command.reaper("/proc/self/exe"))
-        }
+        [program, args @ ..] => builder.stdio(Command::new(program).args(args)),
     }
 }
 

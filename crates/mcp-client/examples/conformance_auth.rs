@@ -53,7 +53,7 @@ async fn exercise(url: &str) -> Result<(), Error> {
         redirect_port: 0,
         how_to_login: "log in".to_owned(),
     };
-    let oauth = Arc::new(OAuth::new(config, None)?);
+    let oauth = Arc::new(OAuth::new(config, None));
     let client = Client::http(oauth.endpoint())?;
     let logins = Logins {
         oauth,

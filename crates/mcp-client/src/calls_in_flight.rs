@@ -7,13 +7,13 @@
 //! a cancelled call.
 
 use std::collections::{BTreeMap, VecDeque};
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Duration;
 
+use parking_lot::Mutex;
 use tokio::time::Instant;
 
 use crate::response_routes::ResponseRoutes;
-use crate::sync::lock;
 use crate::{CallerId, Unattributed};
 
 /// Shortest time for which an abandoned call counts as in flight. Most servers do not answer a cancelled call,
@@ -71,19 +71,19 @@ impl CallsInFlight {
     /// Adds a request, before it is sent. One that has no use for messages does not count.
     pub(crate) fn enter(&self, id: u64, routes: &Arc<ResponseRoutes>) -> CallGuard<'_> {
         if routes.receives_messages() {
-            lock(&self.table).waiting.insert(id, routes.clone());
+            self.table.lock().waiting.insert(id, routes.clone());
         }
         CallGuard { calls: self, id }
     }
 
     /// The routes of a request, while it waits for its response.
     pub(crate) fn routes(&self, id: u64) -> Option<Arc<ResponseRoutes>> {
-        lock(&self.table).waiting.get(&id).cloned()
+        self.table.lock().waiting.get(&id).cloned()
     }
 
     /// Removes a call that the server has answered.
     pub(crate) fn answered(&self, id: u64) {
-        let table = &mut *lock(&self.table);
+        let table = &mut *self.table.lock();
         if table.waiting.remove(&id).is_none() {
             table.abandoned.retain(|call| call.id != id);
         }
@@ -91,7 +91,7 @@ impl CallsInFlight {
 
     /// The receiver of a message that names no request: the newest call of the only caller.
     pub(crate) fn recipient(&self) -> Recipient {
-        let table = &mut *lock(&self.table);
+        let table = &mut *self.table.lock();
         table.expire(Instant::now());
         let waiting = table.waiting.values();
         let mut calls = waiting.filter(|routes| routes.handler.is_some());
@@ -114,7 +114,7 @@ impl CallsInFlight {
     }
 
     fn abandon(&self, id: u64) {
-        let table = &mut *lock(&self.table);
+        let table = &mut *self.table.lock();
         let Some(routes) = table.waiting.remove(&id) else {
             return;
         };
@@ -253,7 +253,7 @@ mod tests {
         for id in 0..2 * MAX_ABANDONED_CALLS as u64 {
             drop(calls.enter(id, &routes(1)));
         }
-        assert_eq!(lock(&calls.table).abandoned.len(), MAX_ABANDONED_CALLS);
+        assert_eq!(calls.table.lock().abandoned.len(), MAX_ABANDONED_CALLS);
         let waiting = calls.enter(u64::MAX, &routes(1));
         assert_eq!(recipient(&calls), "several");
         tokio::time::advance(MIN_ABANDONED_TIMEOUT).await;

@@ -1,19 +1,19 @@
 //! One connection to one server.
 
+use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
 use mcp_core::era::Era;
 use mcp_core::jsonrpc::Members;
+use parking_lot::Mutex;
 use serde::Serialize;
 use serde_json::value::RawValue;
 
 use crate::http::{HeaderParamCache, request_headers};
 use crate::inbound::Inbound;
 use crate::meta::{Envelope, Params};
-use crate::sync::lock;
 use crate::transport::Transport;
 use crate::{ClientInfo, Counters, EraChoice, Error, Options, ServerInfo, outgoing};
 
@@ -181,11 +181,11 @@ impl Client {
     }
 
     pub(crate) fn negotiated(&self) -> Arc<Negotiated> {
-        lock(&self.0.negotiated).clone()
+        self.0.negotiated.lock().clone()
     }
 
     pub(crate) fn set_negotiated(&self, negotiated: Negotiated) {
-        *lock(&self.0.negotiated) = Arc::new(negotiated);
+        *self.0.negotiated.lock() = Arc::new(negotiated);
     }
 
     pub(crate) fn timeout(&self) -> Duration {

@@ -1,16 +1,10 @@
 //! The Streamable HTTP transport: one POST per message, answered with JSON or an event stream.
 
 mod client;
-mod connector;
 mod endpoint;
 mod exchange;
-mod fetch;
 mod header_params;
 mod headers;
-mod pool;
-mod poster;
-mod server_stream;
-mod session;
 mod sse;
 
 use std::sync::Arc;
@@ -18,19 +12,17 @@ use std::time::Duration;
 
 use http::{HeaderMap, HeaderValue, StatusCode, header};
 use mcp_core::trace::PeerAddress;
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio_util::sync::CancellationToken;
 
-pub(crate) use self::client::HttpClient;
-pub use self::endpoint::Endpoint;
+pub use self::client::Poster;
+pub(crate) use self::client::{Content, HttpClient, challenges, fetch};
+pub use self::endpoint::{Authorization, Endpoint, Refusal};
 use self::exchange::Exchange;
-pub(crate) use self::fetch::{Content, challenges, fetch};
 pub(crate) use self::header_params::HeaderParamCache;
-pub(crate) use self::headers::{HeaderList, request_headers, trace_headers};
-pub(crate) use self::pool::Body;
-pub use self::poster::Poster;
-use self::session::{Session, SessionHeaders};
-pub(crate) use self::sse::{Event, Parser};
+pub(crate) use self::headers::{HeaderList, SessionHeaders, request_headers, trace_headers};
+pub(crate) use self::sse::{Events, message};
 use crate::Error;
 use crate::inbound::Inbound;
 use crate::outgoing::Outgoing;
@@ -45,7 +37,8 @@ pub(crate) struct Http(Arc<Inner>);
 
 struct Inner {
     client: HttpClient,
-    session: Session,
+    /// The current session; empty in other eras.
+    session: Mutex<SessionHeaders>,
     inbound: Arc<Inbound>,
     closed: CancellationToken,
 }
@@ -54,7 +47,7 @@ impl Http {
     pub(crate) fn new(endpoint: Endpoint, inbound: Arc<Inbound>) -> Result<Self, Error> {
         Ok(Self(Arc::new(Inner {
             client: HttpClient::new(endpoint)?,
-            session: Session::default(),
+            session: Mutex::default(),
             inbound,
             closed: CancellationToken::new(),
         })))
@@ -69,6 +62,26 @@ impl Http {
         self.0.client.address()
     }
 
+    /// The headers of the session for one request.
+    fn session(&self) -> SessionHeaders {
+        self.0.session.lock().clone()
+    }
+
+    /// Opens the GET stream of the legacy era, for messages of the server outside of any request. The
+    /// returned future handles them until the server ends it; a broken stream is resumed if it named its
+    /// last event.
+    pub(crate) async fn open_server_stream(
+        &self,
+    ) -> Result<impl Future<Output = Result<(), Error>> + Send + 'static, Error> {
+        let opened = self.0.client.open_stream(None, &self.session()).await?;
+        let http = self.clone();
+        Ok(async move {
+            // No request has this id, so no message is taken for a response.
+            let exchange = Exchange::new(&http, 0, None, true);
+            exchange.follow_streams(opened).await.map(drop)
+        })
+    }
+
     pub(crate) async fn exchange(
         &self,
         request: Outgoing<'_>,
@@ -77,26 +90,26 @@ impl Http {
         let opens_session = request.method == "initialize";
         let session = match opens_session || headers::are_modern(&request.headers) {
             true => SessionHeaders::default(),
-            false => self.0.session.headers(),
+            false => self.session(),
         };
         let exchange = Exchange::new(self, request.id, Some(routes), request.is_resumable);
         let posting = self.0.client.post(request.body, request.headers, &session);
         let response = posting.await?;
         if opens_session {
-            self.0.session.open(response.headers());
+            self.0.session.lock().open(response.headers());
         }
         exchange.response(response).await
     }
 
     pub(crate) async fn send(&self, message: String, headers: HeaderList) -> Result<(), Error> {
-        let session = self.0.session.headers();
+        let session = self.session();
         let posted = self.0.client.post(message, headers, &session).await;
         posted.map(drop)
     }
 
     /// Sends a cancellation in the legacy era. In the others closing the stream cancels the request.
     pub(crate) fn cancel(&self, message: String) {
-        if !self.0.session.headers().has_revision() {
+        if !self.session().has_revision() {
             return;
         }
         let Ok(runtime) = tokio::runtime::Handle::try_current() else {
@@ -107,9 +120,10 @@ impl Http {
     }
 
     pub(crate) fn set_revision(&self, revision: Option<&'static str>) {
+        let mut session = self.0.session.lock();
         match revision {
-            Some(revision) => self.0.session.set_revision(revision),
-            None => self.0.session.clear(),
+            Some(revision) => session.set_revision(revision),
+            None => *session = SessionHeaders::default(),
         }
     }
 
@@ -122,8 +136,7 @@ impl Http {
     /// Ends the session, if there is one. A server may refuse (405), and a server that has exited has
     /// no session to end.
     pub(crate) async fn close(&self) {
-        let session = self.0.session.headers();
-        self.0.session.clear();
+        let session = std::mem::take(&mut *self.0.session.lock());
         self.0.closed.cancel();
         if session.id.is_none() {
             return;

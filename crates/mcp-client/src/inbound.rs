@@ -1,18 +1,19 @@
 //! Dispatches the notifications and requests of a server to handlers.
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex, MutexGuard};
+use std::ops::AddAssign;
+use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::jsonrpc::{INTERNAL_ERROR, Notification, Request, ResponseIn};
+use parking_lot::Mutex;
 use serde_json::value::RawValue;
 use tokio::task::AbortHandle;
 
 use crate::calls_in_flight::{CallsInFlight, Recipient};
 use crate::info::empty_object;
 use crate::response_routes::{self, ResponseRoutes};
-use crate::sync::lock;
-use crate::{Counters, Error, Handler, Reply, RpcError};
+use crate::{Error, Handler, Reply, RpcError};
 
 /// Limit of the server's requests in flight.
 const MAX_SERVER_REQUESTS: usize = 64;
@@ -38,12 +39,12 @@ impl Inbound {
     }
 
     pub(crate) fn counters(&self) -> Counters {
-        *lock(&self.counters)
+        *self.counters.lock()
     }
 
     /// Increments a counter and returns its new value.
     pub(crate) fn count(&self, counter: impl FnOnce(&mut Counters) -> &mut u64) -> u64 {
-        let mut counters = lock(&self.counters);
+        let mut counters = self.counters.lock();
         let counter = counter(&mut counters);
         *counter += 1;
         *counter
@@ -100,18 +101,18 @@ impl Inbound {
         let id = request.id.as_json().to_owned();
         let answer = match &*request.method {
             "ping" => Ok(empty_object()),
-            _ if self.lock().len() >= MAX_SERVER_REQUESTS => {
+            _ if self.in_flight.lock().len() >= MAX_SERVER_REQUESTS => {
                 Err(RpcError::new(INTERNAL_ERROR, "the client is busy"))
             }
             method => {
                 let answer = self.answer(method, request.params, &recipient);
                 // Weak, so that a late response does not keep the connection open.
                 let (inbound, in_flight) = (Arc::downgrade(self), id.clone());
-                let mut all = self.lock();
+                let mut all = self.in_flight.lock();
                 let task = tokio::spawn(async move {
                     let reply = reply(&in_flight, answer.await);
                     if let Some(inbound) = inbound.upgrade() {
-                        inbound.lock().remove(&in_flight);
+                        inbound.in_flight.lock().remove(&in_flight);
                         send(reply).await;
                     }
                 });
@@ -139,19 +140,15 @@ impl Inbound {
     /// Cancels a request of the server.
     fn cancel(&self, params: Option<&RawValue>) {
         let id = response_routes::cancelled_id(params);
-        if let Some(task) = id.and_then(|id| self.lock().remove(id)) {
+        if let Some(task) = id.and_then(|id| self.in_flight.lock().remove(id)) {
             task.abort();
         }
-    }
-
-    fn lock(&self) -> MutexGuard<'_, HashMap<String, AbortHandle>> {
-        lock(&self.in_flight)
     }
 }
 
 impl Drop for Inbound {
     fn drop(&mut self) {
-        self.lock().values().for_each(AbortHandle::abort);
+        self.in_flight.lock().values().for_each(AbortHandle::abort);
     }
 }
 
@@ -175,13 +172,39 @@ fn reply(id: &str, answer: Result<Box<RawValue>, RpcError>) -> String {
     format!(r#"{{"jsonrpc":"2.0","id":{id},"{member}":{body}}}"#)
 }
 
+/// Numbers of skipped and refused messages since the client was made.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct Counters {
+    /// Responses without a waiting request: the id is unknown, of the wrong type, already answered, or
+    /// that of a cancelled request.
+    pub unmatched_responses: u64,
+    /// Lines on stdout, or events of a stream, that are not JSON-RPC messages: banners, for example.
+    pub invalid_messages: u64,
+    /// Requests of the server that were refused because their caller is not certain.
+    pub refused_requests: u64,
+    /// Log messages that reached no caller because theirs is not certain.
+    pub unattributed_logs: u64,
+    /// Lines on stderr that were dropped by the rate limit.
+    pub stderr_dropped: u64,
+}
+
+impl AddAssign for Counters {
+    fn add_assign(&mut self, other: Self) {
+        self.unmatched_responses += other.unmatched_responses;
+        self.invalid_messages += other.invalid_messages;
+        self.refused_requests += other.refused_requests;
+        self.unattributed_logs += other.unattributed_logs;
+        self.stderr_dropped += other.stderr_dropped;
+    }
+}
+
 #[cfg(test)]
 mod tests {
-    use tokio::sync::oneshot;
-
     use super::*;
     use crate::{CallerId, Options};
     use mcp_core::jsonrpc::{Message, decode};
+    use tokio::sync::oneshot;
 
     struct NoRoots;
 

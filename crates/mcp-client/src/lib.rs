@@ -11,18 +11,14 @@
 //! * [`Handler`] receives the server's notifications and requests; [`Client::listen`] opens the
 //!   stream on which the server sends them, in eras that have such a stream.
 //! * [`Error`] distinguishes "never sent" from "sent, outcome unknown" from "refused".
-//! * [`reaper`] ends child processes even when this process is killed.
 //! * [`oauth`] gets tokens for servers that ask for them.
 //! * [`Poster`] posts to an address that does not speak MCP.
 //! * [`tls`] sets up TLS for every outgoing connection of the workspace.
 
-mod authorization;
 mod builder;
 mod calls_in_flight;
 mod client;
 mod connect;
-mod counters;
-mod discover;
 mod error;
 mod handler;
 mod http;
@@ -36,24 +32,21 @@ pub mod oauth;
 mod options;
 mod outgoing;
 mod proxy;
-pub mod reaper;
 mod request;
 mod response_routes;
 mod sse;
 mod stdio;
-mod sync;
 pub mod tls;
 mod tools;
 mod transport;
 mod unreachable;
 
-pub use authorization::{Authorization, Refusal};
 pub use builder::Builder;
 pub use client::Client;
-pub use counters::Counters;
 pub use error::{Error, RpcError};
 pub use handler::{Handler, Reply, Unattributed};
-pub use http::{Endpoint, Poster};
+pub use http::{Authorization, Endpoint, Poster, Refusal};
+pub use inbound::Counters;
 pub use info::{ClientInfo, EraChoice, ServerInfo};
 pub use listen::NotificationStream;
 pub use mcp_core::era::Era;

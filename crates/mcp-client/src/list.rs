@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::value::RawValue;
 
 use crate::client::Negotiated;
-use crate::discover::{HEADER_MISMATCH, code};
+use crate::connect::{HEADER_MISMATCH, code};
 use crate::transport::Transport;
 use crate::{Client, Error, Options};
 

@@ -5,31 +5,26 @@
 //! * [`OAuth::login`] lets a person log in, in a browser.
 //! * A [`TokenStore`] keeps what a login has given.
 
-mod challenge;
 mod discovery;
 mod grant;
-mod kept;
 mod login;
-mod metadata_url;
-mod redirect;
 mod token;
 
 use std::any::Any;
 use std::io;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 use std::time::Instant;
 
 use bytes::Bytes;
 use http::{HeaderValue, StatusCode};
+use parking_lot::Mutex;
 use tokio::sync::Mutex as AsyncMutex;
 use url::Url;
 
-use self::challenge::Challenge;
-use self::metadata_url::AllowedUrls;
+use self::discovery::{AllowedUrls, Challenge};
 use self::token::{TokenError, Tokens};
-use crate::authorization::Authorization;
+use crate::Authorization;
 use crate::http::{Content, fetch};
-use crate::sync::lock;
 use crate::tls::TlsFiles;
 use crate::{Endpoint, Error};
 
@@ -110,15 +105,10 @@ pub struct OAuth {
 
 impl OAuth {
     /// The tokens of a server, of which `store` keeps those of a login; without it they are kept in memory.
-    ///
-    /// # Errors
-    /// [`Error::Invalid`] if the address of the server is no URL.
-    pub fn new(config: OAuthConfig, store: Option<Arc<dyn TokenStore>>) -> Result<Self, Error> {
-        let url = config.server.address();
-        let invalid = |_| Error::Invalid("the URL of the MCP server is not a URL".to_owned());
-        let server_url: Url = url.parse().map_err(invalid)?;
+    pub fn new(config: OAuthConfig, store: Option<Arc<dyn TokenStore>>) -> Self {
+        let server_url = config.server.url().clone();
         let allowed = AllowedUrls::new(server_url.clone(), config.issuer.as_deref());
-        Ok(Self {
+        Self {
             config,
             server_url,
             store,
@@ -128,7 +118,7 @@ impl OAuth {
             failed: Mutex::default(),
             renewing: AsyncMutex::default(),
             challenge: Mutex::default(),
-        })
+        }
     }
 
     fn problem(&self, problem: impl Into<String>) -> Error {
@@ -165,7 +155,7 @@ impl OAuth {
 
     /// The refusal that a login starts from.
     fn last_challenge(&self) -> Option<Challenge> {
-        lock(&self.challenge).clone()
+        self.challenge.lock().clone()
     }
 
     /// An endpoint of the server with these tokens.

@@ -1,10 +1,9 @@
 //! The HTTP proxy to a server.
 
-use std::net::IpAddr;
-
 use http::uri::Scheme;
 use http::{HeaderValue, Uri};
 use hyper_util::client::proxy::matcher::Matcher;
+use url::{Host, Url};
 
 use crate::Error;
 
@@ -24,8 +23,24 @@ pub enum Proxy {
 /// The proxy that is used.
 #[derive(Clone)]
 pub(crate) struct UsedProxy {
-    pub(crate) url: Uri,
-    pub(crate) authorization: Option<HeaderValue>,
+    url: Uri,
+    authorization: Option<HeaderValue>,
+}
+
+impl UsedProxy {
+    /// Its host and port.
+    pub(crate) fn name(&self) -> &str {
+        self.url.authority().map_or("", |name| name.as_str())
+    }
+
+    /// The same for `reqwest`, for every address.
+    pub(crate) fn of_reqwest(&self) -> reqwest::Result<reqwest::Proxy> {
+        let proxy = reqwest::Proxy::all(self.url.to_string())?;
+        Ok(match &self.authorization {
+            Some(authorization) => proxy.custom_http_auth(authorization.clone()),
+            None => proxy,
+        })
+    }
 }
 
 impl Proxy {
@@ -36,26 +51,27 @@ impl Proxy {
     }
 
     /// The proxy to `server`, if there is one.
-    pub(crate) fn to(&self, server: &Uri) -> Result<Option<UsedProxy>, Error> {
+    pub(crate) fn to(&self, server: &Url) -> Result<Option<UsedProxy>, Error> {
         match self {
             Self::Direct => Ok(None),
             Self::Url(url) => self.of_url(url).map(Some),
             Self::Environment if is_loopback(server) => Ok(None),
-            Self::Environment => find(&Matcher::from_env(), server),
+            Self::Environment => find(&Matcher::from_env(), server.as_str()),
         }
     }
 
     fn of_url(&self, url: &str) -> Result<UsedProxy, Error> {
         let matcher = Matcher::builder().all(url.to_owned()).build();
-        let found = find(&matcher, &Uri::from_static("http://any.invalid"))?;
+        let found = find(&matcher, "http://any.invalid")?;
         // The matcher takes a text without a scheme for a host.
         let found = found.filter(|_| url.starts_with("http://"));
         found.ok_or_else(|| unusable("proxy"))
     }
 }
 
-fn find(matcher: &Matcher, server: &Uri) -> Result<Option<UsedProxy>, Error> {
-    let Some(found) = matcher.intercept(server) else {
+fn find(matcher: &Matcher, server: &str) -> Result<Option<UsedProxy>, Error> {
+    let server: Uri = server.parse().map_err(|_| unusable("the URL"))?;
+    let Some(found) = matcher.intercept(&server) else {
         return Ok(None);
     };
     if found.uri().scheme() != Some(&Scheme::HTTP) || found.uri().host().is_none() {
@@ -74,13 +90,15 @@ fn unusable(name: &str) -> Error {
 }
 
 /// Returns true for an address of this machine.
-pub(crate) fn is_loopback(url: &Uri) -> bool {
-    let host = url.host().unwrap_or_default().to_ascii_lowercase();
-    let host = host.trim_end_matches('.');
-    let address = host.trim_start_matches('[').trim_end_matches(']').parse();
-    match address.map(|address: IpAddr| address.to_canonical()) {
-        Ok(address) => address.is_loopback(),
-        Err(_) => host == "localhost" || host.ends_with(".localhost"),
+pub(crate) fn is_loopback(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_loopback(),
+        Some(Host::Ipv6(address)) => address.to_canonical().is_loopback(),
+        Some(Host::Domain(name)) => {
+            let name = name.trim_end_matches('.');
+            name == "localhost" || name.ends_with(".localhost")
+        }
+        None => false,
     }
 }
 
@@ -102,10 +120,10 @@ mod tests {
             assert_eq!(Proxy::is_url(text), accepted, "{text:?}");
         }
         let used = Proxy::Url("http://user:pass@proxy.example:3128".to_owned());
-        let used = used.to(&Uri::from_static("http://127.0.0.1")).unwrap();
+        let used = used.to(&Url::parse("http://127.0.0.1").unwrap()).unwrap();
         let used = used.unwrap();
+        assert_eq!(used.name(), "proxy.example:3128");
         assert_eq!(used.authorization.unwrap(), "Basic dXNlcjpwYXNz");
-        assert_eq!(used.url.authority().unwrap().as_str(), "proxy.example:3128");
     }
 
     #[test]
@@ -133,7 +151,7 @@ mod tests {
             ("https://10.1.2.3/", None),
             ("http://box.lan/", None),
         ] {
-            let found = find(&matcher, &url.parse().unwrap()).unwrap();
+            let found = find(&matcher, url).unwrap();
             let found = found.map(|used| used.url.host().unwrap().to_owned());
             assert_eq!(found.as_deref(), proxy, "{url}");
         }

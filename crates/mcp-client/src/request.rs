@@ -4,14 +4,12 @@ use std::borrow::Cow;
 use std::sync::Arc;
 use std::time::Duration;
 
-use futures_util::FutureExt as _;
 use futures_util::future::BoxFuture;
 use mcp_core::jsonrpc::string;
 use mcp_core::server::known_method;
 use mcp_core::trace::{self, ClientSpan, McpRequest, SpanWork, TraceContext};
 use serde::de::DeserializeOwned;
 use serde_json::value::RawValue;
-use smallvec::SmallVec;
 
 use crate::client::Negotiated;
 use crate::http::{request_headers, trace_headers};
@@ -110,7 +108,7 @@ impl Client {
     ) -> Result<(Outgoing<'a>, Option<String>), Error> {
         let id = self.next_id();
         let is_modern = negotiated.is_modern();
-        let fields: SmallVec<[_; 3]> = trace.into_iter().flat_map(TraceContext::fields).collect();
+        let fields: Vec<_> = trace.into_iter().flat_map(TraceContext::fields).collect();
         let params = meta::compose(params, id, negotiated.envelope.as_ref(), options, &fields)?;
         let mut request = outgoing::request(id, method, &params);
         request.is_resumable = !is_modern;
@@ -159,19 +157,17 @@ impl Client {
         Error::protocol(self.0.transport.peer(), fault)
     }
 
-    /// Limits `work` to this time. No `async fn`: its future would hold `work` twice.
-    pub(crate) fn with_timeout<'a, T: 'a>(
-        &'a self,
+    /// Limits `work` to this time.
+    pub(crate) async fn with_timeout<T>(
+        &self,
         after: Duration,
-        work: impl Future<Output = Result<T, Error>> + 'a,
-    ) -> impl Future<Output = Result<T, Error>> + 'a {
-        let late = move |_| {
-            Err(Error::Timeout {
-                peer: self.0.transport.peer().clone(),
-                after,
-            })
+        work: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let late = |_| Error::Timeout {
+            peer: self.0.transport.peer().clone(),
+            after,
         };
-        tokio::time::timeout(after, work).map(move |done| done.unwrap_or_else(late))
+        tokio::time::timeout(after, work).await.map_err(late)?
     }
 }
 

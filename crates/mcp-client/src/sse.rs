@@ -3,17 +3,17 @@
 //!
 //! It is used like a child: each event is a line of its output, each line of its input a POST.
 
-use std::collections::VecDeque;
 use std::sync::Arc;
 use std::time::Duration;
 
-use http::Uri;
+use futures_util::StreamExt as _;
 use mcp_core::jsonrpc::{Message, decode};
 use tokio::io::{AsyncWriteExt as _, SimplexStream, WriteHalf};
 use tokio::sync::mpsc;
 use tokio::task::JoinSet;
+use url::Url;
 
-use crate::http::{Body, Event, HttpClient, Parser};
+use crate::http::{Events, HttpClient, SessionHeaders, message};
 use crate::inbound::Inbound;
 use crate::stdio::{Connected, Pending, Stdio};
 use crate::{Endpoint, Error};
@@ -44,13 +44,13 @@ async fn run(client: Arc<HttpClient>, connected: Connected) {
     let _ended = ended.drop_guard();
     let pending = reader.pending.clone();
     let work = async {
-        let (address, events) = match EventStream::open(&client).await {
+        let (address, events) = match open(&client).await {
             Ok(opened) => opened,
             Err(error) => return error.to_string(),
         };
         let (output, lines) = tokio::io::simplex(MAX_UNREAD_BYTES);
         let receiving = async {
-            let (reason, fault) = tokio::join!(events.copy_to(lines), reader.read(output));
+            let (reason, fault) = tokio::join!(copy(events, lines), reader.read(output));
             fault.unwrap_or(reason)
         };
         tokio::select! {
@@ -68,7 +68,7 @@ async fn run(client: Arc<HttpClient>, connected: Connected) {
 /// Posts the messages of the queue. Returns the reason why it cannot any more.
 async fn send(
     client: &Arc<HttpClient>,
-    address: &Uri,
+    address: &Url,
     pending: &Arc<Pending>,
     mut queue: mpsc::Receiver<String>,
 ) -> String {
@@ -98,83 +98,34 @@ fn request_id(message: &str) -> Option<u64> {
     }
 }
 
-/// The stream of the server's messages.
-struct EventStream {
-    client: Arc<HttpClient>,
-    body: Body,
-    parser: Parser,
-    received: VecDeque<Event>,
+/// Opens the stream. Returns it with the URL for POSTs, which its first event names.
+async fn open(client: &HttpClient) -> Result<(Url, Events), Error> {
+    let response = client.open_stream(None, &SessionHeaders::default()).await?;
+    let mut events = client.events(response);
+    let first = events.next().await.transpose()?;
+    let address = first.filter(|event| event.event.as_deref() == Some("endpoint"));
+    let address = address.and_then(|event| client.url_of(&event.data?));
+    address.map(|address| (address, events)).ok_or_else(|| {
+        client.protocol_error("its stream does not start with an address of its own for messages")
+    })
 }
 
-impl EventStream {
-    /// Opens the stream. Returns it with the path for POSTs, which its first event names.
-    async fn open(client: &Arc<HttpClient>) -> Result<(Uri, Self), Error> {
-        let body = client.open_event_stream().await?;
-        let mut events = Self {
-            client: client.clone(),
-            body,
-            parser: Parser::new(client.max_message()),
-            received: VecDeque::new(),
+/// Writes the messages as lines until the stream ends. Returns the reason of its end.
+async fn copy(mut events: Events, mut lines: WriteHalf<SimplexStream>) -> String {
+    let reason = loop {
+        let text = match events.next().await {
+            Some(Ok(event)) => message(event),
+            Some(Err(error)) => break error.to_string(),
+            None => break "it closed its stream".to_owned(),
         };
-        let first = events.next().await?;
-        let address = first.filter(|event| event.kind == b"endpoint");
-        let address = address.and_then(|event| {
-            let address = String::from_utf8(event.data).ok()?;
-            client.path_of(&address)
-        });
-        match address {
-            Some(address) => Ok((address, events)),
-            None => {
-                let fault = "its stream does not start with an address of its own for messages";
-                Err(client.protocol_error(fault))
-            }
+        let Some(text) = text else { continue };
+        // Line breaks outside of JSON strings are white space, and within them they are escaped.
+        let line = text.replace(['\n', '\r'], " ") + "\n";
+        if lines.write_all(line.as_bytes()).await.is_err() {
+            break "its messages cannot be read".to_owned();
         }
-    }
-
-    /// The next event; `None` at the end of the stream.
-    async fn next(&mut self) -> Result<Option<Event>, Error> {
-        loop {
-            if let Some(event) = self.received.pop_front() {
-                return Ok(Some(event));
-            }
-            let Some(frame) = self.body.frame().await else {
-                return Ok(None);
-            };
-            let frame = frame.map_err(|error| self.client.cut_off(&error))?;
-            if let Ok(data) = frame.into_data() {
-                let events = self.parser.feed(&data).map_err(|_| {
-                    let limit = self.client.max_message();
-                    let fault = format!("an event is longer than {limit} bytes");
-                    self.client.protocol_error(fault)
-                })?;
-                self.received.extend(events);
-            }
-        }
-    }
-
-    /// Writes the messages as lines until the stream ends. Returns the reason of its end.
-    async fn copy_to(mut self, mut lines: WriteHalf<SimplexStream>) -> String {
-        let reason = self.copy_messages(&mut lines).await;
-        // Dropping it does not end the lines.
-        let _ = lines.shutdown().await;
-        reason
-    }
-
-    async fn copy_messages(&mut self, lines: &mut WriteHalf<SimplexStream>) -> String {
-        loop {
-            let mut line = match self.next().await {
-                Ok(Some(event)) if matches!(event.kind.as_slice(), b"" | b"message") => event.data,
-                Ok(Some(_)) => continue,
-                Ok(None) => return "it closed its stream".to_owned(),
-                Err(error) => return error.to_string(),
-            };
-            // Line breaks outside of JSON strings are white space, and within them they are escaped.
-            let breaks = line.iter_mut().filter(|byte| matches!(byte, b'\n' | b'\r'));
-            breaks.for_each(|byte| *byte = b' ');
-            line.push(b'\n');
-            if lines.write_all(&line).await.is_err() {
-                return "its messages cannot be read".to_owned();
-            }
-        }
-    }
+    };
+    // Dropping it does not end the lines.
+    let _ = lines.shutdown().await;
+    reason
 }

@@ -1,14 +1,10 @@
 //! The stdio transport: a child process with one JSON-RPC message per line on stdin and stdout.
 
 mod command;
-mod find_program;
 pub(crate) mod lines;
 mod pending;
 mod process;
 mod reader;
-mod stderr;
-mod supervise;
-mod writer;
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -75,7 +71,7 @@ impl Stdio {
         })?;
         let pid = child.id();
         Self::start(peer, pid, inbound, command.max_message, |connected| {
-            supervise::supervise(child, connected)
+            process::supervise(child, connected)
         })
     }
 

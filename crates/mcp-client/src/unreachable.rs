@@ -26,18 +26,21 @@ impl std::error::Error for FileError {}
 #[derive(Debug)]
 pub(crate) struct ProxyError {
     pub(crate) proxy: String,
-    pub(crate) source: Box<dyn StdError + Send + Sync>,
+    pub(crate) error: reqwest::Error,
 }
 
 impl fmt::Display for ProxyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "{}: {}", self.proxy, self.source)
+        // The two outer errors only say that there is no connection.
+        let error: &dyn StdError = &self.error;
+        let cause = error.source().and_then(StdError::source);
+        write!(f, "{}: {}", self.proxy, cause.unwrap_or(error))
     }
 }
 
 impl StdError for ProxyError {
     fn source(&self) -> Option<&(dyn StdError + 'static)> {
-        Some(self.source.as_ref())
+        Some(&self.error)
     }
 }
 
@@ -45,19 +48,21 @@ impl StdError for ProxyError {
 /// or a proxy.
 pub(crate) fn reason(error: &(dyn StdError + 'static)) -> Option<String> {
     let proxy = error.downcast_ref::<ProxyError>();
-    match (tls_problem(error), proxy) {
+    match (find::<TlsError>(error).map(in_words), proxy) {
         (Some(problem), _) => Some(problem),
         (None, Some(failed)) => Some(failed.to_string()),
         (None, None) => error.downcast_ref().map(FileError::to_string),
     }
 }
 
-/// Returns the failure of TLS among the causes of an error, with what to do.
-fn tls_problem(error: &(dyn StdError + 'static)) -> Option<String> {
+/// Returns an error of this type among an error and its causes.
+pub(crate) fn find<'a, T: StdError + 'static>(
+    error: &'a (dyn StdError + 'static),
+) -> Option<&'a T> {
     let mut cause = Some(error);
     while let Some(error) = cause {
-        if let Some(error) = error.downcast_ref::<TlsError>() {
-            return Some(in_words(error));
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
         }
         // An error of the operating system holds the error of TLS, but its source is the source of that.
         let inner = error.downcast_ref::<std::io::Error>();

@@ -74,7 +74,7 @@ fn oauth(
             Some(Arc::new(TokenFile::new(backend).map_err(unusable)?))
         }
     };
-    OAuth::new(config, store).map(Arc::new)
+    Ok(Arc::new(OAuth::new(config, store)))
 }
 
 /// The file with the tokens of one backend, which only this user can read, sealed with a key that is derived

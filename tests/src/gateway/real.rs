@@ -133,8 +133,7 @@ async fn kill_and_wait_for_restart(gateway: &Gateway, last: &str) {
     assert!(!Path::new(&format!("/proc/{pid}")).exists(), "a zombie");
 }
 
-/// Returns the process below `parent` whose command ends with `last`: the last one, since its reaper
-/// process has the same command.
+/// Returns the last process below `parent` whose command ends with `last`.
 fn descendant(parent: u32, last: &str) -> Option<u32> {
     let is_it = |pid: &u32| {
         let command = std::fs::read(format!("/proc/{pid}/cmdline")).unwrap_or_default();

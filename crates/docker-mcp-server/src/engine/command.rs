@@ -1,19 +1,14 @@
 //! Programs of this machine: `ssh`, credential helpers, compose.
 
-#[cfg(unix)]
-mod unix;
-#[cfg(windows)]
-mod windows;
-
 use std::ffi::OsStr;
-use std::process::Stdio;
+use std::io;
+use std::process::{ExitStatus, Stdio};
 
+use process_wrap::tokio::CommandWrap;
 use tokio::process::{ChildStderr, ChildStdin, ChildStdout, Command};
-
-#[cfg(unix)]
-pub(crate) use self::unix::{ProcessGroup, RunningGroups};
-#[cfg(windows)]
-pub(crate) use self::windows::{Job as ProcessGroup, RunningJobs as RunningGroups};
+use tokio::task::JoinHandle;
+use tokio_util::sync::{CancellationToken, DropGuard};
+use tokio_util::task::TaskTracker;
 
 /// The standard streams of a child; those that are not pipes are `None`.
 pub(crate) type Streams = (Option<ChildStdin>, Option<ChildStdout>, Option<ChildStderr>);
@@ -29,4 +24,71 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     }
     command.stdin(Stdio::null()).kill_on_drop(true);
     command
+}
+
+/// The process groups that run now; on Windows the job objects.
+#[derive(Clone, Default)]
+pub(crate) struct RunningGroups {
+    running: TaskTracker,
+    stop: CancellationToken,
+}
+
+/// A process group that is killed when this is dropped, unless its leader has ended.
+pub(crate) struct ProcessGroup {
+    streams: Streams,
+    ended: JoinHandle<io::Result<ExitStatus>>,
+    _kill: DropGuard,
+}
+
+impl RunningGroups {
+    /// Kills all of them, and those that are started later.
+    pub(crate) async fn kill_all(&self) {
+        self.stop.cancel();
+        self.running.close();
+        self.running.wait().await;
+    }
+}
+
+impl ProcessGroup {
+    /// Starts a program as the leader of a group.
+    pub(crate) fn spawn(all: &RunningGroups, command: Command) -> io::Result<Self> {
+        let mut command = CommandWrap::from(command);
+        #[cfg(unix)]
+        command.wrap(process_wrap::tokio::ProcessGroup::leader());
+        #[cfg(windows)]
+        command
+            .wrap(process_wrap::tokio::KillOnDrop)
+            .wrap(process_wrap::tokio::JobObject);
+        let mut child = command.spawn()?;
+        let streams = (
+            child.stdin().take(),
+            child.stdout().take(),
+            child.stderr().take(),
+        );
+        let stop = all.stop.child_token();
+        let kill = stop.clone().drop_guard();
+        let ended = all.running.spawn(async move {
+            tokio::select! {
+                status = child.inner_mut().wait() => return status,
+                () = stop.cancelled() => {}
+            }
+            child.start_kill()?;
+            child.inner_mut().wait().await
+        });
+        Ok(Self {
+            streams,
+            ended,
+            _kill: kill,
+        })
+    }
+
+    /// Takes the streams of the leader.
+    pub(crate) fn streams(&mut self) -> Streams {
+        std::mem::take(&mut self.streams)
+    }
+
+    /// Waits for the leader.
+    pub(crate) async fn wait(&mut self) -> io::Result<ExitStatus> {
+        (&mut self.ended).await?
+    }
 }

@@ -1,77 +1,83 @@
 //! Sends HTTP requests to one server and maps failures and statuses to errors.
 
+use std::error::Error as StdError;
 use std::sync::Arc;
 use std::time::Duration;
 
 use bytes::{Bytes, BytesMut};
-use futures_util::FutureExt as _;
-use futures_util::future::Either;
-use http::{HeaderMap, HeaderValue, Method, Request, Response, StatusCode, Uri, header};
-use http_body_util::Full;
+use http::{HeaderMap, HeaderValue, Method, StatusCode, header};
 use mcp_core::jsonrpc::{self, METHOD_NOT_FOUND, Message};
 use mcp_core::trace::PeerAddress;
+use parking_lot::Mutex;
+use reqwest::{Client, Request, Response, redirect, retry};
+use rustls::ClientConfig;
+use url::Url;
 
-use super::connector::Connector;
-use super::endpoint::Endpoint;
-use super::headers::HeaderList;
+use super::endpoint::{Authorization, Endpoint, Refusal, TlsSource};
+use super::headers::{HeaderList, SessionHeaders};
 use super::is_event_stream;
-use super::pool::{Body, Pool, SendError};
-use super::session::SessionHeaders;
-use crate::authorization::{Authorization, Refusal};
-use crate::{Error, RpcError, unreachable};
+use crate::proxy::UsedProxy;
+use crate::tls::{self, TlsContents, TlsFiles};
+use crate::unreachable::{self, ProxyError};
+use crate::{Error, RpcError};
 
-/// Limit of the body of an error response.
-const MAX_ERROR_BODY: usize = 64 << 10;
+/// Timeout of opening a connection.
+const CONNECT_TIMEOUT: Duration = Duration::from_secs(5);
+/// Interval of TCP keepalive probes: without them a silent stream would not notice that its server is gone.
+const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(15);
+/// Idle time after which a connection is closed. Node and uvicorn close theirs after 5 s, and a
+/// request at that moment is lost with its outcome unknown: ours must be shorter.
+const IDLE_TIMEOUT: Duration = Duration::from_secs(4);
+/// Limit of the body of an error response, and of an answer to a [`Poster`].
+const MAX_SMALL_BODY: usize = 64 << 10;
+/// Limit of an answer with metadata or tokens.
+const MAX_FETCHED: usize = 256 << 10;
+/// Timeout of a request for metadata or tokens.
+const FETCH_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// The room for the headers that a request has of its own: those of its message, session and length.
-const OWN_HEADERS: usize = 8;
-
-impl Endpoint {
-    /// Posts JSON to it, also if it is no MCP server, such as a webhook. Follows no redirect.
-    ///
-    /// # Errors
-    /// When it cannot be reached, or does not answer with success.
-    pub async fn post_json(self, json: String) -> Result<(), Error> {
-        HttpClient::new(self)?.post_json(json).await
-    }
-}
+const JSON: HeaderValue = HeaderValue::from_static("application/json");
+const EVENT_STREAM: HeaderValue = HeaderValue::from_static("text/event-stream");
+const JSON_OR_EVENTS: HeaderValue = HeaderValue::from_static("application/json, text/event-stream");
 
 /// An HTTP client of one server.
 pub(crate) struct HttpClient {
-    pool: Pool,
+    connections: Connections,
     endpoint: Endpoint,
-    /// The target of requests: the path, or for a proxy the whole URL.
-    path: Uri,
-    /// The headers of every request.
-    headers: HeaderMap,
-    /// The headers of every POST.
-    posting: HeaderMap,
+    proxy: Option<UsedProxy>,
+}
+
+/// The connections to one server.
+enum Connections {
+    Fixed(Client),
+    /// The TLS configuration is made of files, and both are made again when one of them has changed.
+    Followed(TlsFiles, Mutex<Option<(TlsContents, Client)>>),
+}
+
+/// The body of a request outside of the protocol of MCP, and with it the method.
+pub(crate) enum Content {
+    /// GET.
+    None,
+    Form(String),
+    Json(String),
 }
 
 impl HttpClient {
-    pub(crate) fn new(mut endpoint: Endpoint) -> Result<Self, Error> {
-        let tls = std::mem::take(&mut endpoint.tls);
-        let connector = Connector::new(endpoint.url.clone(), tls, &endpoint.proxy)?;
-        let mut headers = endpoint.all_headers();
-        let proxy = connector.reading_proxy();
-        if let Some(authorization) = proxy.and_then(|proxy| proxy.authorization.clone()) {
-            headers.insert(header::PROXY_AUTHORIZATION, authorization);
-        }
-        let path = match proxy {
-            Some(_) => endpoint.url.clone(),
-            None => endpoint.path(),
+    pub(crate) fn new(endpoint: Endpoint) -> Result<Self, Error> {
+        let proxy = endpoint.proxy.to(&endpoint.url)?;
+        let scheme = endpoint.url.scheme();
+        let connections = match &endpoint.tls {
+            TlsSource::Files(files) if scheme == "https" => {
+                Connections::Followed(files.clone(), Mutex::default())
+            }
+            TlsSource::Config(config) => Connections::Fixed(build((**config).clone(), &proxy)?),
+            TlsSource::Native | TlsSource::Files(_) => {
+                Connections::Fixed(build(tls::config_for(scheme)?, &proxy)?)
+            }
         };
-        let mut posting = headers.clone();
-        let json = HeaderValue::from_static("application/json");
-        posting.insert(header::CONTENT_TYPE, json);
-        let accept = HeaderValue::from_static("application/json, text/event-stream");
-        posting.insert(header::ACCEPT, accept);
         Ok(Self {
-            pool: Pool::new(connector),
-            path,
-            headers,
-            posting,
+            connections,
             endpoint,
+            proxy,
         })
     }
 
@@ -82,10 +88,9 @@ impl HttpClient {
     /// The address of the server.
     pub(crate) fn address(&self) -> Option<PeerAddress<'_>> {
         let url = &self.endpoint.url;
-        let is_tls = url.scheme_str() == Some("https");
         Some(PeerAddress {
-            host: url.host()?,
-            port: url.port_u16().or(Some(if is_tls { 443 } else { 80 })),
+            host: url.host_str()?,
+            port: url.port_or_known_default(),
         })
     }
 
@@ -101,219 +106,195 @@ impl HttpClient {
         Error::closed(self.peer(), reason)
     }
 
-    /// Sends a message. No `async fn`: its future would hold the request twice; see `send`.
-    pub(super) fn post<'a>(
-        &'a self,
+    /// Sends a message.
+    pub(super) async fn post(
+        &self,
         message: String,
         extra: HeaderList,
-        session: &'a SessionHeaders,
-    ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
-        let mut request = self.request(Method::POST, &self.posting, session);
-        *request.body_mut() = Full::from(message);
+        session: &SessionHeaders,
+    ) -> Result<Response, Error> {
+        let mut request = self.posting(message, session);
         for (name, value) in extra {
             request.headers_mut().insert(name, value);
-        }
-        self.send(request, session)
-    }
-
-    /// Opens the stream of an HTTP+SSE server.
-    pub(crate) async fn open_event_stream(&self) -> Result<Body, Error> {
-        let session = SessionHeaders::default();
-        let response = self.open_stream(None, &session).await?;
-        match is_event_stream(response.headers()) {
-            true => Ok(response.into_body()),
-            false => Err(self.protocol_error("its response to GET is not an event stream")),
-        }
-    }
-
-    /// Posts a message to another path of the server.
-    pub(crate) async fn post_to(&self, path: &Uri, message: String) -> Result<(), Error> {
-        let session = SessionHeaders::default();
-        let mut request = self.request(Method::POST, &self.posting, &session);
-        *request.uri_mut() = self.target(path);
-        *request.body_mut() = Full::from(message);
-        self.send(request, &session).await.map(drop)
-    }
-
-    /// Posts JSON to the URL of the endpoint. The response is not read.
-    pub(super) async fn post_json(&self, json: String) -> Result<(), Error> {
-        self.post_to(&self.path.clone(), json).await
-    }
-
-    /// Returns the path of an address that the server names; `None` if it is of another server.
-    pub(crate) fn path_of(&self, address: &str) -> Option<Uri> {
-        self.endpoint.resolve(address.trim())
-    }
-
-    /// The target of a request for this path: with the scheme and host if those of every request have them.
-    fn target(&self, path: &Uri) -> Uri {
-        let mut parts = self.path.clone().into_parts();
-        parts.path_and_query = path.path_and_query().cloned();
-        Uri::from_parts(parts).unwrap_or_else(|_| path.clone())
-    }
-
-    /// Opens the server's own stream, or resumes a stream after `last_event`.
-    pub(super) async fn open_stream(
-        &self,
-        last_event: Option<&[u8]>,
-        session: &SessionHeaders,
-    ) -> Result<Response<Body>, Error> {
-        let mut request = self.request(Method::GET, &self.headers, session);
-        let headers = request.headers_mut();
-        headers.insert(
-            header::ACCEPT,
-            HeaderValue::from_static("text/event-stream"),
-        );
-        if let Some(last_event) = last_event {
-            let last_event = HeaderValue::from_bytes(last_event)
-                .map_err(|_| self.protocol_error("its event names contain control characters"))?;
-            headers.insert("last-event-id", last_event);
         }
         self.send(request, session).await
     }
 
+    /// Posts a message to another URL of the server. The response is not read.
+    pub(crate) async fn post_to(&self, url: &Url, message: String) -> Result<(), Error> {
+        let session = SessionHeaders::default();
+        let mut request = self.posting(message, &session);
+        request.url_mut().clone_from(url);
+        self.send(request, &session).await.map(drop)
+    }
+
+    /// Returns the URL of an address that the server names; `None` if it is of another server.
+    pub(crate) fn url_of(&self, address: &str) -> Option<Url> {
+        self.endpoint.resolve(address.trim())
+    }
+
+    /// Opens the server's own stream, or resumes a stream after `last_event`.
+    pub(crate) async fn open_stream(
+        &self,
+        last_event: Option<&str>,
+        session: &SessionHeaders,
+    ) -> Result<Response, Error> {
+        let mut request = self.request(Method::GET, session);
+        request.headers_mut().insert(header::ACCEPT, EVENT_STREAM);
+        if let Some(last_event) = last_event {
+            let last_event = HeaderValue::from_str(last_event)
+                .map_err(|_| self.protocol_error("its event names contain control characters"))?;
+            request.headers_mut().insert("last-event-id", last_event);
+        }
+        let response = self.send(request, session).await?;
+        match is_event_stream(response.headers()) {
+            true => Ok(response),
+            false => Err(self.protocol_error("its response to GET is not an event stream")),
+        }
+    }
+
     /// Ends a session.
     pub(super) async fn delete(&self, session: &SessionHeaders) -> Result<(), Error> {
-        let request = self.request(Method::DELETE, &self.headers, session);
+        let request = self.request(Method::DELETE, session);
         self.send(request, session).await.map(drop)
     }
 
-    fn request(
-        &self,
-        method: Method,
-        headers: &HeaderMap,
-        session: &SessionHeaders,
-    ) -> Request<Full<Bytes>> {
-        let mut request = Request::new(Full::default());
-        *request.method_mut() = method;
-        *request.uri_mut() = self.path.clone();
-        // A clone has no room, and would grow with the first header of the request.
-        *request.headers_mut() = HeaderMap::with_capacity(headers.len() + OWN_HEADERS);
-        let common = headers.iter();
-        let common = common.map(|(name, value)| (name.clone(), value.clone()));
-        request.headers_mut().extend(common);
+    fn request(&self, method: Method, session: &SessionHeaders) -> Request {
+        let mut request = Request::new(method, self.endpoint.url.clone());
+        request.headers_mut().clone_from(&self.endpoint.headers);
         session.add_to(request.headers_mut());
         request
     }
 
-    /// Sends a request. A status outside 2xx is an error. Redirects are not followed: they would send
-    /// the headers, and with them the token, to any host that the server names.
-    ///
-    /// No `async fn`: its future would hold the request in addition to the pool's future.
-    fn send<'a>(
-        &'a self,
-        request: Request<Full<Bytes>>,
-        session: &'a SessionHeaders,
-    ) -> impl Future<Output = Result<Response<Body>, Error>> + 'a {
-        let check = async move |sent: Result<Response<Body>, SendError>| match sent {
-            Ok(response) if response.status().is_success() => Ok(response),
-            // Boxed to keep the common future small.
-            Ok(response) => Err(Box::pin(self.status_error(response, session)).await),
-            Err(error) => Err(self.send_error(error)),
+    fn posting(&self, message: String, session: &SessionHeaders) -> Request {
+        let mut request = self.request(Method::POST, session);
+        let headers = request.headers_mut();
+        headers.insert(header::CONTENT_TYPE, JSON);
+        headers.insert(header::ACCEPT, JSON_OR_EVENTS);
+        *request.body_mut() = Some(message.into());
+        request
+    }
+
+    /// Sends a request. A status outside 2xx is an error. With an authorization the request has a token,
+    /// and is sent once more with another one if the server refuses it.
+    async fn send(&self, request: Request, session: &SessionHeaders) -> Result<Response, Error> {
+        let response = match self.endpoint.authorization.clone() {
+            None => self.send_once(request).await?,
+            Some(authorization) => self.send_authorized(request, &*authorization).await?,
         };
-        match &self.endpoint.authorization {
-            None => Either::Left(self.pool.send(request).then(check)),
-            Some(authorization) => {
-                let sent = self.send_authorized(request, session, authorization.as_ref());
-                Either::Right(sent.boxed())
-            }
+        match response.status().is_success() {
+            true => Ok(response),
+            false => Err(self.status_error(response, session).await),
         }
     }
 
-    /// Sends a request with a token, and once more with another one if the server refuses it.
     async fn send_authorized(
         &self,
-        request: Request<Full<Bytes>>,
-        session: &SessionHeaders,
+        request: Request,
         authorization: &dyn Authorization,
-    ) -> Result<Response<Body>, Error> {
+    ) -> Result<Response, Error> {
         let mut is_repeated = false;
         loop {
             let used = authorization.header().await?;
-            let mut sent = request.clone();
+            let cannot = || Error::Invalid("the request cannot be sent again".to_owned());
+            let mut sent = request.try_clone().ok_or_else(cannot)?;
             if let Some(token) = used.clone() {
                 sent.headers_mut().insert(header::AUTHORIZATION, token);
             }
             let response = self.send_once(sent).await?;
-            if response.status().is_success() {
+            let Some(refusal) = refusal(&response, used, is_repeated) else {
                 return Ok(response);
-            }
-            match refusal(&response, used, is_repeated) {
-                Some(refusal) => authorization.refused(refusal).await?,
-                None => return Err(Box::pin(self.status_error(response, session)).await),
-            }
+            };
+            authorization.refused(refusal).await?;
             if std::mem::replace(&mut is_repeated, true) {
-                return Err(Box::pin(self.status_error(response, session)).await);
+                return Ok(response);
             }
         }
     }
 
     /// Sends a request, and returns its answer with any status.
-    pub(super) async fn send_once(
-        &self,
-        request: Request<Full<Bytes>>,
-    ) -> Result<Response<Body>, Error> {
-        let sent = self.pool.send(request).await;
+    async fn send_once(&self, request: Request) -> Result<Response, Error> {
+        let client = self.client().await?;
+        let sent = client.execute(request).await;
         sent.map_err(|error| self.send_error(error))
     }
 
-    /// A request with the headers of every request.
-    pub(super) fn bare_request(&self, method: Method) -> Request<Full<Bytes>> {
-        self.request(method, &self.headers, &SessionHeaders::default())
+    /// The client for the next request.
+    async fn client(&self) -> Result<Client, Error> {
+        let (files, last) = match &self.connections {
+            Connections::Fixed(client) => return Ok(client.clone()),
+            Connections::Followed(files, last) => (files, last),
+        };
+        let reading = files.clone();
+        let contents = tokio::task::spawn_blocking(move || reading.read()).await;
+        let contents = contents.map_err(|error| self.unreachable(error))?;
+        let contents = contents.map_err(|error| self.unreachable(error))?;
+        let mut last = last.lock();
+        if let Some((known, client)) = &*last
+            && *known == contents
+        {
+            return Ok(client.clone());
+        }
+        let config = files.config(&contents);
+        let client = build(
+            config.map_err(|error| self.unreachable(error))?,
+            &self.proxy,
+        )?;
+        *last = Some((contents, client.clone()));
+        Ok(client)
     }
 
     /// Reads a whole body of at most `limit` bytes.
-    pub(super) async fn read(&self, mut body: Body, limit: usize) -> Result<Bytes, Error> {
+    pub(super) async fn read(&self, mut body: Response, limit: usize) -> Result<Bytes, Error> {
         let too_long = || self.protocol_error(format!("its message is longer than {limit} bytes"));
-        let announced = usize::try_from(body.announced()).unwrap_or(usize::MAX);
+        let announced = body.content_length().unwrap_or_default();
+        let announced = usize::try_from(announced).unwrap_or(usize::MAX);
         if announced > limit {
             return Err(too_long());
         }
         let mut bytes = BytesMut::with_capacity(announced);
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.cut_off(&error))?;
-            let Some(data) = frame.data_ref() else {
-                continue;
-            };
+        let cut_off = |error| cut_off(self.peer(), &error);
+        while let Some(data) = body.chunk().await.map_err(cut_off)? {
             if bytes.len() + data.len() > limit {
                 return Err(too_long());
             }
-            bytes.extend_from_slice(data);
+            bytes.extend_from_slice(&data);
         }
         Ok(bytes.freeze())
     }
 
-    pub(crate) fn cut_off(&self, error: &hyper::Error) -> Error {
-        tracing::debug!(peer = %self.peer(), %error, "answer cut off");
-        self.closed("the connection broke in the middle of the answer")
-    }
-
-    fn send_error(&self, error: SendError) -> Error {
-        match error {
-            SendError::NotSent(source) => Error::Unreachable {
-                peer: self.peer().clone(),
-                source,
-            },
-            // TLS 1.3 refuses a client certificate after the handshake.
-            SendError::OutcomeUnknown(error) if unreachable::reason(&error).is_some() => {
-                Error::Unreachable {
-                    peer: self.peer().clone(),
-                    source: error.into(),
-                }
-            }
-            SendError::OutcomeUnknown(error) => {
-                let fault = http_fault(&error);
-                let error: &dyn std::error::Error = &error;
-                tracing::debug!(peer = %self.peer(), error, "no answer");
-                match fault {
-                    Some(fault) => self.protocol_error(fault),
-                    None => self.closed("the connection broke before the answer"),
-                }
-            }
+    fn unreachable(&self, source: impl Into<Box<dyn StdError + Send + Sync>>) -> Error {
+        Error::Unreachable {
+            peer: self.peer().clone(),
+            source: source.into(),
         }
     }
 
-    async fn status_error(&self, response: Response<Body>, session: &SessionHeaders) -> Error {
+    fn send_error(&self, error: reqwest::Error) -> Error {
+        // It may hold a secret in its path.
+        let error = error.without_url();
+        let fault = unreachable::find::<hyper::Error>(&error);
+        if let Some(proxy) = self.proxy.as_ref().filter(|_| error.is_connect()) {
+            let proxy = format!("through the proxy {}", proxy.name());
+            return self.unreachable(ProxyError { proxy, error });
+        }
+        let was_not_sent = error.is_connect()
+            || error.is_builder()
+            || fault.is_some_and(hyper::Error::is_canceled);
+        // TLS 1.3 refuses a client certificate after the handshake.
+        if was_not_sent || unreachable::reason(&error).is_some() {
+            return self.unreachable(error);
+        }
+        let fault = fault.and_then(http_fault);
+        let error: &dyn StdError = &error;
+        tracing::debug!(peer = %self.peer(), error, "no answer");
+        match fault {
+            Some(fault) => self.protocol_error(fault),
+            None => self.closed("the connection broke before the answer"),
+        }
+    }
+
+    async fn status_error(&self, response: Response, session: &SessionHeaders) -> Error {
         let status = response.status();
         let peer = self.peer().clone();
         let retry_after = response
@@ -321,7 +302,7 @@ impl HttpClient {
             .get(header::RETRY_AFTER)
             .and_then(|value| value.to_str().ok()?.parse().ok())
             .map(Duration::from_secs);
-        let body = self.read(response.into_body(), MAX_ERROR_BODY).await;
+        let body = self.read(response, MAX_SMALL_BODY).await;
         let error = body.ok().and_then(|body| rpc_error(&body));
         if session.id.is_some() && is_about_session(status, error.as_ref()) {
             return Error::SessionLost { peer };
@@ -333,14 +314,164 @@ impl HttpClient {
             error,
         }
     }
+
+    async fn in_time<T>(
+        &self,
+        answered: impl Future<Output = Result<T, Error>>,
+    ) -> Result<T, Error> {
+        let timeout = |_| Error::Timeout {
+            peer: self.peer().clone(),
+            after: FETCH_TIMEOUT,
+        };
+        let answered = tokio::time::timeout(FETCH_TIMEOUT, answered).await;
+        answered.map_err(timeout)?
+    }
+}
+
+/// A client without redirects, which would send the headers, and with them the token, to any host that
+/// the server names.
+fn build(tls: ClientConfig, proxy: &Option<UsedProxy>) -> Result<Client, Error> {
+    let unusable = |error: reqwest::Error| Error::Invalid(error.without_url().to_string());
+    let mut builder = Client::builder()
+        .connect_timeout(CONNECT_TIMEOUT)
+        .pool_idle_timeout(IDLE_TIMEOUT)
+        .tcp_keepalive(KEEPALIVE_INTERVAL)
+        .tcp_keepalive_interval(KEEPALIVE_INTERVAL)
+        .redirect(redirect::Policy::none())
+        .retry(retry::never())
+        .tls_backend_preconfigured(tls)
+        .no_proxy();
+    if let Some(proxy) = proxy {
+        builder = builder.proxy(proxy.of_reqwest().map_err(unusable)?);
+    }
+    builder.build().map_err(unusable)
+}
+
+/// Sends a request for metadata or tokens. Follows no redirect: its target was not checked.
+pub(crate) async fn fetch(
+    endpoint: Endpoint,
+    content: Content,
+    authorization: Option<HeaderValue>,
+) -> Result<(StatusCode, Bytes), Error> {
+    let client = HttpClient::new(endpoint)?;
+    let (method, kind, body) = match content {
+        Content::None => (Method::GET, None, String::new()),
+        Content::Form(text) => (
+            Method::POST,
+            Some("application/x-www-form-urlencoded"),
+            text,
+        ),
+        Content::Json(text) => (Method::POST, Some("application/json"), text),
+    };
+    let mut request = client.request(method, &SessionHeaders::default());
+    let headers = request.headers_mut();
+    headers.insert(header::ACCEPT, JSON);
+    if let Some(kind) = kind {
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static(kind));
+    }
+    if let Some(authorization) = authorization {
+        headers.insert(header::AUTHORIZATION, authorization);
+    }
+    *request.body_mut() = kind.map(|_| body.into());
+    let answered = async {
+        let response = client.send_once(request).await?;
+        let status = response.status();
+        Ok((status, client.read(response, MAX_FETCHED).await?))
+    };
+    client.in_time(answered).await
+}
+
+/// Posts a message without a token, and returns what the server says about the token that it wants.
+pub(crate) async fn challenges(endpoint: Endpoint, message: String) -> Result<Refusal, Error> {
+    let client = HttpClient::new(endpoint)?;
+    let request = client.posting(message, &SessionHeaders::default());
+    let response = client.in_time(client.send_once(request)).await?;
+    Ok(refusal(&response, None, false).unwrap_or(Refusal {
+        status: response.status(),
+        challenges: Vec::new(),
+        used: None,
+        is_repeated: false,
+    }))
+}
+
+impl Endpoint {
+    /// Posts JSON to it, also if it is no MCP server, such as a webhook. Follows no redirect.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or does not answer with success.
+    pub async fn post_json(self, json: String) -> Result<(), Error> {
+        let url = self.url.clone();
+        HttpClient::new(self)?.post_to(&url, json).await
+    }
+
+    /// Gets a document of at most 256 KiB from it within 10 s, such as the keys of an authorization server.
+    /// Follows no redirect: its target was not checked.
+    ///
+    /// # Errors
+    /// When it cannot be reached, or does not answer with success.
+    pub async fn get_document(self) -> Result<Bytes, Error> {
+        let peer = self.origin.clone();
+        let (status, body) = fetch(self, Content::None, None).await?;
+        match status.is_success() {
+            true => Ok(body),
+            false => Err(Error::Http {
+                peer,
+                status: status.as_u16(),
+                retry_after: None,
+                error: None,
+            }),
+        }
+    }
+}
+
+/// Posts to one address outside of the protocol of MCP, such as a collector of telemetry. Keeps its connection.
+pub struct Poster(HttpClient);
+
+impl Poster {
+    /// Prepares to send to this address. Does not connect.
+    ///
+    /// # Errors
+    /// If TLS or the proxy cannot be used.
+    pub fn new(endpoint: Endpoint) -> Result<Self, Error> {
+        Ok(Self(HttpClient::new(endpoint)?))
+    }
+
+    /// The origin of the address, which may be shown.
+    #[must_use]
+    pub fn peer(&self) -> &Arc<str> {
+        self.0.peer()
+    }
+
+    /// Sends a body with these headers. Follows no redirect. Has no timeout.
+    ///
+    /// # Errors
+    /// If there is no answer.
+    pub async fn post(
+        &self,
+        headers: HeaderMap,
+        body: Bytes,
+    ) -> Result<http::Response<Bytes>, Error> {
+        let mut request = self.0.request(Method::POST, &SessionHeaders::default());
+        request.headers_mut().extend(headers);
+        *request.body_mut() = Some(body.into());
+        let mut answer = self.0.send_once(request).await?;
+        let (status, headers) = (answer.status(), std::mem::take(answer.headers_mut()));
+        // Read to its end, so that the connection can be used again.
+        let mut answer = http::Response::new(self.0.read(answer, MAX_SMALL_BODY).await?);
+        *answer.status_mut() = status;
+        *answer.headers_mut() = headers;
+        Ok(answer)
+    }
+}
+
+/// The error of an answer that ends too early.
+pub(super) fn cut_off(peer: &Arc<str>, error: &reqwest::Error) -> Error {
+    tracing::debug!(%peer, error = error as &dyn StdError, "answer cut off");
+    Error::closed(peer, "the connection broke in the middle of the answer")
 }
 
 /// Returns the refusal of a token, if the answer is one.
-pub(super) fn refusal(
-    response: &Response<Body>,
-    used: Option<HeaderValue>,
-    is_repeated: bool,
-) -> Option<Refusal> {
+fn refusal(response: &Response, used: Option<HeaderValue>, is_repeated: bool) -> Option<Refusal> {
     let values = response.headers().get_all(header::WWW_AUTHENTICATE);
     let values = values.iter().filter_map(|value| value.to_str().ok());
     let challenges: Vec<String> = values.map(str::to_owned).collect();

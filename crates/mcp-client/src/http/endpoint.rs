@@ -1,18 +1,27 @@
 //! The address of a server, with the headers and the TLS configuration for it.
 
-use std::net::IpAddr;
 use std::sync::Arc;
 
-use http::uri::Scheme;
-use http::{HeaderMap, HeaderName, HeaderValue, Uri, header};
+use futures_util::future::BoxFuture;
+use http::{HeaderMap, HeaderName, HeaderValue, StatusCode, header};
 use rustls::ClientConfig;
+use url::{Host, Url};
 
-use super::connector::TlsSource;
 use crate::tls::TlsFiles;
-use crate::{Authorization, Error, Proxy};
+use crate::{Error, Proxy};
 
 /// Default limit of one message of a server, in bytes.
 const MAX_MESSAGE: usize = 8 << 20;
+
+/// The TLS configuration of an endpoint.
+#[derive(Clone, Default)]
+pub(super) enum TlsSource {
+    /// The root certificates of this machine.
+    #[default]
+    Native,
+    Config(Arc<ClientConfig>),
+    Files(TlsFiles),
+}
 
 /// The URL of an MCP server, with the headers that every request to it carries.
 ///
@@ -20,7 +29,7 @@ const MAX_MESSAGE: usize = 8 << 20;
 #[derive(Clone)]
 #[must_use]
 pub struct Endpoint {
-    pub(super) url: Uri,
+    pub(super) url: Url,
     /// Scheme and authority, which may be shown and logged.
     pub(super) origin: Arc<str>,
     pub(super) headers: HeaderMap,
@@ -38,19 +47,21 @@ impl Endpoint {
     /// end up in logs: use [`Endpoint::header`].
     pub fn new(url: &str) -> Result<Self, Error> {
         let invalid = |why: &str| Error::Invalid(format!("the URL of the MCP server {why}"));
-        let url: Uri = url.parse().map_err(|_| invalid("is not a URL"))?;
-        let (Some(scheme), Some(authority)) = (url.scheme(), url.authority()) else {
+        let has_scheme = |scheme: &str| {
+            let start = url.get(..scheme.len());
+            start.is_some_and(|start| start.eq_ignore_ascii_case(scheme))
+        };
+        if !has_scheme("http://") && !has_scheme("https://") {
             return Err(invalid(
                 "must start with http:// or https:// and name a host",
             ));
-        };
-        if *scheme != Scheme::HTTP && *scheme != Scheme::HTTPS {
-            return Err(invalid("must start with http:// or https://"));
         }
-        if authority.as_str().contains('@') {
+        let mut url: Url = url.parse().map_err(|_| invalid("is not a URL"))?;
+        if has_user(&url) {
             return Err(invalid("must not contain a user name or password"));
         }
-        let origin = format!("{scheme}://{authority}").into();
+        url.set_fragment(None);
+        let origin = url.origin().ascii_serialization().into();
         Ok(Self {
             url,
             origin,
@@ -65,12 +76,13 @@ impl Endpoint {
     /// Returns true if the host is an address of the local link, where clouds serve the credentials of
     /// a machine (`169.254.169.254`). Names are not resolved.
     pub fn is_link_local(&self) -> bool {
-        let host = self.url.host().unwrap_or_default();
-        let host = host.trim_start_matches('[').trim_end_matches(']');
-        match host.parse::<IpAddr>().map(|address| address.to_canonical()) {
-            Ok(IpAddr::V4(address)) => address.is_link_local(),
-            Ok(IpAddr::V6(address)) => address.is_unicast_link_local(),
-            Err(_) => false,
+        match self.url.host() {
+            Some(Host::Ipv4(address)) => address.is_link_local(),
+            Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
+                Some(address) => address.is_link_local(),
+                None => address.is_unicast_link_local(),
+            },
+            Some(Host::Domain(_)) | None => false,
         }
     }
 
@@ -96,42 +108,11 @@ impl Endpoint {
         Ok(self)
     }
 
-    /// Path and query of the URL.
-    pub(super) fn path(&self) -> Uri {
-        let path = self.url.path_and_query().cloned();
-        path.map_or_else(Uri::default, Uri::from)
-    }
-
-    /// Resolves the address that a server names for POSTs, against this URL. Returns its path and query; `None`
-    /// for an address of another origin, which must not get the headers of this one.
-    pub(super) fn resolve(&self, address: &str) -> Option<Uri> {
-        let own_origin = address.strip_prefix(&*self.origin);
-        let path = match own_origin.unwrap_or(address) {
-            path if path.starts_with("//") || path.contains("://") => return None,
-            path if path.starts_with('/') => path.to_owned(),
-            _ if own_origin.is_some() => return None,
-            relative => {
-                let (folder, _) = self.url.path().rsplit_once('/')?;
-                format!("{folder}/{relative}")
-            }
-        };
-        path.parse().ok()
-    }
-
-    /// The headers of every request, including `Host`.
-    pub(super) fn all_headers(&self) -> HeaderMap {
-        let mut headers = self.headers.clone();
-        let host = self.url.host().unwrap_or_default();
-        let is_default = |port: &u16| match self.url.scheme_str() {
-            Some("https") => *port == 443,
-            _ => *port == 80,
-        };
-        let port = self.url.port_u16().filter(|port| !is_default(port));
-        let host = port.map_or_else(|| host.to_owned(), |port| format!("{host}:{port}"));
-        if let Ok(host) = HeaderValue::from_str(&host) {
-            headers.entry(header::HOST).or_insert(host);
-        }
-        headers
+    /// Resolves the address that a server names for POSTs, against this URL; `None` for an address of another
+    /// origin, which must not get the headers of this one.
+    pub(super) fn resolve(&self, address: &str) -> Option<Url> {
+        let url = self.url.join(address).ok()?;
+        (url.origin() == self.url.origin() && !has_user(&url)).then_some(url)
     }
 
     /// Limits one message of the server to this many bytes; 8 MiB by default.
@@ -169,8 +150,8 @@ impl Endpoint {
         })
     }
 
-    pub(crate) fn address(&self) -> String {
-        self.url.to_string()
+    pub(crate) fn url(&self) -> &Url {
+        &self.url
     }
 
     pub(crate) fn peer(&self) -> &Arc<str> {
@@ -182,6 +163,34 @@ impl Endpoint {
         self.proxy = proxy;
         self
     }
+}
+
+fn has_user(url: &Url) -> bool {
+    !url.username().is_empty() || url.password().is_some()
+}
+
+/// The source of the header `Authorization` of every request.
+pub trait Authorization: Send + Sync {
+    /// Returns the header of the next request; `None` to send it without.
+    fn header(&self) -> BoxFuture<'_, Result<Option<HeaderValue>, Error>>;
+
+    /// Receives the refusal of a request. The request is sent once more if this succeeds.
+    ///
+    /// # Errors
+    /// The error of the request.
+    fn refused(&self, refusal: Refusal) -> BoxFuture<'_, Result<(), Error>>;
+}
+
+/// An answer with status 401, or 403 because the rights of the token do not suffice.
+pub struct Refusal {
+    /// The status.
+    pub status: StatusCode,
+    /// The values of `WWW-Authenticate`.
+    pub challenges: Vec<String>,
+    /// The header that was refused.
+    pub used: Option<HeaderValue>,
+    /// True if this request was refused before, with another header.
+    pub is_repeated: bool,
 }
 
 #[cfg(test)]
@@ -197,37 +206,23 @@ mod tests {
     #[test]
     fn addresses_of_other_servers_are_not_used() {
         let endpoint = Endpoint::new("http://127.0.0.1:80/a/sse?x=1").unwrap();
-        for (address, path) in [
-            ("/messages?id=1", Some("/messages?id=1")),
-            ("messages?id=1", Some("/a/messages?id=1")),
-            ("http://127.0.0.1:80/m?id=1", Some("/m?id=1")),
+        for (address, url) in [
+            ("/messages?id=1", Some("http://127.0.0.1/messages?id=1")),
+            ("messages?id=1", Some("http://127.0.0.1/a/messages?id=1")),
+            (
+                "http://127.0.0.1:80/m?id=1",
+                Some("http://127.0.0.1/m?id=1"),
+            ),
+            ("http://user@127.0.0.1/m", None),
             ("http://127.0.0.1:8080/m", None),
             ("http://127.0.0.1:80@evil.com/m", None),
             ("https://127.0.0.1:80/m", None),
             ("//evil.com/m", None),
             ("http://evil.com/m", None),
         ] {
-            let found = endpoint.resolve(address).map(|path| path.to_string());
-            assert_eq!(found.as_deref(), path, "{address}");
+            let found = endpoint.resolve(address);
+            assert_eq!(found.as_ref().map(Url::as_str), url, "{address}");
         }
-    }
-
-    #[test]
-    fn host_header_has_a_non_default_port() {
-        for (url, host, path) in [
-            ("http://n8n.example", "n8n.example", "/"),
-            ("http://n8n.example:80/a?b=c", "n8n.example", "/a?b=c"),
-            ("https://n8n.example:80/a", "n8n.example:80", "/a"),
-            ("https://[::1]:443/a", "[::1]", "/a"),
-            ("http://[::1]:3456/a", "[::1]:3456", "/a"),
-        ] {
-            let endpoint = Endpoint::new(url).unwrap();
-            assert_eq!(endpoint.all_headers()["host"], host, "{url}");
-            assert_eq!(endpoint.path(), path, "{url}");
-        }
-        let named = Endpoint::new("http://127.0.0.1:1/").unwrap();
-        let named = named.header("Host", "n8n.example").unwrap();
-        assert_eq!(named.all_headers()["host"], "n8n.example");
     }
 
     #[test]

@@ -3,13 +3,14 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::{HeaderMap, HeaderValue, Response, StatusCode, header};
+use futures_util::StreamExt as _;
+use http::{HeaderMap, HeaderValue, StatusCode, header};
 use mcp_core::jsonrpc::{Frame, Message, Notification, ResponseIn};
+use reqwest::Response;
 use serde_json::value::RawValue;
+use sse_stream::Sse;
 
-use super::pool::Body;
-use super::sse::Parser;
+use super::sse::{self, Events};
 use super::{DETACHED_TIMEOUT, Http, is_event_stream};
 use crate::calls_in_flight::Recipient;
 use crate::inbound::outcome;
@@ -17,9 +18,13 @@ use crate::response_routes::{self, ResponseRoutes};
 use crate::{Error, invalid_answer};
 
 /// The interval before a stream is resumed, unless the server sends another.
-pub(super) const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
+const DEFAULT_RETRY_INTERVAL: Duration = Duration::from_secs(1);
 /// The lower limit of the interval that the server sends.
-pub(super) const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+const MIN_RETRY_INTERVAL: Duration = Duration::from_millis(50);
+/// The interval to which it grows if the server ends its streams without sending anything.
+const MAX_GROWN_INTERVAL: Duration = Duration::from_secs(5);
+/// A stream ends after so many resumptions in a row that have failed.
+const MAX_FAILED_RESUMPTIONS: u32 = 5;
 
 /// A request that waits for its response.
 pub(super) struct Exchange<'a> {
@@ -49,7 +54,7 @@ impl<'a> Exchange<'a> {
     }
 
     /// Reads the JSON-RPC response from an HTTP response with a status of 2xx.
-    pub(super) async fn response(&self, response: Response<Body>) -> Outcome {
+    pub(super) async fn response(&self, response: Response) -> Outcome {
         let client = &self.http.0.client;
         let status = response.status();
         if matches!(status, StatusCode::ACCEPTED | StatusCode::NO_CONTENT) {
@@ -60,15 +65,13 @@ impl<'a> Exchange<'a> {
                 format!("its answer has the Content-Encoding {encoding:?}, which was not accepted");
             return Err(client.protocol_error(fault));
         }
-        let is_stream = is_event_stream(response.headers());
-        let body = response.into_body();
-        if is_stream {
+        if is_event_stream(response.headers()) {
             // Boxed, since it is large and most responses need none of it.
-            let outcome = Box::pin(self.follow_streams(body)).await?;
+            let outcome = Box::pin(self.follow_streams(response)).await?;
             let ended = || Err(client.closed("the stream ended before the answer"));
             return outcome.unwrap_or_else(ended);
         }
-        let body = client.read(body, client.max_message()).await?;
+        let body = client.read(response, client.max_message()).await?;
         let other = || {
             let fault = format!("its answer has the id of another request, not {}", self.id);
             Err(client.protocol_error(fault))
@@ -78,71 +81,68 @@ impl<'a> Exchange<'a> {
 
     /// Reads streams until the response: a server may end a stream early and expect the client to
     /// resume it. Returns `None` if the streams ended without a response.
-    pub(super) async fn follow_streams(&self, mut body: Body) -> Result<Option<Outcome>, Error> {
-        let mut parser = Parser::new(self.http.0.client.max_message());
+    pub(super) async fn follow_streams(
+        &self,
+        response: Response,
+    ) -> Result<Option<Outcome>, Error> {
+        let client = &self.http.0.client;
+        let mut events = client.events(response);
+        let mut resumption = Resumption::default();
         loop {
-            let broken = match self.follow(&mut body, &mut parser).await {
-                Ok(Some(outcome)) => {
-                    drain(body);
+            let mut broken = None;
+            while let Some(event) = events.next().await {
+                let event = match event {
+                    Ok(event) => event,
+                    Err(error @ Error::Closed { .. }) => {
+                        broken = Some(error);
+                        break;
+                    }
+                    Err(error) => return Err(error),
+                };
+                resumption.note(&event);
+                if let Some(outcome) = sse::message(event).and_then(|text| self.event(&text)) {
+                    drain(events);
                     return Ok(Some(outcome));
                 }
-                Ok(None) => None,
-                Err(error @ Error::Closed { .. }) => Some(error),
-                Err(error) => return Err(error),
-            };
-            body = match (self.resume(&mut parser).await, broken) {
-                (Some(rest), _) => rest,
+            }
+            events = match (self.resume(&mut resumption).await, broken) {
+                (Some(rest), _) => client.events(rest),
                 (None, None) => return Ok(None),
                 (None, Some(broken)) => return Err(broken),
             };
         }
     }
 
-    async fn follow(&self, body: &mut Body, parser: &mut Parser) -> Result<Option<Outcome>, Error> {
-        while let Some(frame) = body.frame().await {
-            let frame = frame.map_err(|error| self.http.0.client.cut_off(&error))?;
-            if let Ok(data) = frame.into_data()
-                && let Some(outcome) = self.feed(parser, &data)?
-            {
-                return Ok(Some(outcome));
-            }
-        }
-        Ok(None)
-    }
-
     /// The rest of a stream, if it named its last event.
-    async fn resume(&self, parser: &mut Parser) -> Option<Body> {
-        parser.restart();
-        let last_event = parser.last_id().filter(|_| self.is_resumable)?;
-        let interval = parser.retry().unwrap_or(DEFAULT_RETRY_INTERVAL);
-        tokio::time::sleep(interval.max(MIN_RETRY_INTERVAL)).await;
+    async fn resume(&self, resumption: &mut Resumption) -> Option<Response> {
         let Http(http) = self.http;
-        let session = http.session.headers();
-        // Not the error of the resumption: the request itself was sent.
-        let response = http.client.open_stream(Some(last_event), &session).await;
-        let response = response.ok()?;
-        is_event_stream(response.headers()).then(|| response.into_body())
-    }
-
-    fn feed(&self, parser: &mut Parser, data: &Bytes) -> Result<Option<Outcome>, Error> {
-        let client = &self.http.0.client;
-        let events = parser.feed(data).map_err(|_| {
-            let limit = client.max_message();
-            client.protocol_error(format!("an event is longer than {limit} bytes"))
-        })?;
-        let messages = events
-            .into_iter()
-            .filter(|event| matches!(event.kind.as_slice(), b"" | b"message"));
-        for event in messages {
-            match self.take(&event.data) {
-                Ok(None) => {}
-                Ok(Some(outcome)) => return Ok(Some(outcome)),
-                Err(error @ Error::InvalidAnswer { .. }) => return Ok(Some(Err(error))),
-                // Other invalid messages are skipped: the response may still come.
-                Err(_) => {}
+        for _ in 0..MAX_FAILED_RESUMPTIONS {
+            let last_event = resumption.last_event.clone();
+            let last_event = last_event.filter(|id| self.is_resumable && !id.is_empty())?;
+            tokio::time::sleep(resumption.interval()).await;
+            resumption.fruitless += 1;
+            let session = http.session.lock().clone();
+            // Not the error of the resumption: the request itself was sent.
+            match http.client.open_stream(Some(&last_event), &session).await {
+                Ok(response) => return Some(response),
+                Err(Error::Protocol { .. }) => return None,
+                Err(error) if error.is_transport_failure() => {
+                    tracing::debug!(peer = %http.client.peer(), %error, "stream not resumed");
+                }
+                Err(_) => return None,
             }
         }
-        Ok(None)
+        None
+    }
+
+    /// Handles the message of an event. Returns the outcome of our request if it is in it.
+    fn event(&self, text: &str) -> Option<Outcome> {
+        match self.take(text.as_bytes()) {
+            Ok(outcome) => outcome,
+            Err(error @ Error::InvalidAnswer { .. }) => Some(Err(error)),
+            // Other invalid messages are skipped: the response may still come.
+            Err(_) => None,
+        }
     }
 
     /// Handles a message or a batch. Returns the outcome of our request if it is among them.
@@ -225,13 +225,74 @@ fn foreign_encoding(headers: &HeaderMap) -> Option<&HeaderValue> {
 }
 
 /// Reads a stream to its end after the response, so that its connection can be used again.
-pub(super) fn drain(mut body: Body) {
-    if body.is_at_end() {
-        return;
-    }
+fn drain(mut events: Events) {
     tokio::spawn(async move {
-        let rest = async { while let Some(Ok(_)) = body.frame().await {} };
+        let rest = async { while let Some(Ok(_)) = events.next().await {} };
         // A server that continues to send loses the connection.
         let _ = tokio::time::timeout(DETACHED_TIMEOUT, rest).await;
     });
+}
+
+/// The place and the time to resume a stream.
+#[derive(Default)]
+struct Resumption {
+    /// The id of the last event that had one.
+    last_event: Option<String>,
+    /// The interval that the server asks for.
+    retry: Option<Duration>,
+    /// The number of resumptions since the last event with data.
+    fruitless: u32,
+}
+
+impl Resumption {
+    fn note(&mut self, event: &Sse) {
+        if event.id.is_some() {
+            self.last_event.clone_from(&event.id);
+        }
+        self.retry = event.retry.map(Duration::from_millis).or(self.retry);
+        if event.data.as_ref().is_some_and(|data| !data.is_empty()) {
+            self.fruitless = 0;
+        }
+    }
+
+    /// The time to wait before the next resumption: the interval of the server, and longer after each that
+    /// brought nothing.
+    fn interval(&self) -> Duration {
+        let asked = self.retry.unwrap_or(DEFAULT_RETRY_INTERVAL);
+        let grown = MIN_RETRY_INTERVAL * 2_u32.saturating_pow(self.fruitless.min(7));
+        asked.max(grown.min(MAX_GROWN_INTERVAL))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn interval_is_that_of_the_server_and_grows_when_nothing_comes() {
+        let mut resumption = Resumption::default();
+        let event = |id: &str, data: &str, retry| Sse {
+            id: Some(id.to_owned()),
+            data: Some(data.to_owned()),
+            retry,
+            event: None,
+        };
+        for (data, retry, fruitless, milliseconds) in [
+            ("", None, 0, 1000),
+            ("", Some(0), 0, 50),
+            ("", None, 3, 400),
+            ("", None, 100, 5000),
+            ("x", None, 5, 50),
+            ("", Some(7000), 100, 7000),
+        ] {
+            resumption.fruitless = fruitless;
+            resumption.note(&event("1", data, retry));
+            let interval = Duration::from_millis(milliseconds);
+            assert_eq!(
+                resumption.interval(),
+                interval,
+                "{data} {retry:?} {fruitless}"
+            );
+        }
+    }
 }

@@ -2,17 +2,17 @@
 //! from Tool Parameters").
 
 use std::collections::HashMap;
-use std::sync::{Arc, Mutex};
+use std::sync::Arc;
 
 use http::{HeaderName, HeaderValue};
 use mcp_core::http_headers::{HeaderParam, header_params, may_declare};
 use mcp_core::jsonrpc::{Members, string};
+use parking_lot::Mutex;
 use serde::Deserialize;
 use serde_json::Value;
 use serde_json::value::RawValue;
 
 use super::headers::header_value;
-use crate::sync::lock;
 
 /// The header parameters of a server's tools, by tool name.
 #[derive(Default)]
@@ -44,7 +44,7 @@ impl HeaderParamCache {
                 return false;
             }
         };
-        let mut known = lock(&self.0);
+        let mut known = self.0.lock();
         match parameters.is_empty() {
             true => known.remove(&name),
             false => known.insert(name, parameters.into()),
@@ -58,7 +58,7 @@ impl HeaderParamCache {
     }
 
     fn find(&self, params: Option<&Members>) -> Option<Vec<(HeaderName, HeaderValue)>> {
-        let known = lock(&self.0);
+        let known = self.0.lock();
         if known.is_empty() {
             return None;
         }

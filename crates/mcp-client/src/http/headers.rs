@@ -1,19 +1,58 @@
-//! The headers of the modern era, which repeat parts of the body (2026-07-28, "Request Metadata").
+//! The headers of a message: those of the modern era, which repeat parts of the body (2026-07-28, "Request
+//! Metadata"), and those of the session of the legacy era.
 
-use http::{HeaderName, HeaderValue};
+use http::{HeaderMap, HeaderName, HeaderValue};
 use mcp_core::http_headers::{encode, named_member};
 use mcp_core::jsonrpc::{Members, string};
 use mcp_core::revision::MODERN;
-use mcp_core::server::known_method;
 
-use super::session::PROTOCOL_VERSION;
 use crate::meta::TraceField;
 
 const METHOD: HeaderName = HeaderName::from_static("mcp-method");
 const NAME: HeaderName = HeaderName::from_static("mcp-name");
+const SESSION_ID: HeaderName = HeaderName::from_static("mcp-session-id");
+const PROTOCOL_VERSION: HeaderName = HeaderName::from_static("mcp-protocol-version");
 
 /// The headers of one message, in addition to those of every message.
 pub(crate) type HeaderList = Vec<(HeaderName, HeaderValue)>;
+
+/// The headers of the session of the legacy era, which follow from its handshake.
+#[derive(Clone, Default)]
+pub(crate) struct SessionHeaders {
+    /// `Mcp-Session-Id`, if the server issued one.
+    pub(super) id: Option<HeaderValue>,
+    /// `MCP-Protocol-Version`, after the handshake.
+    revision: Option<HeaderValue>,
+}
+
+impl SessionHeaders {
+    /// Stores the id from the response to `initialize`.
+    pub(super) fn open(&mut self, response: &HeaderMap) {
+        if let Some(id) = response.get(SESSION_ID) {
+            let mut id = id.clone();
+            id.set_sensitive(true);
+            self.id = Some(id);
+        }
+    }
+
+    pub(super) fn set_revision(&mut self, revision: &'static str) {
+        self.revision = Some(HeaderValue::from_static(revision));
+    }
+
+    /// Returns true after a handshake.
+    pub(super) fn has_revision(&self) -> bool {
+        self.revision.is_some()
+    }
+
+    pub(super) fn add_to(&self, headers: &mut HeaderMap) {
+        if let Some(id) = &self.id {
+            headers.insert(SESSION_ID, id.clone());
+        }
+        if let Some(revision) = &self.revision {
+            headers.insert(PROTOCOL_VERSION, revision.clone());
+        }
+    }
+}
 
 /// The headers of the modern era; none in the others.
 pub(crate) fn request_headers(
@@ -29,8 +68,7 @@ pub(crate) fn request_headers(
     // And for those of a trace context.
     headers.reserve(6 + annotated.len());
     headers.push((PROTOCOL_VERSION, HeaderValue::from_static(MODERN)));
-    let known = known_method(method).map(HeaderValue::from_static);
-    if let Some(method) = known.or_else(|| header_value(method)) {
+    if let Some(method) = header_value(method) {
         headers.push((METHOD, method));
     }
     let name = named_member(method).and_then(|member| string(params?.get(member)?));
@@ -65,8 +103,6 @@ pub(super) fn header_value(value: &str) -> Option<HeaderValue> {
 
 #[cfg(test)]
 mod tests {
-    use http::HeaderMap;
-
     use super::*;
 
     #[test]

@@ -1,14 +1,15 @@
-//! Finds the authorization server of a server: RFC 9728, then RFC 8414 or OpenID Connect Discovery.
+//! Finds the authorization server of a server: its `WWW-Authenticate` (RFC 9110, 11.6.1), RFC 9728, then
+//! RFC 8414 or OpenID Connect Discovery.
 
 use http::StatusCode;
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
-use url::Url;
+use url::{Host, Url};
 
 use super::OAuth;
-use super::challenge::Challenge;
 use crate::Error;
 use crate::http::Content;
+use crate::proxy::is_loopback;
 
 /// The metadata of a protected resource (RFC 9728).
 #[derive(Deserialize)]
@@ -183,6 +184,108 @@ fn root(url: &Url, name: &str) -> Url {
     address
 }
 
+/// Limit of the scopes of one challenge, in bytes; longer ones are ignored.
+const MAX_SCOPE: usize = 1024;
+
+/// A server's words about the token that it wants.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct Challenge {
+    pub(super) resource_metadata: Option<String>,
+    pub(super) scope: Option<String>,
+    pub(super) error: Option<String>,
+}
+
+impl Challenge {
+    /// Reads the first challenge with the scheme `Bearer`.
+    pub(super) fn read(values: &[String]) -> Self {
+        let mut challenge = Self::default();
+        let is_bearer = |value: &&String| {
+            let scheme = value.split_whitespace().next().unwrap_or_default();
+            scheme.eq_ignore_ascii_case("bearer")
+        };
+        let Some(value) = values.iter().find(is_bearer) else {
+            return challenge;
+        };
+        let mut rest = value.trim_start()["bearer".len()..].trim_start();
+        while let Some((name, after)) = rest.split_once('=') {
+            let (text, after) = parameter(after.trim_start());
+            let field = match name.trim().to_ascii_lowercase().as_str() {
+                "resource_metadata" => &mut challenge.resource_metadata,
+                "scope" => &mut challenge.scope,
+                "error" => &mut challenge.error,
+                _ => &mut None,
+            };
+            field.get_or_insert(text);
+            rest = after.trim_start().trim_start_matches(',').trim_start();
+        }
+        challenge.scope.take_if(|scope| scope.len() > MAX_SCOPE);
+        challenge
+    }
+}
+
+/// Splits the value of a parameter, a token or a quoted string, from the rest.
+fn parameter(text: &str) -> (String, &str) {
+    let Some(quoted) = text.strip_prefix('"') else {
+        let end = text.find([',', ' ']).unwrap_or(text.len());
+        return (text[..end].to_owned(), &text[end..]);
+    };
+    let (mut value, mut escaped) = (String::new(), false);
+    for (at, character) in quoted.char_indices() {
+        match character {
+            _ if escaped => {
+                value.push(character);
+                escaped = false;
+            }
+            '\\' => escaped = true,
+            '"' => return (value, &quoted[at + 1..]),
+            _ => value.push(character),
+        }
+    }
+    (value, "")
+}
+
+/// The addresses that may be asked because of what a server says: `https` on another machine; on this
+/// machine, or with `http`, only what the operator has named.
+pub(super) struct AllowedUrls {
+    server: Url,
+    issuer: Option<Url>,
+}
+
+impl AllowedUrls {
+    pub(super) fn new(server: Url, issuer: Option<&str>) -> Self {
+        let issuer = issuer.and_then(|issuer| issuer.parse().ok());
+        Self { server, issuer }
+    }
+
+    /// Returns the URL if it may be asked.
+    pub(super) fn check(&self, text: &str) -> Option<Url> {
+        let url: Url = text.parse().ok()?;
+        let is_plain = url.username().is_empty() && url.password().is_none();
+        let mut named = [Some(&self.server), self.issuer.as_ref()]
+            .into_iter()
+            .flatten();
+        let is_named = named.any(|named| named.origin() == url.origin());
+        let may_be_local = is_loopback(&self.server);
+        let allowed = match url.scheme() {
+            "https" => !is_link_local(&url) && (!is_loopback(&url) || may_be_local),
+            "http" => is_loopback(&url) && may_be_local,
+            _ => false,
+        };
+        (is_plain && (allowed || is_named)).then_some(url)
+    }
+}
+
+fn is_link_local(url: &Url) -> bool {
+    match url.host() {
+        Some(Host::Ipv4(address)) => address.is_link_local() || address.is_unspecified(),
+        Some(Host::Ipv6(address)) => match address.to_ipv4_mapped() {
+            Some(address) => address.is_link_local() || address.is_unspecified(),
+            None => address.is_unicast_link_local() || address.is_unspecified(),
+        },
+        _ => false,
+    }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -223,5 +326,78 @@ mod tests {
         assert_eq!(address(&url), "https://a.example:8/.well-known/n/t/m");
         let url: Url = "https://a.example".parse().unwrap();
         assert_eq!(address(&url), "https://a.example/.well-known/n");
+    }
+
+    #[test]
+    fn bearer_challenge_is_found_and_read() {
+        let read = |values: &[&str]| {
+            let values: Vec<String> = values.iter().map(|&value| value.to_owned()).collect();
+            let found = Challenge::read(&values);
+            [found.resource_metadata, found.scope, found.error].map(Option::unwrap_or_default)
+        };
+        for (values, expected) in [
+            (&[][..], ["", "", ""]),
+            (&["Basic realm=\"x\""], ["", "", ""]),
+            (&["Bearer"], ["", "", ""]),
+            (
+                &[
+                    "Basic",
+                    "bearer scope=\"a b\", resource_metadata=\"https://x/y\",error=e",
+                ],
+                ["https://x/y", "a b", "e"],
+            ),
+            (
+                &["Bearer realm=\"a,\\\"scope=no\", scope=one error=two"],
+                ["", "one", "two"],
+            ),
+            (&["Bearer scope=\"open"], ["", "open", ""]),
+            (&["Bearer =,=,==\"\","], ["", "", ""]),
+        ] {
+            assert_eq!(read(values), expected, "{values:?}");
+        }
+        let long = format!("Bearer scope=\"{}\"", "s".repeat(MAX_SCOPE + 1));
+        assert_eq!(read(&[&long]), ["", "", ""]);
+    }
+
+    #[test]
+    fn server_cannot_point_into_this_machine_or_its_link() {
+        let remote = "https://mcp.example/mcp";
+        let local = "http://127.0.0.1:1/mcp";
+        let plain = "http://mcp.lan/mcp";
+        for (server, issuer, url, allowed) in [
+            (remote, None, "https://login.example/x", true),
+            (remote, None, "http://login.example/x", false),
+            (remote, None, "https://127.0.0.1/x", false),
+            (remote, None, "https://[::1]/x", false),
+            (remote, None, "https://localhost/x", false),
+            (remote, None, "https://2130706433/x", false),
+            (remote, None, "https://169.254.169.254/x", false),
+            (remote, None, "https://[::ffff:169.254.169.254]/x", false),
+            (remote, None, "https://user@login.example/x", false),
+            (remote, None, "file:///etc/passwd", false),
+            (
+                remote,
+                Some("http://keycloak:8080/realms/a"),
+                "http://keycloak:8080/b",
+                true,
+            ),
+            (
+                remote,
+                Some("http://keycloak:8080/realms/a"),
+                "http://keycloak:81/b",
+                false,
+            ),
+            (plain, None, "http://mcp.lan/x", true),
+            (plain, None, "http://127.0.0.1/x", false),
+            (local, None, "http://localhost:2/x", true),
+            (local, None, "http://10.0.0.1/x", false),
+        ] {
+            let urls = AllowedUrls::new(server.parse().unwrap(), issuer);
+            assert_eq!(
+                urls.check(url).is_some(),
+                allowed,
+                "{server} {issuer:?} {url}"
+            );
+        }
     }
 }

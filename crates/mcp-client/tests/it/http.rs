@@ -18,6 +18,7 @@ async fn unversioned_request_needs_no_handshake_and_keeps_its_bytes() {
     let mut server =
         Server::start(move |_| json(format!(r#"{{"jsonrpc":"2.0","id":1,"result":{big}}}"#))).await;
     let endpoint = server.endpoint().bearer("s3cret").unwrap();
+    let endpoint = endpoint.header("Host", "n8n.example").unwrap();
     let client = Client::http(endpoint).unwrap();
     let params = RawValue::from_string(big.to_owned()).unwrap();
     let answer = client.request("mcp.listTools", &params).await.unwrap();
@@ -30,6 +31,7 @@ async fn unversioned_request_needs_no_handshake_and_keeps_its_bytes() {
     );
     for (name, value) in [
         ("authorization", Some("Bearer s3cret")),
+        ("host", Some("n8n.example")),
         ("accept", Some("application/json, text/event-stream")),
         ("content-type", Some("application/json")),
         ("mcp-protocol-version", None),
@@ -165,21 +167,46 @@ async fn all_pages_of_the_tools_are_read() {
     assert_eq!(raw, r#"{"name":"b","inputSchema":{},"new":1e400}"#);
 }
 
+/// The first attempts to resume it fail, in several ways.
 #[tokio::test]
 async fn stream_that_ends_early_is_resumed() {
-    let mut server = Server::start(|request| match request.method {
-        Method::GET => {
-            let done = r#"{"jsonrpc":"2.0","id":1,"result":"late"}"#;
-            events([event(done)])
-        }
+    let attempts = AtomicUsize::new(0);
+    let mut server = Server::start(move |request| match request.method {
+        Method::GET => match attempts.fetch_add(1, Ordering::Relaxed) {
+            0 => reply(503, "text/plain", ""),
+            1 => events([String::new()]),
+            _ => {
+                let done = r#"{"jsonrpc":"2.0","id":1,"result":"late"}"#;
+                events([event(done)])
+            }
+        },
         _ => events(["retry: 60\nid: e-7\ndata:\n\ndata: half".to_owned()]),
     })
     .await;
     let answer = server.client().request("m", &()).await.unwrap();
     assert_eq!(answer.get(), r#""late""#);
     server.next().await;
-    let resumed = server.next().await;
-    assert_eq!(resumed.method, Method::GET);
-    assert_eq!(resumed.header("last-event-id"), Some("e-7"));
-    assert_eq!(resumed.header("accept"), Some("text/event-stream"));
+    for _ in 0..3 {
+        let resumed = server.next().await;
+        assert_eq!(resumed.method, Method::GET);
+        assert_eq!(resumed.header("last-event-id"), Some("e-7"));
+        assert_eq!(resumed.header("accept"), Some("text/event-stream"));
+    }
+}
+
+#[tokio::test]
+async fn stream_that_cannot_be_resumed_ends_the_request() {
+    for (status, attempts) in [(503, 5), (405, 1)] {
+        let mut server = Server::start(move |request| match request.method {
+            Method::GET => reply(status, "text/plain", ""),
+            _ => events(["retry: 0\nid: e-7\ndata:\n\n".to_owned()]),
+        })
+        .await;
+        let error = server.client().request("m", &()).await.unwrap_err();
+        assert_error!(error, mcp_client::Error::Closed { .. });
+        for _ in 0..=attempts {
+            server.next().await;
+        }
+        assert!(server.nothing_received(), "{status}");
+    }
 }

@@ -25,7 +25,6 @@ mod stdio;
 mod stdio_end;
 mod stdio_faults;
 mod tls;
-mod tls_files;
 
 /// The client under test.
 fn client_info() -> mcp_client::ClientInfo {

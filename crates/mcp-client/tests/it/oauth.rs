@@ -150,7 +150,7 @@ fn config(server: &Server, grant: GrantType) -> OAuthConfig {
 
 fn client(config: OAuthConfig, store: Option<&Arc<Store>>) -> Client {
     let store = store.map(|store| Arc::clone(store) as Arc<dyn TokenStore>);
-    let oauth = Arc::new(OAuth::new(config, store).unwrap());
+    let oauth = Arc::new(OAuth::new(config, store));
     Client::http(oauth.endpoint()).unwrap()
 }
 

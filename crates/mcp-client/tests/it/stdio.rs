@@ -1,13 +1,10 @@
 //! Requests to child processes, which are shell scripts.
 
-use std::time::Duration;
-
-use mcp_client::{Client, Command, Error, Options};
+use mcp_client::{Client, Command, Options};
 use serde_json::value::RawValue;
 use serde_json::{Value, json};
 use tokio::sync::mpsc;
 
-use crate::client_info;
 use crate::recorder::recorder;
 
 /// A server that is a shell script.
@@ -21,44 +18,6 @@ pub(crate) fn client(script: &str) -> Client {
 
 fn parse(raw: &RawValue) -> Value {
     serde_json::from_str(raw.get()).unwrap()
-}
-
-#[tokio::test]
-async fn handshake_and_call() {
-    let client = client(
-        r#"
-        read -r hello
-        case "$hello" in *'"initialize"'*) ;; *) exit 1 ;; esac
-        echo '{"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"sh"}},"jsonrpc":"2.0","id":1}'
-        read -r note
-        case "$note" in *'"notifications/initialized"'*) ;; *) exit 2 ;; esac
-        read -r call
-        printf '{"jsonrpc":"2.0","id":2,"result":{"content":[],"structuredContent":%s}}\n' "$call"
-        "#,
-    );
-    let info = client.initialize(&client_info()).await.unwrap();
-    assert_eq!(info.server_info.get(), r#"{"name":"sh"}"#);
-    let arguments = RawValue::from_string("{\"a\":\n1e400}".to_owned()).unwrap();
-    let result = client.call_tool("t", &arguments).await.unwrap();
-    let call = r#"{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{"name":"t","arguments":{"a": 1e400}}}"#;
-    assert_eq!(result.structured_content.unwrap().get(), call);
-}
-
-#[tokio::test]
-async fn invalid_lines_are_skipped() {
-    let client = client(
-        r#"
-        echo 'Welcome to the server!'
-        echo
-        echo '[1, 2]'
-        echo '{"jsonrpc":"2.0","id":77,"result":"unmatched"}'
-        echo 'to the log' >&2
-        read -r request
-        echo '{"jsonrpc":"2.0","id":1,"result":"ok"}'
-        read -r rest
-        "#,
-    );
-    assert_eq!(client.request("m", &()).await.unwrap().get(), r#""ok""#);
 }
 
 #[tokio::test]
@@ -148,21 +107,4 @@ async fn requests_of_the_server_are_refused_without_a_handler() {
     );
     let refusal = parse(&client.request("m", &()).await.unwrap());
     assert_eq!(refusal["error"]["code"], -32601);
-}
-
-#[tokio::test]
-async fn timeout_cancels_the_request_at_the_child() {
-    let client = client(
-        r#"
-        read -r slow; read -r cancelled; read -r request
-        printf '{"jsonrpc":"2.0","id":1,"result":"too late"}\n{"jsonrpc":"2.0","id":2,"result":%s}\n' "$cancelled"
-        read -r rest
-        "#,
-    );
-    let options = Options::default().timeout(Duration::from_millis(50));
-    let error = client.request_with("slow", &(), options).await.unwrap_err();
-    assert_error!(error, Error::Timeout { .. });
-    let cancelled = parse(&client.request("m", &()).await.unwrap());
-    assert_eq!(cancelled["method"], "notifications/cancelled");
-    assert_eq!(cancelled["params"]["requestId"], 1);
 }

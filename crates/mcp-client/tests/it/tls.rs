@@ -1,37 +1,28 @@
-//! HTTPS with a private CA, by this client and by `reqwest`.
+//! HTTPS with a private CA, CAs and client certificates from files, and what is said when they do not fit.
 
+use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
+use mcp_client::tls::TlsFiles;
 use mcp_client::{Client, Endpoint, Error, tls};
 use rustls::pki_types::pem::PemObject as _;
 use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+use rustls::server::WebPkiClientVerifier;
 use rustls::{RootCertStore, ServerConfig};
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpListener;
 use tokio_rustls::TlsAcceptor;
 
-/// For `localhost` and 127.0.0.1, until 2126; made with OpenSSL for tests only. The tests of the gateway's
-/// event log in PostgreSQL use it too.
-const CA: &[u8] = include_bytes!("tls/ca.pem");
-const CERTIFICATE: &[u8] = include_bytes!("tls/server.pem");
-const KEY: &[u8] = include_bytes!("tls/server.key.pem");
+const KEY: &[u8] = include_bytes!("tls/leaf.key.pem");
+const CA: &[u8] = include_bytes!("tls/mutual-ca.pem");
 
-/// A server with the certificate of the private CA.
+/// A server with a certificate of the private CA.
 pub(crate) async fn serve_private() -> String {
-    let certificate = CertificateDer::from_pem_slice(CERTIFICATE).unwrap();
-    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
-    let provider = Arc::new(rustls::crypto::ring::default_provider());
-    let config = ServerConfig::builder_with_provider(provider)
-        .with_safe_default_protocol_versions()
-        .unwrap()
-        .with_no_client_auth()
-        .with_single_cert(vec![certificate], key)
-        .unwrap();
-    serve(config).await
+    start("mutual-server", false).await
 }
 
 /// Answers every request with the result 1, and closes.
-pub(crate) async fn serve(config: ServerConfig) -> String {
+async fn serve(config: ServerConfig) -> String {
     let acceptor = TlsAcceptor::from(Arc::new(config));
     let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
     let url = format!("https://{}/mcp", listener.local_addr().unwrap());
@@ -69,28 +60,165 @@ async fn configured_private_ca_is_trusted() {
     assert_eq!(client.request("m", &()).await.unwrap().get(), "1");
 }
 
-#[tokio::test]
-async fn other_certificates_are_not_trusted() {
-    let client = Client::http(Endpoint::new(&serve_private().await).unwrap()).unwrap();
-    let error = client.request("m", &()).await.unwrap_err();
-    assert_error!(error, Error::Unreachable { .. });
+/// A file of `tests/it/tls`: of one CA, made with OpenSSL for tests only; all with the key `leaf.key.pem`.
+fn file(name: &str) -> PathBuf {
+    let folder = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/it/tls");
+    folder.join(format!("{name}.pem"))
+}
+
+async fn start(certificate: &str, asks_for_certificate: bool) -> String {
+    let certificate = CertificateDer::from_pem_file(file(certificate)).unwrap();
+    let key = PrivateKeyDer::from_pem_slice(KEY).unwrap();
+    let provider = Arc::new(rustls::crypto::ring::default_provider());
+    let config = ServerConfig::builder_with_provider(Arc::clone(&provider))
+        .with_safe_default_protocol_versions()
+        .unwrap();
+    let config = match asks_for_certificate {
+        false => config.with_no_client_auth(),
+        true => {
+            let mut roots = RootCertStore::empty();
+            roots
+                .add(CertificateDer::from_pem_slice(CA).unwrap())
+                .unwrap();
+            let verifier = WebPkiClientVerifier::builder_with_provider(Arc::new(roots), provider);
+            config.with_client_cert_verifier(verifier.build().unwrap())
+        }
+    };
+    serve(config.with_single_cert(vec![certificate], key).unwrap()).await
+}
+
+fn files(ca: Option<&str>, client: Option<&str>) -> TlsFiles {
+    let client = client.map(|name| (file(name), file("leaf.key")));
+    TlsFiles {
+        ca: ca.map(file),
+        client,
+    }
+}
+
+async fn request(url: &str, files: TlsFiles) -> Result<String, Error> {
+    let client = Client::http(Endpoint::new(url)?.tls_files(files))?;
+    let result = client.request("m", &()).await?;
+    Ok(result.get().to_owned())
 }
 
 #[tokio::test]
-async fn reqwest_accepts_the_same_configuration() {
-    let url = serve_private().await;
-    let client = |tls| {
-        reqwest::Client::builder()
-            .no_proxy()
-            .tls_backend_preconfigured(tls)
-            .build()
+async fn server_of_a_private_ca_gets_the_client_certificate() {
+    let url = start("mutual-server", true).await;
+    let with_both = files(Some("mutual-ca"), Some("mutual-client"));
+    assert_eq!(request(&url, with_both).await.unwrap(), "1");
+}
+
+#[tokio::test]
+async fn error_says_what_to_do() {
+    let mutual_ca = Some("mutual-ca");
+    for (certificate, asks, files, said) in [
+        ("mutual-server", false, files(None, None), "set `ca`"),
+        ("mutual-server", false, files(Some("ca"), None), "set `ca`"),
+        ("expired", false, files(mutual_ca, None), "has expired"),
+        (
+            "other-name",
+            false,
+            files(mutual_ca, None),
+            "another host name",
+        ),
+        (
+            "mutual-server",
+            true,
+            files(mutual_ca, None),
+            "set `client_cert`",
+        ),
+        (
+            "mutual-server",
+            true,
+            files(mutual_ca, Some("expired")),
+            "refused the client certificate",
+        ),
+    ] {
+        let url = start(certificate, asks).await;
+        let error = request(&url, files).await.unwrap_err();
+        assert_error!(&error, Error::Unreachable { .. });
+        let text = error.to_string();
+        assert!(text.contains(said), "{certificate} {asks}: {text}");
+    }
+    let plain = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let url = format!("https://{}/", plain.local_addr().unwrap());
+    tokio::spawn(async move {
+        use tokio::io::AsyncWriteExt as _;
+        let (mut socket, _) = plain.accept().await.unwrap();
+        socket
+            .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+            .await
+            .unwrap();
+    });
+    let text = request(&url, files(None, None))
+        .await
+        .unwrap_err()
+        .to_string();
+    assert!(text.contains("does not speak TLS"), "{text}");
+}
+
+#[tokio::test]
+async fn renewed_files_are_used_by_the_next_connection() {
+    let url = start("mutual-server", true).await;
+    let name = format!("mcp-client-tls-{}", std::process::id());
+    let folder = std::env::temp_dir().join(name);
+    std::fs::create_dir_all(&folder).unwrap();
+    let place = |from: &str, to: &str| {
+        std::fs::copy(file(from), folder.join(to)).unwrap();
+        folder.join(to)
     };
-    let trusting = client(private_ca()).unwrap();
-    let response = trusting.post(&url).body("{}").send().await.unwrap();
-    let text = response.text().await.unwrap();
-    assert!(text.contains(r#""result":1"#), "{text}");
-    let stranger = client(tls::config_for("https").unwrap()).unwrap();
-    let error = stranger.post(&url).body("{}").send().await.unwrap_err();
-    assert!(error.is_connect());
-    client(tls::config_for("http").unwrap()).unwrap();
+    let files = TlsFiles {
+        ca: Some(place("ca", "ca")),
+        client: Some((place("expired", "cert"), place("leaf.key", "key"))),
+    };
+    let endpoint = Endpoint::new(&url).unwrap().tls_files(files);
+    let client = Client::http(endpoint).unwrap();
+    let said = async || client.request("m", &()).await.unwrap_err().to_string();
+    assert!(said().await.contains("not trusted here"));
+    place("mutual-ca", "ca");
+    assert!(said().await.contains("refused the client certificate"));
+    place("mutual-client", "cert");
+    // Each connection has one request, so this is the first of its own.
+    let answered = client.request("m", &()).await;
+    assert_error!(answered, Ok(_) | Err(Error::Protocol { .. }));
+    std::fs::write(folder.join("cert"), "no certificate").unwrap();
+    let text = said().await;
+    assert!(
+        text.contains("client_cert: ") && text.contains("has no certificate in PEM"),
+        "{text}"
+    );
+    std::fs::remove_dir_all(folder).unwrap();
+}
+
+#[test]
+fn unusable_file_is_named_with_its_field() {
+    let (ca, leaf, key) = (file("mutual-ca"), file("mutual-client"), file("leaf.key"));
+    let with_client = |cert: &PathBuf, key: &PathBuf| TlsFiles {
+        ca: None,
+        client: Some((cert.clone(), key.clone())),
+    };
+    let with_ca = |ca: &PathBuf| TlsFiles {
+        ca: Some(ca.clone()),
+        client: None,
+    };
+    for (files, field, said) in [
+        (
+            with_ca(&file("nowhere")),
+            "ca",
+            "nowhere.pem cannot be read: entity not found",
+        ),
+        (with_ca(&key), "ca", "has no certificate"),
+        (with_client(&key, &key), "client_cert", "has no certificate"),
+        (with_client(&leaf, &ca), "client_key", "has no private key"),
+        (
+            with_client(&leaf, &file("server.key")),
+            "client_key",
+            "is not the key of",
+        ),
+    ] {
+        let error = files.load().err().unwrap();
+        assert_eq!(error.field, field, "{error}");
+        assert!(error.problem.contains(said), "{error}");
+    }
+    with_client(&leaf, &key).load().unwrap();
 }

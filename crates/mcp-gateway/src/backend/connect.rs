@@ -114,9 +114,7 @@ fn command(child: &Child) -> Result<Command, Error> {
     if let Some(directory) = &child.cwd {
         command = command.directory(directory);
     }
-    // The reaper process ends the child when the gateway is killed. `/proc/self/exe` and not the path
-    // of this program, since a different version may have been installed there.
-    Ok(command.reaper("/proc/self/exe"))
+    Ok(command)
 }
 
 fn endpoint(remote: &Remote, tokens: &SharedOAuth) -> Result<Endpoint, Error> {

@@ -116,7 +116,7 @@ pub(super) async fn remove_excess(
     let is_known_small = size.as_ref().is_some_and(is_small);
     let work = client.transaction().await?;
     // Only one gateway at a time: two of them would remove twice as much.
-    let lock = "select pg_try_advisory_xact_lock(7881696731013112436)";
+    let lock = "select pg_try_advisory_xact_lock(7881696731013112437)";
     let locked = work.query_typed(lock, &[]).await?;
     let mut locked = locked.iter().map(|row| row.try_get(0));
     if !matches!(locked.next(), Some(Ok(true))) {
