@@ -120,6 +120,7 @@ struct ReadN8nApi {
 /// n8n's answer, in which secrets are hidden.
 #[derive(Serialize, JsonSchema)]
 struct ApiAnswer {
+    #[schemars(extend("not" = {"type": "null"}))]
     answer: Value,
 }
 
@@ -141,25 +142,27 @@ impl Tool for ReadN8nApi {
     }
 }
 
-/// Changes with n8n's own API what other tools do not, with n8n's names: POST `users` [{email, role}],
-/// PATCH `users/ID/role` {newRoleName}, POST `projects` {name}, PUT `projects/ID`, POST
-/// `projects/ID/users` {relations: [{userId, role}]}, PATCH `projects/ID/users/ID` {role}, POST
-/// `projects/ID/folders` {name, parentFolderId}, PATCH `projects/ID/folders/ID`, POST `variables`
-/// {key, value, projectId}, PUT `variables/ID`, POST `source-control/push` {commitMessage, fileNames:
-/// [{id, type}], force} or `source-control/pull` {force}, POST `audit` {additionalOptions:
-/// {categories, daysAbandonedWorkflow}}, POST `community-packages` {name, version} (a package of
-/// custom nodes from npm), PATCH `community-packages/NAME` {version}. DELETE takes a path that ends with
-/// an id or name.
+/// Changes what other tools do not with n8n's own API, in n8n's names: users, projects, folders, variables,
+/// source control, packages of custom nodes, and runs the security audit. Deletions, installations and a pull need
+/// the agreement of the user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CallN8nApi {
+    /// As `path` says.
     method: Change,
-    /// For example `projects/ID/folders`.
+    /// POST `users`, `projects`, `projects/ID/users`, `projects/ID/folders`, `variables`, `source-control/push`,
+    /// `source-control/pull`, `audit`, `community-packages`. PUT `projects/ID`, `variables/ID`. PATCH
+    /// `users/ID/role`, `projects/ID/users/ID`, `projects/ID/folders/ID`, `community-packages/NAME`. DELETE a path
+    /// that ends with an id or a name.
     path: String,
     /// For example {"transferToFolderId": "…"}.
     #[serde(default)]
     query: Map<String, Value>,
-    /// An object, or a list for `users`.
+    /// `users` [{email, role}], `users/ID/role` {newRoleName}, `projects` {name}, `projects/ID/users`
+    /// {relations: [{userId, role}]}, its PATCH {role}, `folders` {name, parentFolderId}, `variables` {key, value,
+    /// projectId}, `source-control/push` {commitMessage, fileNames: [{id, type}], force}, its pull {force}, `audit`
+    /// {additionalOptions: {categories, daysAbandonedWorkflow}}, `community-packages` {name, version}.
+    #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Value>,
     /// What is deleted, installed or overwritten, once the user has agreed: the question names it.
     confirm: Option<String>,
@@ -375,7 +378,8 @@ mod tests {
                 assert!(one.loss.is_some(), "{}", one.path);
                 continue;
             }
-            let described = &definitions[usize::from(one.method != "GET")].description;
+            let tool = &definitions[usize::from(one.method != "GET")];
+            let described = format!("{} {}", tool.description, tool.input_schema);
             let path = one.path.replace("{name}", "NAME");
             let path = path
                 .replace("{id}", "ID")

@@ -1,7 +1,7 @@
 //! Recognises secrets by their names.
 
 /// Parts that mark a name as a secret's at any position.
-const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey accountkey privatekey \
+const ANYWHERE: &str = "password passwd passphrase secret token apikey accesskey accountkey privatekey sessionid \
     sessid credential basicauth requirepass masterauth mnemonic";
 
 /// Parts that mark a name as a secret's as a whole word: `AUTH`, but not `author`.
@@ -24,8 +24,8 @@ const INNOCENT: &str = "secretar";
 /// First words of names that count tokens: `MAX_TOKENS`.
 const COUNTS: &str = "max min num total prompt completion input output cached reasoning used";
 
-/// Exceptions in JSON, where these mostly mean something else: `sortKey`, `credentialId`.
-const NOT_IN_JSON: [&str; 3] = ["key", "keys", "credential"];
+/// Exceptions in JSON, where these mostly mean something else: `sortKey`, `credentialId`, the `sessionId` of a chat.
+const NOT_IN_JSON: [&str; 4] = ["key", "keys", "credential", "sessionid"];
 
 /// Parts of member names that only look like a secret's, such as cursors and token counts.
 const NO_SECRET_MEMBER: &str = "page next sync cursor count max type url";
@@ -135,7 +135,7 @@ mod tests {
             assert!(is_secret(name), "{name}");
         }
         let open = "PATH PWD OLDPWD AUTHOR KEYBOARD COMPASS_URL SSH_AUTH_SOCK TOKEN_TTL PUBLIC_KEY \
-            DB_PASSWORD_FILE monkey org.opencontainers.image.authors - HOSTNAME sessionId MAX_TOKENS KeyError \
+            DB_PASSWORD_FILE monkey org.opencontainers.image.authors - HOSTNAME MAX_TOKENS KeyError \
             cookie_consent COOKIE_DOMAIN secretary apiKeyName authorization_status spin options";
         for name in open.split(' ').chain([""]) {
             assert!(!is_secret(name), "{name}");

@@ -202,14 +202,18 @@ async fn run_ends_with_the_reply_of_its_webhook() {
     let client = Box::pin(server.client()).await;
     let workflow = n8n.live(vec![webhook("lastNode"), echo()]).await;
     run(&client, &workflow, json!({"input": "first"})).await;
-    let mut fastest = std::time::Duration::MAX;
+    proxy.take();
     for _ in 0..5 {
-        let began = std::time::Instant::now();
         let ran = run(&client, &workflow, json!({"input": "x"})).await;
-        fastest = fastest.min(began.elapsed());
         assert_eq!(ran["output"], json!({"result": "x"}), "{ran}");
+        let sent = proxy.take();
+        let after = sent
+            .iter()
+            .rev()
+            .take_while(|sent| !sent.starts_with("POST"));
+        // It is found in a list, and read.
+        assert!(after.count() <= 3, "{sent:?}");
     }
-    assert!(fastest.as_millis() < 900, "{fastest:?}");
     n8n.delete(&workflow).await;
 }
 
