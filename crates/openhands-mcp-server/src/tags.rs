@@ -36,7 +36,7 @@ const PRINCIPAL_TAG: &str = "mcpprincipal";
 /// The name of a model's profile.
 const MODEL_TAG: &str = "mcpmodel";
 const CALLBACK_TAG: &str = "mcpcallback";
-/// What became of the result.
+/// The end of the attempts to send the result.
 const DELIVERY_TAG: &str = "mcpdelivery";
 const BASE_TAG: &str = "mcpbase";
 /// The directory with that snapshot.
@@ -215,7 +215,7 @@ impl ConversationTags {
         self.set(CALLBACK_TAG, url.map(str::to_owned));
     }
 
-    /// What became of the result for its URL; `None` if it is still to be sent.
+    /// The end of the attempts to send the result to its URL; `None` if it is still to be sent.
     pub(crate) fn delivery(&self) -> Option<Delivery> {
         self.get(DELIVERY_TAG).map(Delivery::parse)
     }

@@ -51,7 +51,7 @@ pub(crate) fn message(event: Sse) -> Option<String> {
 struct EventSize {
     /// The bytes of the incomplete event.
     event: usize,
-    /// Those of its last line.
+    /// The bytes of its last line.
     line: usize,
     last: u8,
 }

@@ -369,7 +369,7 @@ mod tests {
         assert_eq!(path, ["community-packages", "@a/n8n-nodes-b"]);
     }
 
-    /// What is lost is asked for, and the descriptions name what can be called.
+    /// A loss is asked for, and the descriptions name all that can be called.
     #[test]
     fn every_deletion_asks_and_every_path_is_described() {
         let definitions = admin().definitions();

@@ -4,7 +4,7 @@
 /// The fields that are sent.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum FieldSet {
-    /// Those that every n8n 2 accepts.
+    /// The fields that every n8n 2 accepts.
     Older,
     /// All that the newest n8n accepts.
     Newest,

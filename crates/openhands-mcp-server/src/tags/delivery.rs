@@ -1,6 +1,6 @@
 //! The end of the attempts to send the result of a task to its URL, as it is kept in a tag.
 
-/// What became of the result.
+/// Whether the result was taken.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Delivery {
     /// It was taken.
