@@ -135,7 +135,13 @@ impl Api {
         let path = ["executions", id.as_str(), "stop"];
         match self.request(Method::POST, &path).json().await {
             Ok(IgnoredAny) => Ok(()),
-            Err(failure) if failure.is_conflict() || failure.is_missing() => Ok(()),
+            // Also of an execution that has just begun: n8n cannot stop it yet.
+            Err(failure) if failure.is_conflict() || failure.is_missing() => {
+                match self.execution(id, false).await? {
+                    Some(execution) if !execution.status.has_ended() => Err(failure.into()),
+                    _ => Ok(()),
+                }
+            }
             Err(failure) => Err(failure.into()),
         }
     }
