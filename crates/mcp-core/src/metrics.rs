@@ -76,6 +76,9 @@ impl Default for Durations {
 impl Durations {
     /// Counts one request. The caller limits the number of labels.
     pub fn record(&self, labels: OperationLabels, took: Duration) {
+        if let Some(histogram) = self.family.get(&labels) {
+            return histogram.observe(took.as_secs_f64());
+        }
         self.family
             .get_or_create(&labels)
             .observe(took.as_secs_f64());

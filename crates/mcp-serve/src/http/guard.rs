@@ -119,7 +119,11 @@ impl Guard {
         !self.tokens.is_empty() || self.oauth.is_some()
     }
 
-    async fn check_token(
+    /// Checks the token only, of a request whose host was checked.
+    ///
+    /// # Errors
+    /// `Unauthorized` or `InsufficientScope`.
+    pub(super) async fn check_token(
         &self,
         head: &Head<'_>,
         view: Option<&str>,

@@ -141,7 +141,7 @@ impl Page {
         let path = path.unwrap_or_default().to_owned();
         let view = path.strip_prefix("mcp/");
         let fields = Head::read(&head.headers);
-        let credential = match guard.check(&head.uri, &fields, view, connection).await {
+        let credential = match guard.check_token(&fields, view, connection).await {
             Ok(credential) => credential,
             Err(error) => {
                 let refused = match error {

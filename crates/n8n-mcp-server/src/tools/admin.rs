@@ -164,7 +164,7 @@ struct CallN8nApi {
     /// {additionalOptions: {categories, daysAbandonedWorkflow}}, `community-packages` {name, version}.
     #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Value>,
-    /// What is deleted, installed or overwritten, once the user has agreed: the question names it.
+    /// The id, name or path that the question names, once the user has agreed.
     confirm: Option<String>,
 }
 
