@@ -58,7 +58,7 @@ async fn unknown_tool_is_an_invalid_parameter() {
 async fn arguments_are_an_object_or_absent() {
     let server = fixture().await;
     for dialect in Dialect::ALL {
-        for arguments in ["[]", "[1]", "\"x\"", "1", "true"] {
+        for arguments in ["[]", "[1]", "\"x\"", "\"{x\"", "\"[]\"", "1", "true"] {
             let reply = server.call_as(dialect, "echo", arguments).await;
             let error = refused(&reply, 200, -32602, json!(1));
             assert_eq!(error["data"]["field"], "arguments", "{arguments}");

@@ -41,6 +41,19 @@ async fn values_keep_their_bytes() {
     }
 }
 
+/// Some clients send the object of all arguments as a text.
+#[tokio::test]
+async fn arguments_in_a_text_keep_their_bytes() {
+    let server = fixture().await;
+    for dialect in Dialect::ALL {
+        let arguments = r#"{"value": [1e400, "ä"]}"#;
+        let as_text = serde_json::to_string(&format!(" {arguments}\n")).unwrap();
+        let [reply, expected] = [&*as_text, arguments]
+            .map(|arguments| async { server.call_as(dialect, "echo", arguments).await.body });
+        assert_eq!(reply.await, expected.await, "{dialect:?}");
+    }
+}
+
 #[tokio::test]
 async fn results_of_seed_001_keep_their_bytes() {
     let server = fixture().await;

@@ -24,7 +24,7 @@ pub(super) struct Params<'a> {
     pub(super) name: Option<&'a RawValue>,
     pub(super) uri: Option<&'a RawValue>,
     pub(super) task_id: Option<&'a RawValue>,
-    arguments: Option<&'a RawValue>,
+    arguments: Option<Cow<'a, RawValue>>,
     /// The client asks for a task (2025-11-25).
     pub(super) task: Option<&'a RawValue>,
     cursor: Option<&'a RawValue>,
@@ -52,13 +52,13 @@ impl<'a> Params<'a> {
             return read;
         };
         read.is_object = true;
-        let (mut meta, mut seen, mut twice) = (None, Vec::new(), Vec::new());
+        let (mut meta, mut arguments, mut seen, mut twice) = (None, None, Vec::new(), Vec::new());
         for (name, value) in entries {
             let member = match &*name {
                 "name" => &mut read.name,
                 "uri" => &mut read.uri,
                 "taskId" => &mut read.task_id,
-                "arguments" => &mut read.arguments,
+                "arguments" => &mut arguments,
                 "task" => &mut read.task,
                 "cursor" => &mut read.cursor,
                 "inputResponses" => &mut read.responses,
@@ -72,6 +72,7 @@ impl<'a> Params<'a> {
                 false => seen.push(name),
             }
         }
+        read.arguments = arguments.map(object_of_text);
         // The era is decided by `_meta`, also if something else is wrong.
         read.meta = meta
             .filter(|_| twice.iter().all(|name| name != "_meta"))
@@ -102,7 +103,7 @@ impl<'a> Params<'a> {
     }
 
     /// The name of a tool or a prompt, and its arguments, by default an empty object.
-    pub(super) fn named_call(&self) -> Result<(Cow<'a, str>, &'a RawValue), Error> {
+    pub(super) fn named_call(&self) -> Result<(Cow<'a, str>, &RawValue), Error> {
         self.check()?;
         let name = text("name", self.name, MAX_NAME)?;
         let arguments = self.arguments()?;
@@ -113,9 +114,8 @@ impl<'a> Params<'a> {
     }
 
     /// The arguments, of any type; by default an empty object.
-    pub(super) fn arguments(&self) -> Result<&'a RawValue, Error> {
-        let given = self.arguments.filter(|given| given.get() != "null");
-        or_empty(given)
+    pub(super) fn arguments(&self) -> Result<&RawValue, Error> {
+        or_empty(self.arguments.as_deref())
     }
 
     /// The URI of a resource.
@@ -156,6 +156,13 @@ impl<'a> Params<'a> {
             meta => Ok(meta),
         }
     }
+}
+
+/// The arguments; the object in a text that holds JSON, as some clients send them.
+fn object_of_text(arguments: &RawValue) -> Cow<'_, RawValue> {
+    let text = string(arguments.get()).filter(|text| text.trim_start().starts_with('{'));
+    let object = text.and_then(|text| RawValue::from_string(text.into_owned()).ok());
+    object.map_or(Cow::Borrowed(arguments), Cow::Owned)
 }
 
 /// `raw`, by default an empty object.

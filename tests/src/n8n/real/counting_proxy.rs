@@ -14,6 +14,12 @@ use tokio::task::JoinHandle;
 
 use crate::harness::http_client;
 
+/// The probe of the service, and the search for workflows that are tools.
+fn is_background_request(sent: &str) -> bool {
+    ["GET /api/v1/workflows?limit=1", "GET /api/v1/discover"].contains(&sent)
+        || sent.starts_with("GET /api/v1/workflows?tags=mcp&")
+}
+
 pub(super) struct CountingProxy {
     /// `http://127.0.0.1:PORT`.
     pub(super) url: String,
@@ -93,9 +99,11 @@ impl CountingProxy {
         held
     }
 
-    /// The methods and targets of the requests since the last call.
+    /// The methods and targets of the requests since the last call, without those of the background.
     pub(super) fn take(&self) -> Vec<String> {
-        std::mem::take(&mut self.requests.lock().unwrap())
+        let mut requests = std::mem::take(&mut *self.requests.lock().unwrap());
+        requests.retain(|sent| !is_background_request(sent));
+        requests
     }
 }
 
