@@ -7,7 +7,9 @@ use lexopt::{Arg, Parser, ValueExt as _};
 use crate::servers::{SERVERS, Server};
 
 /// The output of `cargo xtask` without arguments.
-pub(crate) const HELP: &str = include_str!("help.txt").trim_ascii_end();
+const HELP: &str = include_str!("help.txt").trim_ascii_end();
+/// The beginning of the lines of a command there.
+const COMMAND: &str = "  cargo xtask ";
 
 /// In place of an option: the command takes words without `--`.
 pub(crate) const WORDS: &str = "…";
@@ -48,30 +50,50 @@ impl Options {
     }
 }
 
+/// A command line.
+#[derive(Debug)]
+pub(crate) enum Request<'a> {
+    /// Show the help of this command, or of all.
+    Help(Option<&'a str>),
+    /// Run the command with this name.
+    Run(&'a str, Options),
+}
+
+/// Returns the help of a command, or of all.
+pub(crate) fn help(command: Option<&str>) -> String {
+    let Some(command) = command else {
+        return HELP.to_owned();
+    };
+    let is_own = |part: &&str| part.split_whitespace().next() == Some(command);
+    let part = HELP.split(COMMAND).skip(1).find(is_own);
+    let part = part.unwrap_or_default().split("\n\n").next();
+    format!("{COMMAND}{}", part.unwrap_or_default().trim_end())
+}
+
 /// Parses the arguments after the program's name. `commands` are the names of all commands, each with
-/// its options. Returns the name of one, or `None` for the help.
+/// its options.
 ///
 /// # Errors
 /// One line for the user.
 pub(crate) fn parse<'a>(
     args: impl IntoIterator<Item = OsString>,
     commands: impl IntoIterator<Item = (&'a str, &'a [&'a str])>,
-) -> Result<(Option<&'a str>, Options), lexopt::Error> {
+) -> Result<Request<'a>, lexopt::Error> {
     let mut parser = Parser::from_args(args);
     let mut options = Options::default();
     let name = match parser.next()? {
-        None | Some(Arg::Long("help") | Arg::Short('h')) => return Ok((None, options)),
+        None | Some(Arg::Long("help") | Arg::Short('h')) => return Ok(Request::Help(None)),
         Some(Arg::Value(name)) => name.string()?,
         Some(other) => return Err(other.unexpected()),
     };
     if name == "help" {
-        return Ok((None, options));
+        return Ok(Request::Help(None));
     }
     let known = commands.into_iter().find(|(known, _)| *known == name);
     let (command, allowed) = known.ok_or_else(|| format!("there is no command `{name}`"))?;
     while let Some(arg) = parser.next()? {
         match arg {
-            Arg::Long("help") | Arg::Short('h') => return Ok((None, options)),
+            Arg::Long("help") | Arg::Short('h') => return Ok(Request::Help(Some(command))),
             Arg::Long(option) if !allowed.contains(&option) => {
                 return Err(format!("{name} has no option `--{option}`").into());
             }
@@ -99,7 +121,7 @@ pub(crate) fn parse<'a>(
             other => return Err(other.unexpected()),
         }
     }
-    Ok((Some(command), options))
+    Ok(Request::Run(command, options))
 }
 
 fn server(name: &str) -> Result<&'static Server, String> {
@@ -112,38 +134,61 @@ fn server(name: &str) -> Result<&'static Server, String> {
 mod tests {
     use super::*;
 
-    fn parsed(line: &str) -> Result<(Option<&str>, Options), String> {
+    fn parsed(line: &str) -> Result<Request<'_>, String> {
         let words = line.split_whitespace().map(OsString::from);
         let commands = crate::COMMANDS.iter();
         let commands = commands.map(|(name, options, _)| (*name, *options));
         parse(words, commands).map_err(|error| error.to_string())
     }
 
-    #[test]
-    fn no_command_or_help_shows_the_help() {
-        for line in ["", "help", "--help", "run-all -h", "test --help"] {
-            assert_eq!(parsed(line).unwrap().0, None, "{line}");
+    fn options(line: &str) -> Options {
+        match parsed(line) {
+            Ok(Request::Run(_, options)) => options,
+            other => panic!("{line}: {other:?}"),
         }
     }
 
     #[test]
+    fn help_is_about_the_command_that_is_named() {
+        for (line, command) in [
+            ("", None),
+            ("help", None),
+            ("--help", None),
+            ("run-all -h", Some("run-all")),
+            ("test --help", Some("test")),
+        ] {
+            let request = parsed(line).unwrap();
+            assert!(
+                matches!(request, Request::Help(of) if of == command),
+                "{line}"
+            );
+        }
+        for (name, ..) in crate::COMMANDS {
+            let help = help(Some(name));
+            let heading = help.lines().next().unwrap();
+            assert_eq!(heading.split_whitespace().nth(2), Some(*name), "{help}");
+            assert!(!help.contains("Downloads are kept"), "{help}");
+        }
+        assert!(help(Some("test")).ends_with("until Ctrl-C"));
+    }
+
+    #[test]
     fn options_come_in_any_order_and_form() {
-        let (command, all) = parsed("run-all").unwrap();
-        assert_eq!(command, Some("run-all"));
+        let all = options("run-all");
         assert!(all.only.is_empty() && !all.has("no-local") && !all.has("release"));
         for line in [
             "run-all --only docker,n8n --no-local --release",
             "run-all --release --only docker --only=n8n-mcp-server --no-local --only docker",
         ] {
-            let (_, some) = parsed(line).unwrap();
+            let some = options(line);
             let names: Vec<_> = some.only.iter().map(|server| server.name).collect();
             assert_eq!(names, ["docker", "n8n"], "{line}");
             assert!(some.has("no-local") && some.has("release"), "{line}");
         }
-        let (_, test) = parsed("test --keep --quick").unwrap();
+        let test = options("test --keep --quick");
         assert!(test.has("quick") && test.has("keep"));
-        assert_eq!(parsed("scripted-llm --port 1").unwrap().1.port, Some(1));
-        assert_eq!(parsed("nightly a b").unwrap().1.words, ["a", "b"]);
+        assert_eq!(options("scripted-llm --port 1").port, Some(1));
+        assert_eq!(options("nightly a b").words, ["a", "b"]);
     }
 
     #[test]

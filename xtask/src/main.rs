@@ -37,7 +37,8 @@ mod test_server;
 
 use std::process::ExitCode;
 
-use args::Options;
+use anyhow::Context as _;
+use args::{Options, Request};
 use layout::Layout;
 use shutdown::Shutdown;
 
@@ -96,16 +97,18 @@ fn run() -> anyhow::Result<ExitCode> {
     }
     let known = COMMANDS.iter().map(|(name, options, _)| (*name, *options));
     let (command, options) = match args::parse(args, known) {
-        Ok(parsed) => parsed,
+        Ok(Request::Run(command, options)) => (command, options),
+        Ok(Request::Help(command)) => {
+            print_line!("{}", args::help(command));
+            return Ok(ExitCode::SUCCESS);
+        }
         Err(error) => {
-            print_line!("error: {error}\n\n{}", args::HELP);
+            print_line!("error: {error}\n\n{}", args::help(None));
             return Ok(ExitCode::from(2));
         }
     };
-    let Some((_, _, perform)) = COMMANDS.iter().find(|(name, ..)| Some(*name) == command) else {
-        print_line!("{}", args::HELP);
-        return Ok(ExitCode::SUCCESS);
-    };
+    let found = COMMANDS.iter().find(|(name, ..)| *name == command);
+    let (_, _, perform) = found.context("no such command")?;
     let shutdown = Shutdown::on_signals()?;
     let result = Layout::find(shutdown.clone()).and_then(|layout| perform(&layout, &options));
     // An error after Ctrl-C is its consequence.
