@@ -64,7 +64,7 @@ impl TestListener {
         let stopped = stop.clone();
         Self {
             url,
-            task: tokio::spawn(async move { listener.serve(None, stopped).await }),
+            task: tokio::spawn(async move { listener.serve(stopped).await }),
             stop,
         }
     }

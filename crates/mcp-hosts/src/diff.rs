@@ -1,129 +1,88 @@
-//! The difference of two texts for people.
+//! The difference of two entries for people.
 
 use std::fmt::Write as _;
 use std::path::Path;
 
-use crate::text::Change;
+use serde_json::Value;
 
-/// The most characters of a line that are shown.
-const MAX_SHOWN_LINE: usize = 200;
+use crate::edit;
+use crate::host::Host;
 
-/// Renders the lines that differ. Only the texts `shown` are not masked: the others belong to other entries and
-/// may be secrets.
-pub(crate) fn render(path: &Path, before: &str, after: &str, shown: &[String]) -> String {
-    let mut text = String::new();
-    if before == after {
-        return text;
+/// Renders an entry before and after a change of a file, in the syntax of that. `shown` has the texts that are not
+/// masked: others may be secrets.
+pub(crate) fn render(
+    (host, path): (&Host, &Path),
+    name: &str,
+    entries: [Option<&Value>; 2],
+    shown: Option<&Value>,
+) -> String {
+    let file = |entry: Option<&Value>| {
+        let masked = entry.map(|entry| masked(entry, shown));
+        let text = masked.map(|entry| edit::set(host, "", name, Some(&entry)));
+        text.and_then(Result::ok).unwrap_or_default()
+    };
+    let [before, after] = entries.map(file);
+    let mut text = format!("--- {0}\n+++ {0}\n", path.display());
+    let is_in = |line: &str, others: &str| others.lines().any(|other| other == line);
+    for line in before.lines().filter(|line| !is_in(line, &after)) {
+        let _ = writeln!(text, "-{line}");
     }
-    let change = Change::between(before, after);
-    let start = before[..change.start].rfind('\n').map_or(0, |at| at + 1);
-    let line = before[..start].matches('\n').count() + 1;
-    let _ = writeln!(text, "--- {0}\n+++ {0}\n@@ line {line} @@", path.display());
-    let escaped = shown
-        .iter()
-        .map(|text| serde_json::Value::from(text.as_str()).to_string());
-    let escaped = escaped.map(|text| text[1..text.len() - 1].to_owned());
-    let allowed: Vec<String> = shown.iter().cloned().chain(escaped).collect();
-    let new_end = change.start + change.new.len();
-    for (mark, whole, end) in [('-', before, change.end), ('+', after, new_end)] {
-        if mark == '-' && change.start == end && start == change.start {
-            continue;
-        }
-        let end = whole[end..].find('\n').map_or(whole.len(), |at| end + at);
-        for line in whole[start..end].lines() {
-            let line = masked(line, &allowed);
-            let head: String = line.chars().take(MAX_SHOWN_LINE).collect();
-            let rest = if head.len() < line.len() { "…" } else { "" };
-            let _ = writeln!(text, "{mark}{head}{rest}");
-        }
+    for line in after.lines() {
+        let mark = if is_in(line, &before) { ' ' } else { '+' };
+        let _ = writeln!(text, "{mark}{line}");
     }
     text
 }
 
-/// Replaces every text and word of a line that is not allowed. A text without an end reaches to that of the line.
-fn masked(line: &str, allowed: &[String]) -> String {
-    let is_allowed = |text: &str| text.is_empty() || allowed.iter().any(|known| known == text);
-    let (mut masked, mut rest) = (String::new(), line);
-    let hide = |masked: &mut String| {
-        if !masked.ends_with('…') {
-            masked.push('…');
+/// An entry with its texts and numbers hidden that are not in `shown`.
+fn masked(value: &Value, shown: Option<&Value>) -> Value {
+    match value {
+        Value::Array(values) => values.iter().map(|value| masked(value, shown)).collect(),
+        Value::Object(members) => {
+            let members = members.iter();
+            let masked = members.map(|(key, value)| (key.clone(), masked(value, shown)));
+            Value::Object(masked.collect())
         }
-    };
-    while let Some(first) = rest.chars().next() {
-        if matches!(first, '"' | '\'') {
-            let text = &rest[1..];
-            let Some(end) = end_of_text(text, first) else {
-                hide(&mut masked);
-                return masked;
-            };
-            masked.push(first);
-            match is_allowed(&text[..end]) {
-                true => masked.push_str(&text[..end]),
-                false => masked.push('…'),
-            }
-            masked.push(first);
-            rest = &text[end + 1..];
-            continue;
+        Value::String(_) | Value::Number(_) if !shown.is_some_and(|shown| has(shown, value)) => {
+            "…".into()
         }
-        let is_word = |c: char| c.is_alphanumeric() || matches!(c, '_' | '-');
-        let length = rest.find(|c| !is_word(c)).unwrap_or(rest.len());
-        let word = &rest[..length];
-        let length = match length {
-            0 if first.is_whitespace() || "{}[]:,=.".contains(first) => {
-                masked.push(first);
-                first.len_utf8()
-            }
-            0 => {
-                hide(&mut masked);
-                first.len_utf8()
-            }
-            _ if is_allowed(word) || matches!(word, "true" | "false" | "null") => {
-                masked.push_str(word);
-                length
-            }
-            _ => {
-                hide(&mut masked);
-                length
-            }
-        };
-        rest = &rest[length..];
+        value => value.clone(),
     }
-    masked
 }
 
-fn end_of_text(text: &str, quote: char) -> Option<usize> {
-    let mut is_escaped = false;
-    let mut letters = text.char_indices();
-    let end = letters.find(|(_, letter)| match *letter {
-        _ if is_escaped => {
-            is_escaped = false;
-            false
-        }
-        '\\' => {
-            is_escaped = quote == '"';
-            false
-        }
-        letter => letter == quote,
-    });
-    Some(end?.0)
+fn has(value: &Value, searched: &Value) -> bool {
+    match value {
+        Value::Array(values) => values.iter().any(|value| has(value, searched)),
+        Value::Object(members) => members.values().any(|value| has(value, searched)),
+        value => value == searched,
+    }
 }
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+    use crate::HOSTS;
 
     #[test]
-    fn only_allowed_texts_are_shown() {
-        let allowed = ["key", "mine"].map(str::to_owned);
-        for (line, expected) in [
-            (r#"  "key": "mine","#, r#"  "key": "mine","#),
-            (r#"{"key": "pw", "x": 12}"#, r#"{"key": "…", "…": …}"#),
-            ("// don't tell \"hunter2\"", "… …"),
-            ("key = \"abc", "key = …"),
-            ("key = 'a' # pw", "key = '…' … …"),
-            ("\"a\\\"b\" pw", "\"…\" …"),
+    fn only_texts_of_the_new_entry_are_shown() {
+        let old = json!({"command": "/bin/x", "env": {"KEY": "hunter2", "N": 12}, "on": true});
+        let new = json!({"command": "/bin/x", "args": ["--stdio"]});
+        let path = Path::new("f");
+        let rendered = |entries, shown| render((&HOSTS[0], path), "x", entries, shown);
+        let text = rendered([Some(&old), Some(&new)], Some(&new));
+        for line in [
+            "+++ f",
+            "-        \"KEY\": \"…\",",
+            "       \"command\": \"/bin/x\",",
+            "+        \"--stdio\"",
         ] {
-            assert_eq!(masked(line, &allowed), expected, "{line}");
+            assert!(text.contains(line), "{line}: {text}");
+        }
+        let removed = rendered([Some(&old), None], None);
+        for text in [text, removed] {
+            assert!(!text.contains("hunter2") && !text.contains("12"), "{text}");
         }
     }
 }

@@ -1,15 +1,19 @@
 //! Edits the text of a host's file, whatever its syntax.
 
+use std::borrow::Cow;
+
 use serde_json::{Map, Value};
 
 use crate::error::Fault;
 use crate::host::{Format, Host};
-use crate::text::Plain;
 use crate::{json, toml};
+
+/// The byte order mark, which a file may begin with.
+const MARK: &str = "\u{feff}";
 
 /// The content of a file.
 pub(crate) fn read(host: &Host, text: &str) -> Result<Map<String, Value>, Fault> {
-    let plain = Plain::new(text).text;
+    let plain = plain(text);
     match host.format {
         Format::Toml => toml::read(&plain),
         format => json::read(&plain, format),
@@ -30,18 +34,38 @@ pub(crate) fn set(
     name: &str,
     entry: Option<&Value>,
 ) -> Result<String, Fault> {
-    let plain = Plain::new(text);
-    let edited = match host.format {
-        Format::Toml => toml::edit(&plain.text, host.key, name, entry)?,
-        format => json::edit(&plain.text, format, host.key, name, entry)?,
+    let plain = plain(text);
+    let mut edited = match host.format {
+        Format::Toml => toml::edit(&plain, host.key, name, entry)?,
+        format => json::edit(&plain, format, host.key, name, entry)?,
     };
-    let edited = plain.with(&edited);
+    if is_windows(text) {
+        edited = edited.replace('\n', "\r\n");
+    }
+    if text.starts_with(MARK) {
+        edited.insert_str(0, MARK);
+    }
     match is_change_of(host, text, &edited, name, entry)? {
         true => Ok(edited),
         false => Err(Fault::new(
             "cannot be changed without changing other entries: add the entry by hand",
         )),
     }
+}
+
+/// A text as an editor of its syntax reads it: without byte order mark, and with `\n` as line end.
+fn plain(text: &str) -> Cow<'_, str> {
+    let plain = text.strip_prefix(MARK).unwrap_or(text);
+    match is_windows(text) {
+        true => plain.replace("\r\n", "\n").into(),
+        false => plain.into(),
+    }
+}
+
+/// True if all lines end as on Windows. In a file with both ends, new lines end with `\n`.
+fn is_windows(text: &str) -> bool {
+    let lines = text.matches('\n').count();
+    lines > 0 && text.matches("\r\n").count() == lines
 }
 
 /// True if two texts have the same content except for this entry.
@@ -52,39 +76,43 @@ pub(crate) fn is_change_of(
     name: &str,
     entry: Option<&Value>,
 ) -> Result<bool, Fault> {
-    let (mut expected, mut after) = (read(host, before)?, read(host, after)?);
+    // Without servers, their key may be there or not.
+    let content = |text: &str| {
+        let mut file = read(host, text)?;
+        let servers = file.shift_remove(host.key).unwrap_or_default();
+        Ok::<_, Fault>((file, servers.as_object().cloned().unwrap_or_default()))
+    };
+    let (mut expected, after) = (content(before)?, content(after)?);
     match entry {
-        Some(entry) => {
-            let servers = expected
-                .entry(host.key)
-                .or_insert_with(|| Map::new().into());
-            let Some(servers) = servers.as_object_mut() else {
-                return Ok(false);
-            };
-            servers.insert(name.to_owned(), entry.clone());
-        }
-        None => {
-            let remove = |file: &mut Map<String, Value>| {
-                let servers = file.get_mut(host.key).and_then(Value::as_object_mut);
-                let Some(servers) = servers else { return };
-                servers.shift_remove(name);
-                // Without servers, the key may be there or not.
-                if servers.is_empty() {
-                    file.shift_remove(host.key);
-                }
-            };
-            let has_entry = entry_in(&after, host.key, name);
-            remove(&mut expected);
-            remove(&mut after);
-            if has_entry {
-                return Ok(false);
-            }
-        }
+        Some(entry) => _ = expected.1.insert(name.to_owned(), entry.clone()),
+        None => _ = expected.1.shift_remove(name),
     }
     Ok(expected == after)
 }
 
-fn entry_in(file: &Map<String, Value>, key: &str, name: &str) -> bool {
-    let servers = file.get(key).and_then(Value::as_object);
-    servers.is_some_and(|servers| servers.contains_key(name))
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::HOSTS;
+
+    #[test]
+    fn line_ends_stay() {
+        let entry = json!({});
+        for (text, is_kept) in [
+            ("{\r\n  \"a\": 1\r\n}\r\n", "{\r\n  \"a\": 1,\r\n"),
+            (
+                "\u{feff}{\r\n  \"a\": 1\r\n}",
+                "\u{feff}{\r\n  \"a\": 1,\r\n",
+            ),
+            (
+                "{\n  \"a\": 1,\r\n  \"b\": 2\n}",
+                "{\n  \"a\": 1,\r\n  \"b\": 2",
+            ),
+        ] {
+            let edited = set(&HOSTS[0], text, "x", Some(&entry)).unwrap();
+            assert!(edited.starts_with(is_kept), "{edited:?}");
+        }
+    }
 }

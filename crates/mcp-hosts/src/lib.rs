@@ -17,7 +17,6 @@ mod json;
 mod listed;
 mod own;
 mod plan;
-mod text;
 mod toml;
 
 pub use entry::{Entry, Launch, Server, Token, Value};

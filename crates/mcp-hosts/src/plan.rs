@@ -17,8 +17,7 @@ pub struct Plan {
     after: Option<String>,
     /// The fate of the copy of the file beside it.
     copy: Copy,
-    /// The texts that the difference may show.
-    shown: Vec<String>,
+    diff: String,
 }
 
 /// The fate of a copy.
@@ -51,11 +50,12 @@ impl Plan {
         writes.then(|| self.target.copy())
     }
 
-    /// The changed lines. What other entries hold is left out, since it may be secret.
-    pub fn diff(&self) -> String {
-        let [before, after] = [&self.target.text, &self.after];
-        let [before, after] = [before, after].map(|text| text.as_deref().unwrap_or_default());
-        diff::render(&self.target.path, before, after, &self.shown)
+    /// The entry before and after the change. What only the old one holds is masked, since it may be secret.
+    pub fn diff(&self) -> &str {
+        match self.changes() {
+            true => &self.diff,
+            false => "",
+        }
     }
 
     /// Makes the change.
@@ -97,13 +97,16 @@ pub fn connect(
         Some(found) if found == entry => target.text.clone(),
         _ => Some(edit::set(host, before, name, Some(entry)).map_err(fault)?),
     };
-    let is_own = found.is_some_and(|found| has(own, host, name, &found));
+    let is_own = found
+        .as_ref()
+        .is_some_and(|found| has(own, host, name, found));
     let has_copy = target.text.is_none() || is_own || target.copy().exists();
+    let entries = [found.as_ref(), Some(entry)];
     Ok(Plan {
+        diff: diff::render((host, &target.path), name, entries, Some(entry)),
         target,
         after,
         copy: if has_copy { Copy::Stays } else { Copy::Written },
-        shown: shown(host, name, entry, true),
     })
 }
 
@@ -146,14 +149,15 @@ pub fn disconnect(host: &Host, path: &Path, name: &str, own: &Own) -> Result<Pla
         false => Some(edit::set(host, now, name, old.as_ref()).map_err(fault)?),
     };
     let is_copy = |after: &String| edit::read(host, after) == edit::read(host, &copy);
+    let entries = [Some(&entry), old.as_ref()];
     Ok(Plan {
+        diff: diff::render((host, &target.path), name, entries, None),
         target,
         copy: match after.as_ref().is_some_and(is_copy) {
             true => Copy::Removed,
             false => Copy::Stays,
         },
         after,
-        shown: shown(host, name, &entry, false),
     })
 }
 
@@ -167,28 +171,6 @@ fn is_same(one: &str, other: &str) -> bool {
     one.split_whitespace()
         .flat_map(str::chars)
         .eq(other.split_whitespace().flat_map(str::chars))
-}
-
-/// The texts that the difference may show: the keys of an entry, and its texts if `all`.
-fn shown(host: &Host, name: &str, entry: &Value, all: bool) -> Vec<String> {
-    let mut shown = vec![name.to_owned(), host.key.to_owned()];
-    texts(entry, all, &mut shown);
-    shown
-}
-
-/// Adds the keys of an entry, and its texts if `all`.
-fn texts(value: &Value, all: bool, found: &mut Vec<String>) {
-    match value {
-        Value::String(text) if all => found.push(text.clone()),
-        Value::Array(values) => values.iter().for_each(|value| texts(value, all, found)),
-        Value::Object(members) => {
-            for (key, value) in members {
-                found.push(key.clone());
-                texts(value, all, found);
-            }
-        }
-        _ => {}
-    }
 }
 
 #[cfg(test)]

@@ -33,7 +33,7 @@ async fn main() -> anyhow::Result<()> {
             "/",
             get(async || "Not an MCP client? This page is for you."),
         )
-        .route_service("/mcp", mcp.clone())
+        .merge(mcp.router())
         // Clients without a token are limited by their address.
         .layer(map_request(
             async |ConnectInfo(address): ConnectInfo<SocketAddr>, mut request: Request| {

@@ -1,12 +1,14 @@
 //! The HTTP listener, with limits against slow, broken and hostile clients.
 //!
-//! Top to bottom: [`Listener`] accepts connections, which `connection` handles. `router` authenticates a
-//! request ([`Guard`], `rate`) and routes it by its path. `mcp` answers requests to `/mcp`: it opens the
-//! `session`, reads the `body`, calls the server and writes the `reply`, as one JSON body or as a stream
-//! of `events`. [`HttpService`] is the router without the listener.
+//! Top to bottom: [`Listener`] accepts connections and serves them, as many as `connections` has room for. `router` has
+//! the paths, of which each gets a `request` that was checked (`admit`: [`Guard`], `rate`). `mcp` answers requests to
+//! `/mcp`: it opens the `session`, reads the `body`, calls the server and writes the `reply`, as one JSON body or as a
+//! stream of `events`. [`HttpService`] is all of that without the listener.
 
+mod admit;
+mod app;
 mod body;
-mod connection;
+mod connections;
 mod cors;
 mod events;
 mod guard;
@@ -19,12 +21,13 @@ mod open_files;
 mod page;
 mod rate;
 mod reply;
+mod request;
 mod router;
 mod service;
 mod session;
 mod stream_slots;
 
-pub use connection::Workers;
+pub(crate) use app::Extras;
 pub use guard::Guard;
 pub use limits::Limits;
 pub use listener::Listener;

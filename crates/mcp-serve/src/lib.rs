@@ -33,7 +33,7 @@ mod tools;
 
 pub use config::{Problem, expand};
 pub use followed_files::FollowedFiles;
-pub use http::{Guard, HttpService, Limits, Listener, Workers};
+pub use http::{Guard, HttpService, Limits, Listener};
 pub use key::{Key, process_id};
 pub use options::{Command, Options};
 pub use page_data::PageData;
@@ -49,4 +49,4 @@ pub use tokens::Tokens;
 pub use prometheus_client::registry::Registry;
 
 // Crates that occur in the public interface, so that a server needs no matching versions of them.
-pub use {anyhow, clap, mcp_core, schemars};
+pub use {anyhow, axum, clap, mcp_core, schemars};

@@ -17,7 +17,7 @@ use tokio_util::sync::CancellationToken;
 
 use crate::clock::SystemClock;
 use crate::config::SetOption;
-use crate::http::{Guard, HttpService, Listener, Workers};
+use crate::http::{Extras, Guard, HttpService, Listener};
 use crate::key::{self, Key};
 use crate::options::ConfiguredTokens;
 use crate::page_data::PageContent;
@@ -132,7 +132,7 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
         );
         let tokens = options.tokens()?;
         let mut running = self.start(command, &key).await?;
-        Ok((running.http(&options, tokens, &key), running))
+        Ok((running.http(&options, tokens, &key, None), running))
     }
 
     /// Creates the server and its service from a command line, without a transport.
@@ -256,9 +256,6 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
             tracing::warn!("OpenTelemetry: {problem}; nothing is exported");
         }
         let runtime = runtime::start().context("cannot start the runtime")?;
-        let relays = S::RELAYS && !options.stdio;
-        let workers = relays.then(Workers::start).transpose();
-        let workers = workers.context("cannot start the threads of connections")?;
         let served = runtime.block_on(async {
             let (name, port) = (self.identity.name.clone(), self.port);
             let key = self.key(&command)?;
@@ -280,16 +277,21 @@ impl<S: Service, O: Args + 'static> Product<S, O> {
                     stdio::serve(server, options.body_limit, view, stop).await
                 }
                 Some((tokens, tls)) => {
-                    let service = running.http(&options, tokens, &key);
-                    let address = (options.bind, options.port.unwrap_or(port)).into();
                     let data = Arc::clone(running.service()).page();
                     let content = PageContent { data, options: set };
                     let page = (!options.no_page).then_some(content);
+                    let has_page = page.is_some();
+                    let service = running.http(&options, tokens, &key, page);
+                    let address = (options.bind, options.port.unwrap_or(port)).into();
                     let shared = running.service().shared_sessions();
                     let shared = shared.map(|shared| (service.clone(), shared));
                     let stop = drain::close_after(stop, server, shared);
-                    let port = Port { address, tls, page };
-                    http(&name, service, port, workers.as_ref(), stop).await
+                    let port = Port {
+                        address,
+                        tls,
+                        has_page,
+                    };
+                    http(&name, service, port, stop).await
                 }
             };
             running.stop().await;
@@ -335,7 +337,13 @@ impl<S: Service> Running<S> {
     }
 
     /// The paths of the server.
-    fn http(&mut self, options: &Options, tokens: ConfiguredTokens, key: &Key) -> HttpService {
+    fn http(
+        &mut self,
+        options: &Options,
+        tokens: ConfiguredTokens,
+        key: &Key,
+        page: Option<PageContent>,
+    ) -> HttpService {
         for follower in tokens.followers {
             self.background.spawn(follower);
         }
@@ -343,17 +351,14 @@ impl<S: Service> Running<S> {
         self.service.register(&mut registry);
         let guard = Guard::new(tokens.tokens, &options.allowed_hosts).with_oauth(tokens.oauth);
         let server = Arc::clone(&self.server);
-        let service = HttpService::new(server, guard, key.signer(), options.limits(), registry);
-        if let Some(paths) = self.service.paths() {
-            service.serve_paths(paths);
-        }
-        if let Some(shared) = self.service.shared_sessions() {
-            service.share_sessions(shared);
-        }
-        if options.sse {
-            service.serve_sse();
-        }
-        service
+        let extras = Extras {
+            sse: options.sse,
+            paths: self.service.paths(),
+            shared: self.service.shared_sessions(),
+            page,
+        };
+        let (signer, limits) = (key.signer(), options.limits());
+        HttpService::with(server, guard, signer, limits, registry, extras)
     }
 }
 
@@ -361,17 +366,20 @@ impl<S: Service> Running<S> {
 struct Port {
     address: SocketAddr,
     tls: Option<Arc<Tls>>,
-    page: Option<PageContent>,
+    has_page: bool,
 }
 
 async fn http(
     name: &str,
     service: HttpService,
     port: Port,
-    workers: Option<&Workers>,
     stop: CancellationToken,
 ) -> anyhow::Result<()> {
-    let Port { address, tls, page } = port;
+    let Port {
+        address,
+        tls,
+        has_page,
+    } = port;
     let mut listener = Listener::bind(address, service.clone()).await?;
     let mut scheme = "http";
     if let Some(tls) = tls {
@@ -379,7 +387,7 @@ async fn http(
     }
     let address = listener.address();
     tracing::info!("{name} listens on {scheme}://{address}/mcp");
-    if let Some(content) = page {
+    if has_page {
         // No browser opens an address that stands for all.
         let host = match address.ip().is_unspecified() {
             true => format!("localhost:{}", address.port()),
@@ -389,8 +397,8 @@ async fn http(
         let is_usable =
             scheme == "https" || address.ip().is_unspecified() || address.ip().is_loopback();
         let url = is_usable.then(|| format!("{scheme}://{host}/"));
-        service.serve_page(url, content);
+        service.tell_page(url);
     }
-    listener.serve(workers, stop).await;
+    listener.serve(stop).await;
     Ok(())
 }

@@ -1,7 +1,6 @@
 //! Bearer tokens, each with the name of its owner.
 
 mod credential;
-mod last_token;
 mod line;
 
 use std::collections::HashMap;
@@ -14,7 +13,6 @@ use parking_lot::RwLock;
 use crate::Secret;
 use crate::followed_files::{FollowedFiles, READ_INTERVAL};
 pub(crate) use credential::Credential;
-pub(crate) use last_token::LastToken;
 pub(crate) use line::{Digest, Line, digest, parse};
 
 /// The valid tokens. Has no `Debug`.

@@ -42,7 +42,7 @@ async fn requests_large_answers_and_streams_pass() {
     let listener = TestListener::start_with(Some(server(None)), |_| {}).await;
     let client = client(&listener.url, "mutual-ca.pem", false);
     connect(&client).await.unwrap();
-    // A stream, for which the socket is taken from hyper.
+    // A stream that lasts.
     let stream = client.listen(&json!({})).await.unwrap();
     let ended = tokio::spawn(stream.closed());
     for size in [1, 10_000, 1_000_000] {

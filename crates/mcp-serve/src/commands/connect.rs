@@ -108,7 +108,7 @@ impl Connect {
         if !plan.changes() {
             return Ok(format!("nothing to do: {file} has this entry\n"));
         }
-        let mut text = plan.diff();
+        let mut text = plan.diff().to_owned();
         if self.dry_run {
             text.push_str("nothing was written\n");
             return Ok(text);

@@ -1,50 +1,47 @@
 //! Reads a request body within its limits of size and time.
 
-use std::future::Future;
-use std::pin::{Pin, pin};
-use std::time::Duration;
-
-use bytes::{Bytes, BytesMut};
+use axum::body::Body;
+use bytes::Bytes;
 use futures_util::FutureExt as _;
+use http::StatusCode;
 use http::header::{EXPECT, HeaderMap, TRANSFER_ENCODING};
-use http_body_util::BodyExt as _;
-use hyper::body::Body;
+use http_body_util::{BodyExt as _, LengthLimitError, Limited};
+use hyper::body::Body as _;
+use mcp_core::error::Error;
+use tokio::time::timeout;
+use tower_http::timeout::{TimeoutBody, TimeoutError};
 
 use super::limits::Limits;
+use super::reply::Refusal;
 
 /// Bytes of a refused body that are read to keep its connection.
 const MAX_DISCARDED_BYTES: usize = 64 * 1024;
 
-/// The reason why a body was not read to its end.
-#[derive(Debug)]
-pub(super) enum BodyError {
-    /// Larger than allowed: 413.
-    TooLarge,
-    /// The client stopped sending: 408.
-    TooSlow,
-    /// The connection broke, or the chunks are not valid HTTP: 400.
-    Broken,
-}
-
 /// Reads a body of at most `limits.max_body_bytes` bytes. Refuses a larger declared length before reading
 /// anything.
-pub(super) async fn read<B>(body: B, limits: &Limits) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
+pub(super) async fn read(body: &mut Body, limits: &Limits) -> Result<Bytes, Refusal> {
+    let too_large = Refusal::Error(Error::TooLarge(limits.max_body_bytes));
+    let too_slow = Refusal::Body(StatusCode::REQUEST_TIMEOUT, "slow_body");
+    if body.size_hint().lower() > limits.max_body_bytes as u64 {
+        return Err(too_large);
+    }
+    let body = TimeoutBody::new(limits.body_idle_timeout, body);
+    let body = Limited::new(body, limits.max_body_bytes).collect();
     // In addition to the timeout between two chunks, which a byte now and then would reset.
-    with_timeout(limits.body_timeout, pin!(read_all(body, limits)))
-        .await
-        .unwrap_or(Err(BodyError::TooSlow))
+    match timeout(limits.body_timeout, body).await {
+        Ok(Ok(read)) => Ok(read.to_bytes()),
+        Ok(Err(error)) if error.is::<LengthLimitError>() => Err(too_large),
+        Ok(Err(error)) if error.is::<TimeoutError>() => Err(too_slow),
+        // The connection broke, or the chunks are not valid HTTP.
+        Ok(Err(_)) => Err(Refusal::Body(StatusCode::BAD_REQUEST, "broken_body")),
+        Err(_) => Err(too_slow),
+    }
 }
 
 /// Returns true if the end of a body has arrived. Discards the part that has arrived, without waiting for
 /// more. Returns false for a body that waits for `100 Continue`, and for a chunked one, because a proxy may
 /// see another end.
-pub(super) fn has_arrived<B>(body: &mut B, headers: &HeaderMap) -> bool
-where
-    B: Body<Data = Bytes> + Unpin,
-{
+pub(super) fn has_arrived(body: &mut Body, headers: &HeaderMap) -> bool {
     if headers.contains_key(EXPECT) || headers.contains_key(TRANSFER_ENCODING) {
         return false;
     }
@@ -57,47 +54,4 @@ where
         }
     }
     body.is_end_stream()
-}
-
-/// Applies a timeout. Sets no timer if `work` is ready at once: most bodies arrive with their head.
-async fn with_timeout<T>(
-    limit: Duration,
-    mut work: Pin<&mut impl Future<Output = T>>,
-) -> Result<T, BodyError> {
-    // The timeout polls `work` again, which registers the waker.
-    match work.as_mut().now_or_never() {
-        Some(done) => Ok(done),
-        None => tokio::time::timeout(limit, work)
-            .await
-            .map_err(|_| BodyError::TooSlow),
-    }
-}
-
-async fn read_all<B>(mut body: B, limits: &Limits) -> Result<Bytes, BodyError>
-where
-    B: Body<Data = Bytes> + Unpin,
-{
-    if body.size_hint().lower() > limits.max_body_bytes as u64 {
-        return Err(BodyError::TooLarge);
-    }
-    let mut whole = BytesMut::new();
-    while let Some(frame) = with_timeout(limits.body_idle_timeout, pin!(body.frame())).await? {
-        let Ok(data) = frame.map_err(|_| BodyError::Broken)?.into_data() else {
-            continue;
-        };
-        if whole.len() + data.len() > limits.max_body_bytes {
-            return Err(BodyError::TooLarge);
-        }
-        // A small body is one chunk and needs no copy.
-        if whole.is_empty() && body.is_end_stream() {
-            return Ok(data);
-        }
-        if whole.is_empty() {
-            // Reserves the announced length at once: growing by doubling takes three times the body. Memory
-            // that is never written never becomes resident.
-            whole.reserve(data.len() + body.size_hint().lower() as usize);
-        }
-        whole.extend_from_slice(&data);
-    }
-    Ok(whole.freeze())
 }

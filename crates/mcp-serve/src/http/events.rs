@@ -4,6 +4,5 @@ mod log;
 mod resume;
 mod stream;
 
-pub(super) use log::Replay;
 pub(super) use resume::{ReplayPolicy, ResumableStreams, lost_request, request_digits};
 pub(super) use stream::{EventStream, FirstEvent, InFlightCall, MessageSender, ServerMessage};

@@ -3,14 +3,14 @@
 use std::sync::Arc;
 
 use http::Uri;
-use http::header::{HOST, HeaderName, HeaderValue, ORIGIN};
+use http::header::{HOST, HeaderMap, HeaderName, HeaderValue, ORIGIN};
 use mcp_core::error::{Credentials, Error};
 
-use super::connection::ClientConnection;
-use super::headers::Head;
+use super::connections::ClientConnection;
+use super::headers::{authorization, has_ambiguous_end};
 use crate::Tokens;
 use crate::oauth::ResourceServer;
-use crate::tokens::{Credential, LastToken};
+use crate::tokens::Credential;
 
 /// The checks in front of every path.
 ///
@@ -54,30 +54,13 @@ impl Guard {
         self.oauth.as_ref()
     }
 
-    /// Checks a request to the server, or to one of its views. Returns its credential, or `None` where no token is
-    /// required.
+    /// Checks the host and the origin of a request.
     ///
     /// # Errors
-    /// `Forbidden` for a foreign `Host` or `Origin`, `Unauthorized` for a missing or wrong token,
-    /// `InsufficientScope` for one with too few scopes, `InvalidRequest` for a body whose end is ambiguous.
-    pub(super) async fn check(
-        &self,
-        target: &Uri,
-        head: &Head<'_>,
-        view: Option<&str>,
-        connection: &ClientConnection,
-    ) -> Result<Option<Arc<Credential>>, Error> {
-        self.check_host(target, head)?;
-        self.check_token(head, view, connection).await
-    }
-
-    /// Checks host and origin only, for public paths.
-    pub(super) fn check_host(&self, target: &Uri, head: &Head<'_>) -> Result<(), Error> {
-        if let Some(name) = head.repeated {
-            return Err(Error::Forbidden(format!("the {name} header is repeated")));
-        }
+    /// `Forbidden` if one is foreign, `InvalidRequest` for a body whose end is ambiguous.
+    pub(super) fn check_host(&self, target: &Uri, headers: &HeaderMap) -> Result<(), Error> {
         // HTTP/2 has the authority instead of the header.
-        let host = ascii(HOST, head.host)?
+        let host = single(headers, HOST)?
             .or(target.authority().map(http::uri::Authority::as_str))
             .ok_or_else(|| Error::Forbidden("the Host header is missing".into()))?;
         // A target that is a whole URL takes precedence over the header (RFC 9112, 3.2.2).
@@ -88,7 +71,7 @@ impl Guard {
             ));
         }
         // Only browsers send an origin; `null` is a page that hides its origin.
-        if let Some(origin) = ascii(ORIGIN, head.origin)? {
+        if let Some(origin) = single(headers, ORIGIN)? {
             let authority = origin
                 .strip_prefix("http://")
                 .or_else(|| origin.strip_prefix("https://"));
@@ -98,7 +81,7 @@ impl Guard {
                 ));
             }
         }
-        if head.has_ambiguous_end {
+        if has_ambiguous_end(headers) {
             let detail = "Transfer-Encoding must be chunked, once".to_owned();
             return Err(Error::InvalidRequest {
                 detail,
@@ -119,13 +102,14 @@ impl Guard {
         !self.tokens.is_empty() || self.oauth.is_some()
     }
 
-    /// Checks the token only, of a request whose host was checked.
+    /// Checks the token of a request to the server, or to one of its views. Returns its credential, or `None` where no
+    /// token is required.
     ///
     /// # Errors
-    /// `Unauthorized` or `InsufficientScope`.
+    /// `Unauthorized` for a missing or wrong token, `InsufficientScope` for one with too few scopes.
     pub(super) async fn check_token(
         &self,
-        head: &Head<'_>,
+        headers: &HeaderMap,
         view: Option<&str>,
         connection: &ClientConnection,
     ) -> Result<Option<Arc<Credential>>, Error> {
@@ -133,30 +117,15 @@ impl Guard {
             return Ok(None);
         }
         let missing = Error::Unauthorized(Credentials::Missing);
-        let given = head.authorization.ok_or(missing)?;
+        let given = authorization(headers).ok_or(missing)?;
         let given = bearer(given).ok_or(Error::Unauthorized(Credentials::NotBearer))?;
-        let last = &connection.last_token;
-        let credential = self.credential(given, view, last).await?;
+        let credential = match (self.tokens.credential(given), &self.oauth) {
+            (Some(credential), _) => credential,
+            (None, Some(oauth)) => oauth.credential_in(given, view).await?,
+            (None, None) => return Err(Error::Unauthorized(Credentials::Invalid)),
+        };
         connection.set_authenticated();
         Ok(Some(credential))
-    }
-
-    /// Returns the credential that a token is, for the server or one of its views. `last` is the last token of its
-    /// connection.
-    ///
-    /// # Errors
-    /// `Unauthorized` or `InsufficientScope`.
-    pub(super) async fn credential(
-        &self,
-        given: &[u8],
-        view: Option<&str>,
-        last: &LastToken,
-    ) -> Result<Arc<Credential>, Error> {
-        match (self.tokens.credential_with(given, last), &self.oauth) {
-            (Some(credential), _) => Ok(credential),
-            (None, Some(oauth)) => oauth.credential_in(given, view).await,
-            (None, None) => Err(Error::Unauthorized(Credentials::Invalid)),
-        }
     }
 
     fn knows(&self, authority: &str) -> bool {
@@ -177,10 +146,15 @@ pub(super) fn bearer(authorization: &[u8]) -> Option<&[u8]> {
     is_bearer.then(|| token.trim_ascii())
 }
 
-/// Returns the value of the header `name` as text.
-fn ascii(name: HeaderName, value: Option<&HeaderValue>) -> Result<Option<&str>, Error> {
-    let text = value.map(HeaderValue::to_str).transpose();
-    text.map_err(|_| Error::Forbidden(format!("the {name} header is not ASCII")))
+/// Returns the value of a header that is there at most once, as text.
+fn single(headers: &HeaderMap, name: HeaderName) -> Result<Option<&str>, Error> {
+    let mut values = headers.get_all(&name).iter();
+    let text = values.next().map(HeaderValue::to_str).transpose();
+    match (text, values.next()) {
+        (_, Some(_)) => Err(Error::Forbidden(format!("the {name} header is repeated"))),
+        (Err(_), _) => Err(Error::Forbidden(format!("the {name} header is not ASCII"))),
+        (Ok(text), None) => Ok(text),
+    }
 }
 
 /// Removes port and brackets from `name:port` or `[v6]:port`. Returns any other form unchanged, which

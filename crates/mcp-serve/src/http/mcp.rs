@@ -1,34 +1,33 @@
 //! The path `/mcp`: `POST` calls the server, `GET` opens or resumes a stream of a session, `DELETE` ends
 //! a session.
 
-mod authenticated;
 mod post;
-mod refusal;
 mod sse;
 
-use std::sync::{Arc, OnceLock};
+use std::sync::Arc;
 
-use bytes::Bytes;
-use http::header::{HeaderMap, WWW_AUTHENTICATE};
-use http::{Response, StatusCode};
-use hyper::body::Body;
+use axum::response::Response;
+use http::StatusCode;
+use http::header::WWW_AUTHENTICATE;
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, FrameReply, Server};
 use mcp_core::sign::Signer;
 use mcp_core::tool::ToolError;
+use tokio::sync::mpsc::Receiver;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
-use super::events::{EventStream, InFlightCall, MessageSender, ResumableStreams, lost_request};
-use super::headers::{Head, last_event_id, session_id};
+use super::events::{
+    EventStream, InFlightCall, MessageSender, ResumableStreams, ServerMessage, lost_request,
+};
+use super::headers::{era, last_event_id, session_id};
 use super::limits::Limits;
-use super::reply::{self, Reply};
+use super::reply::{self, Refusal};
+use super::request::HttpRequest;
 use super::session::{Session, Sessions};
 use super::stream_slots::{StreamSlot, StreamSlots};
 use crate::SharedSessions;
 use crate::key::process_id;
 use crate::oauth::ResourceServer;
-pub(super) use authenticated::{Authenticated, ViewOwner};
-use post::Post;
 use sse::SseSessions;
 
 /// The unit of the memory of bodies.
@@ -39,7 +38,7 @@ const SMALL_BODY: u64 = 64 * 1024;
 
 pub(super) struct McpEndpoint {
     server: Arc<Server>,
-    sessions: Arc<Sessions>,
+    sessions: Sessions,
     streams: Arc<ResumableStreams>,
     slots: Arc<StreamSlots>,
     limits: Limits,
@@ -49,10 +48,10 @@ pub(super) struct McpEndpoint {
     in_flight: Arc<Semaphore>,
     /// One permit for each KiB of large request bodies.
     body_memory: Arc<Semaphore>,
-    /// Set if `/sse` is served.
-    sse: OnceLock<Arc<SseSessions>>,
+    /// The sessions of `/sse`, which may not be served.
+    sse: Arc<SseSessions>,
     /// Set if other processes may serve the same sessions.
-    shared: OnceLock<Arc<dyn SharedSessions>>,
+    shared: Option<Arc<dyn SharedSessions>>,
 }
 
 /// The room that a request takes until its end.
@@ -80,18 +79,19 @@ impl McpEndpoint {
         signer: Signer,
         limits: Limits,
         oauth: Option<Arc<ResourceServer>>,
+        shared: Option<Arc<dyn SharedSessions>>,
     ) -> Self {
         Self {
             server,
-            sessions: Arc::new(Sessions::new(signer)),
+            sessions: Sessions::new(signer),
             streams: Arc::default(),
             slots: Arc::new(StreamSlots::new(limits.max_streams_per_client)),
             limits,
             oauth,
             in_flight: Arc::new(Semaphore::new(limits.max_in_flight)),
             body_memory: Arc::new(Semaphore::new(limits.max_body_memory / KIB)),
-            sse: OnceLock::new(),
-            shared: OnceLock::new(),
+            sse: Arc::default(),
+            shared,
         }
     }
 
@@ -103,9 +103,25 @@ impl McpEndpoint {
         &self.limits
     }
 
-    /// Takes a slot for a stream of this client; `None` if it has none left.
-    pub(super) fn stream_slot(&self, client: &Authenticated) -> Option<StreamSlot> {
-        self.slots.acquire(client.share())
+    /// Takes a slot for a stream of the client of a request.
+    ///
+    /// # Errors
+    /// The response to a client that has none left.
+    pub(super) fn stream_slot(&self, request: &HttpRequest) -> Result<StreamSlot, Box<Response>> {
+        let slot = self.slots.acquire(request.share());
+        slot.ok_or_else(|| Box::new(reply::too_many_streams(self.limits.max_streams_per_client)))
+    }
+
+    /// Returns a stream of the client of a request, which ends with its connection.
+    pub(super) fn events(
+        &self,
+        first: Option<Vec<u8>>,
+        messages: Receiver<ServerMessage>,
+        call: InFlightCall,
+        request: &HttpRequest,
+    ) -> EventStream {
+        let (keep_alive, revocation) = (self.limits.keep_alive_interval, request.revocation());
+        EventStream::new(first, messages, call, keep_alive, revocation)
     }
 
     /// Takes a permit for a request in flight; `None` at the limit.
@@ -133,8 +149,7 @@ impl McpEndpoint {
 
     /// The number of sessions in memory.
     pub(super) fn sessions(&self) -> usize {
-        let sse = self.sse.get().map_or(0, |sessions| sessions.len());
-        self.sessions.len() + sse
+        self.sessions.len() + self.sse.len()
     }
 
     /// The number of open streams on which clients listen.
@@ -149,43 +164,31 @@ impl McpEndpoint {
             .saturating_sub(self.in_flight.available_permits())
     }
 
-    pub(super) async fn post<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        headers: HeaderMap,
-        body: &mut B,
-        client: Authenticated,
-    ) -> Response<Reply> {
-        let mut post = Post::new(self, client, headers);
-        post.answer(body).await
-    }
-
     /// Resumes an interrupted stream, else opens the stream that reports changes to a session.
-    pub(super) async fn get(&self, headers: &HeaderMap, client: &Authenticated) -> Response<Reply> {
-        let id = session_id(headers);
-        let Some(session) = self.session(id, client).await else {
-            return self.refuse(headers, &Error::SessionNotFound, None);
+    pub(super) async fn get(&self, request: &HttpRequest) -> Response {
+        let Some(session) = self.session(request).await else {
+            return self.refuse(request, None, Error::SessionNotFound.into());
         };
-        let last = last_event_id(headers);
+        let last = last_event_id(&request.headers);
         let lost = last.filter(|last| !is_of_this_process(last));
-        if let Some(request) = lost.and_then(lost_request) {
-            return self.lost(&request, client);
+        if let Some(id) = lost.and_then(lost_request) {
+            return self.lost(&id, request);
         }
         let replay = last.and_then(|last| {
             self.streams
                 .resume(session.id(), last, self.limits.keep_alive_interval)
         });
         if let Some(replay) = replay {
-            return reply::resumable(replay.until(client.revocation()));
+            return reply::events(replay.until(request.revocation()));
         }
         // First, so that the stream that this one replaces frees its slot.
-        let Some(slot) = self.slots.acquire(client.share()) else {
-            return reply::too_many_streams(self.limits.max_streams_per_client);
+        let slot = match self.stream_slot(request) {
+            Ok(slot) => slot,
+            Err(refused) => return *refused,
         };
         let (sender, messages) = MessageSender::new();
         let server = Arc::clone(&self.server);
-        let caller = Caller::default()
-            .with_principal(client.principal().cloned())
-            .with_view(client.view().cloned());
+        let caller = request.identified(Caller::default());
         let replaced = session.connection.replace_stream();
         let client_gone = replaced.clone();
         let watch = async move {
@@ -196,84 +199,89 @@ impl McpEndpoint {
             FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, Some(Arc::new(client_gone)));
-        let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
-        let events = EventStream::new(None, messages, call, keep_alive, revocation);
-        reply::idle_stream(events.in_slot(slot))
+        reply::idle_stream(self.events(None, messages, call, request).in_slot(slot))
     }
 
     /// Answers the client of a stream that another process had with the error of its request.
-    fn lost(&self, request: &str, client: &Authenticated) -> Response<Reply> {
+    fn lost(&self, id: &str, request: &HttpRequest) -> Response {
         let error = Error::ToolFailed(ToolError::unavailable(
             "Another server process has the answer of this call, or has ended. Check whether the call took effect, and \
              call again.",
         ));
-        let answer = FrameReply::failed(request, client.headers.era, &error, self.server.profile());
+        let answer = FrameReply::failed(id, era(&request.headers), &error, self.server.profile());
         let (_, messages) = MessageSender::new();
         let call = InFlightCall::new(std::future::ready(answer), None);
-        let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
-        reply::events(EventStream::new(
-            None, messages, call, keep_alive, revocation,
-        ))
+        reply::events(self.events(None, messages, call, request))
     }
 
     /// Ends a session.
-    pub(super) async fn delete(
-        &self,
-        headers: &HeaderMap,
-        client: &Authenticated,
-    ) -> Response<Reply> {
-        let id = session_id(headers);
-        let session = self.session(id, client).await;
+    pub(super) async fn delete(&self, request: &HttpRequest) -> Response {
+        let id = session_id(&request.headers);
+        let session = self.session(request).await;
         let handle = session.map(|session| session.handle());
-        let end = |id: &&str| self.sessions.end(id, client.owner(), client.share());
-        let ended = id.filter(end);
+        let ended = id.filter(|id| self.sessions.end(id, &request.owner(), request.share()));
         let (Some(id), Some(handle)) = (ended, handle) else {
-            return self.refuse(headers, &Error::SessionNotFound, None);
+            return self.refuse(request, None, Error::SessionNotFound.into());
         };
         self.streams.forget(id);
         self.server.forget(id);
-        if let Some(shared) = self.shared.get() {
+        if let Some(shared) = &self.shared {
             shared.end(handle).await;
         }
         reply::empty(StatusCode::NO_CONTENT)
     }
 
-    /// Returns the response to a request, of a view or of the server, that is refused by its headers.
+    /// Returns the response to a request, of a view or of the server, that is refused.
     pub(super) fn refuse(
         &self,
-        headers: &HeaderMap,
-        error: &Error,
+        request: &HttpRequest,
         view: Option<&str>,
-    ) -> Response<Reply> {
-        let head = Head::read(headers);
-        let mut response = reply::refused(error, head.era(), self.server.profile());
+        refusal: Refusal,
+    ) -> Response {
+        let (error, is_foreign) = match refusal {
+            Refusal::Busy => return reply::busy(),
+            Refusal::Unsupported(advice) => return reply::unsupported(advice),
+            Refusal::Body(status, reason) => return reply::because(reason, reply::empty(status)),
+            Refusal::Host(error) => {
+                let is_foreign = matches!(error, Error::Forbidden(_));
+                (error, is_foreign)
+            }
+            Refusal::Error(error) => (error, false),
+        };
+        tracing::debug!(kind = error.kind(), "refused");
+        let mut response = reply::refused(&error, era(&request.headers), self.server.profile());
         let oauth = self.oauth.as_ref();
-        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(error, view)) {
+        if let Some(challenge) = oauth.and_then(|oauth| oauth.challenge_in(&error, view)) {
             response.headers_mut().insert(WWW_AUTHENTICATE, challenge);
         }
-        response
+        match is_foreign {
+            true => reply::because(reply::FOREIGN_HOST, response),
+            false => response,
+        }
     }
 
-    /// Opens the session with this id, unless it has ended here or at another process.
-    async fn session(&self, id: Option<&str>, client: &Authenticated) -> Option<Session> {
-        let id = id?;
-        let session = self.sessions.open(id, client.owner(), || client.share())?;
-        let Some(shared) = self.shared.get() else {
+    /// Refuses a message whose body was not read to its end.
+    fn refuse_unread(&self, request: HttpRequest, refusal: Refusal) -> Response {
+        let response = self.refuse(&request, request.view.as_deref(), refusal);
+        request.unread(response)
+    }
+
+    /// Opens the session that a request names, unless it has ended here or at another process.
+    async fn session(&self, request: &HttpRequest) -> Option<Session> {
+        let id = session_id(&request.headers)?;
+        let owner = request.owner();
+        let session = self.sessions.open(id, &owner, || request.share())?;
+        let Some(shared) = &self.shared else {
             return Some(session);
         };
         let handle = session.handle();
         if session.is_claimed(|| shared.claim(handle)).await && !shared.has_ended(handle) {
             return Some(session);
         }
-        self.sessions.end(id, client.owner(), client.share());
+        self.sessions.end(id, &owner, request.share());
         self.streams.forget(id);
         self.server.forget(id);
         None
-    }
-
-    /// Shares its sessions with other processes from now on. A second call has no effect.
-    pub(in crate::http) fn share_sessions(&self, shared: Arc<dyn SharedSessions>) {
-        let _ = self.shared.set(shared);
     }
 }
 

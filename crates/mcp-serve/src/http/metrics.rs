@@ -6,20 +6,21 @@ mod text;
 use std::collections::BTreeMap;
 use std::fmt;
 
+use axum::response::Response;
+use http::StatusCode;
 use http::header::{ACCEPT, CONTENT_TYPE, HeaderMap, HeaderValue, VARY};
-use http::{Response, StatusCode};
 use parking_lot::Mutex;
 use prometheus_client::encoding::text as openmetrics;
 use prometheus_client::registry::Registry;
 
 pub(super) use self::server::ServerMetrics;
-use super::reply::{self, Refused, Reply};
+use super::reply;
 
 const OPENMETRICS: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 const PLAIN: &str = "text/plain; version=0.0.4; charset=utf-8";
 
 /// The current values of all registered metrics, in the format that the client accepts.
-pub(super) fn reply(registry: &Registry, headers: &HeaderMap) -> Response<Reply> {
+pub(super) fn reply(registry: &Registry, headers: &HeaderMap) -> Response {
     let mut text = String::new();
     if let Err(fmt::Error) = openmetrics::encode(&mut text, registry) {
         return reply::empty(StatusCode::INTERNAL_SERVER_ERROR);
@@ -45,11 +46,9 @@ pub(super) fn reply(registry: &Registry, headers: &HeaderMap) -> Response<Reply>
 pub(super) struct Refusals(Mutex<BTreeMap<&'static str, u64>>);
 
 impl Refusals {
-    /// Counts a response if it is a refusal.
-    pub(super) fn count(&self, response: &Response<Reply>) {
-        if let Some(Refused(reason)) = response.extensions().get() {
-            *self.0.lock().entry(reason).or_default() += 1;
-        }
+    /// Counts a refusal.
+    pub(super) fn count(&self, reason: &'static str) {
+        *self.0.lock().entry(reason).or_default() += 1;
     }
 
     fn all(&self) -> BTreeMap<&'static str, u64> {

@@ -9,23 +9,23 @@ mod assets;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
+use axum::extract::Request;
+use axum::response::Response;
 use http::header::{CACHE_CONTROL, HeaderMap, HeaderName, HeaderValue};
 use http::request::Parts;
-use http::{Method, Response, StatusCode};
-use hyper::body::Body;
+use http::{Method, StatusCode, Uri};
 use mcp_core::error::{Credentials, Error};
 use mcp_core::server::{FrameReply, Principal};
 use serde_json::{Value, json};
 use tokio_util::sync::CancellationToken;
 
+use super::app::App;
 use super::body;
-use super::connection::ClientConnection;
-use super::events::{EventStream, InFlightCall, MessageSender};
-use super::guard::Guard;
-use super::headers::Head;
-use super::mcp::{Authenticated, McpEndpoint, ViewOwner};
-use super::reply::{self, Reply};
+use super::events::{InFlightCall, MessageSender};
+use super::headers::check_unambiguous;
+use super::mcp::McpEndpoint;
+use super::reply;
+use super::request::HttpRequest;
 use crate::PageData;
 use crate::clock::unix_time;
 use crate::config::SetOption;
@@ -74,13 +74,6 @@ pub(super) struct Page {
     options: Vec<SetOption>,
 }
 
-/// A request to the page whose host was checked.
-pub(super) struct PageRequest<'a, B> {
-    pub(super) head: Parts,
-    pub(super) body: &'a mut B,
-    pub(super) connection: &'a ClientConnection,
-}
-
 impl Page {
     pub(super) fn new(PageContent { data, options }: PageContent) -> Self {
         Self { data, options }
@@ -95,116 +88,87 @@ impl Page {
         }
     }
 
-    /// Answers a request whose host and origin are admitted. `limit_rate` counts it against
-    /// the limit of its client, as a call or as another request of the page.
-    pub(super) async fn answer<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        guard: &Guard,
-        mcp: &McpEndpoint,
-        request: PageRequest<'_, B>,
-        limit_rate: impl Fn(&Authenticated, bool) -> Result<(), Error>,
-    ) -> Response<Reply> {
-        let PageRequest {
-            head,
-            body,
-            connection,
-        } = request;
-        let response = match head.method {
-            Method::GET | Method::HEAD => ASSETS.get(head.uri.path(), &head.headers),
-            Method::POST => {
-                return match is_from_page(&head.headers) {
-                    Err(reason) => {
-                        let refused = failure(StatusCode::FORBIDDEN, reason);
-                        reply::before_body(refused, &head.headers, body)
-                    }
-                    Ok(()) => {
-                        self.post(guard, mcp, head, body, connection, limit_rate)
-                            .await
-                    }
-                };
-            }
-            _ => failure(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST"),
-        };
-        reply::before_body(response, &head.headers, body)
+    /// Answers a request. No page of another origin may read the response.
+    pub(super) async fn answer(&self, app: &App, request: Request) -> Response {
+        protect(self.answer_request(app, HttpRequest::new(request)).await)
     }
 
-    async fn post<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        guard: &Guard,
-        mcp: &McpEndpoint,
-        mut head: Parts,
-        body: &mut B,
-        connection: &ClientConnection,
-        limit_rate: impl Fn(&Authenticated, bool) -> Result<(), Error>,
-    ) -> Response<Reply> {
-        let path = head.uri.path().strip_prefix(FOLDER);
-        let path = path.unwrap_or_default().to_owned();
+    async fn answer_request(&self, app: &App, mut request: HttpRequest) -> Response {
+        let checked = app.check_host(&request);
+        let checked = checked.and_then(|()| Ok(check_unambiguous(&request.headers)?));
+        if let Err(refusal) = checked {
+            let refused = app.mcp.refuse(&request, None, refusal);
+            return request.unread(refused);
+        }
+        match request.method {
+            Method::GET | Method::HEAD => ASSETS.get(request.uri.path(), &request.headers),
+            Method::POST => match self.admit(app, &mut request).await {
+                Ok(()) => self.post(app, request).await,
+                Err(refused) => request.unread(*refused),
+            },
+            _ => failure(StatusCode::METHOD_NOT_ALLOWED, "only GET and POST"),
+        }
+    }
+
+    /// Checks that the page itself sends a request, the token of the person and the limit. It is counted as a call or
+    /// as another request of the page.
+    async fn admit(&self, app: &App, request: &mut HttpRequest) -> Result<(), Box<Response>> {
+        is_from_page(&request.headers).map_err(|reason| failure(StatusCode::FORBIDDEN, reason))?;
+        let path = path(&request.uri);
         let view = path.strip_prefix("mcp/");
-        let fields = Head::read(&head.headers);
-        let credential = match guard.check_token(&fields, view, connection).await {
-            Ok(credential) => credential,
-            Err(error) => {
-                let refused = match error {
-                    Error::Unauthorized(Credentials::Missing) => {
-                        failure(StatusCode::UNAUTHORIZED, "sign in with a token")
-                    }
-                    Error::Unauthorized(_) => {
-                        failure(StatusCode::UNAUTHORIZED, "this token is not valid here")
-                    }
-                    error => mcp.refuse(&head.headers, &error, None),
-                };
-                return reply::before_body(refused, &head.headers, body);
+        let checked = app
+            .guard
+            .check_token(&request.headers, view, &request.connection);
+        request.credential = checked.await.map_err(|error| match error {
+            Error::Unauthorized(Credentials::Missing) => {
+                failure(StatusCode::UNAUTHORIZED, "sign in with a token")
             }
-        };
-        let mut client = Authenticated {
-            credential,
-            address: connection.address,
-            headers: fields.facts(),
-            view: None,
-        };
-        let is_call = path == "mcp" || path.starts_with("mcp/");
-        if let Err(error) = limit_rate(&client, is_call) {
-            let refused = mcp.refuse(&head.headers, &error, None);
-            return reply::before_body(refused, &head.headers, body);
-        }
+            Error::Unauthorized(_) => {
+                failure(StatusCode::UNAUTHORIZED, "this token is not valid here")
+            }
+            error => app.mcp.refuse(request, None, error.into()),
+        })?;
+        let is_call = path == "mcp" || view.is_some();
+        app.check_page(request, is_call)
+            .map_err(|refusal| app.mcp.refuse(request, None, refusal))?;
         if let Some(name) = view {
-            let principal = client.principal().map(|principal| &**principal);
-            let view = mcp.server().view(principal, name);
-            client.view = view.map(|name| ViewOwner::new(name, principal));
-            if client.view.is_none() {
-                let refused = failure(StatusCode::NOT_FOUND, "there is no such view");
-                return reply::before_body(refused, &head.headers, body);
-            }
+            let principal = request.principal().map(|principal| &**principal);
+            let view = app.server().view(principal, name);
+            let missing = || failure(StatusCode::NOT_FOUND, "there is no such view");
+            request.view = Some(view.ok_or_else(missing)?);
         }
-        if is_call {
-            let headers = std::mem::take(&mut head.headers);
-            return mcp.post(headers, body, client).await;
+        Ok(())
+    }
+
+    async fn post(&self, app: &App, mut request: HttpRequest) -> Response {
+        if path(&request.uri) == "mcp" || request.view.is_some() {
+            return app.mcp.post(request).await;
         }
-        let mut limits = *mcp.limits();
+        let mut limits = *app.limits();
         limits.max_body_bytes = limits.max_body_bytes.min(MAX_BODY_BYTES);
-        let Ok(read) = body::read(&mut *body, &limits).await else {
+        let Ok(read) = body::read(request.body(), &limits).await else {
             let refused = failure(StatusCode::BAD_REQUEST, "the body cannot be read");
-            return reply::before_body(refused, &head.headers, body);
+            return request.unread(refused);
         };
-        match &*path {
-            "me" => self.me(guard, mcp, &client),
-            path => self.of_service(mcp, path, &client, &read).await,
+        match path(&request.uri) {
+            "me" => self.me(app, &request),
+            path => self.of_service(&app.mcp, path, &request, &read).await,
         }
     }
 
     /// The server, and the person who looks at it.
-    fn me(&self, guard: &Guard, mcp: &McpEndpoint, client: &Authenticated) -> Response<Reply> {
-        let server = mcp.server().identity();
-        let principal = client.principal().map(|principal| &**principal);
-        let views = mcp.server().views(principal);
+    fn me(&self, app: &App, request: &HttpRequest) -> Response {
+        let server = app.server().identity();
+        let principal = request.principal().map(|principal| &**principal);
+        let views = app.server().views(principal);
         let views: Vec<&str> = views.iter().map(|name| &**name).collect();
         let me = json!({
             "server": {"name": server.name, "version": server.version, "description": server.description},
             "principal": principal.map(|principal| &*principal.name),
-            "needs_token": guard.needs_token(),
+            "needs_token": app.guard.needs_token(),
             "views": views,
             "has_data": self.data.is_some(),
-            "degraded": mcp.server().degraded().map(|reason| reason.to_string()),
+            "degraded": app.server().degraded().map(|reason| reason.to_string()),
         });
         reply::json(StatusCode::OK, me.to_string())
     }
@@ -213,18 +177,18 @@ impl Page {
         &self,
         mcp: &McpEndpoint,
         path: &str,
-        client: &Authenticated,
+        request: &HttpRequest,
         body: &[u8],
-    ) -> Response<Reply> {
+    ) -> Response {
         let Some(data) = &self.data else {
             return failure(
                 StatusCode::NOT_FOUND,
                 "this server has nothing but its tools",
             );
         };
-        let caller = client.principal();
+        let caller = request.principal();
         if path == "live" {
-            return self.live(data, mcp, client);
+            return self.live(data, mcp, request);
         }
         let Some(topic) = path.strip_prefix("data/") else {
             return failure(StatusCode::NOT_FOUND, "there is no such path");
@@ -249,20 +213,16 @@ impl Page {
     }
 
     /// A stream that says when something has changed, until the token ends or the server closes.
-    fn live(
-        &self,
-        data: &Arc<dyn PageData>,
-        mcp: &McpEndpoint,
-        client: &Authenticated,
-    ) -> Response<Reply> {
-        let Some(slot) = mcp.stream_slot(client) else {
-            return reply::too_many_streams(mcp.limits().max_streams_per_client);
+    fn live(&self, data: &Arc<dyn PageData>, mcp: &McpEndpoint, request: &HttpRequest) -> Response {
+        let slot = match mcp.stream_slot(request) {
+            Ok(slot) => slot,
+            Err(refused) => return *refused,
         };
         let (sender, messages) = MessageSender::new();
         let gone = CancellationToken::new();
         let (data, left, closed) = (Arc::clone(data), gone.clone(), mcp.closed());
-        let caller: Option<Arc<Principal>> = client.principal().cloned();
-        let expires = client.credential.as_ref();
+        let caller: Option<Arc<Principal>> = request.principal().cloned();
+        let expires = request.credential.as_ref();
         let expires = expires.and_then(|credential| credential.expires());
         let remaining = expires.map_or(Duration::MAX, |expires| {
             Duration::from_secs(expires).saturating_sub(unix_time())
@@ -291,14 +251,18 @@ impl Page {
             FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, Some(Arc::new(gone)));
-        let (interval, revocation) = (mcp.limits().keep_alive_interval, client.revocation());
-        let events = EventStream::new(None, messages, call, interval, revocation);
-        reply::idle_stream(events.in_slot(slot))
+        reply::idle_stream(mcp.events(None, messages, call, request).in_slot(slot))
     }
 }
 
+/// The path of a request of the page, in its folder.
+fn path(uri: &Uri) -> &str {
+    let path = uri.path().strip_prefix(FOLDER);
+    path.unwrap_or_default()
+}
+
 /// Adds the headers of every response of the page.
-pub(super) fn protect(mut response: Response<Reply>) -> Response<Reply> {
+fn protect(mut response: Response) -> Response {
     let headers = response.headers_mut();
     for (name, value) in HEADERS {
         headers.insert(
@@ -328,7 +292,7 @@ fn accepts_html(headers: &HeaderMap) -> bool {
     accepted.is_some_and(|value| value.contains("text/html"))
 }
 
-fn failure(status: StatusCode, reason: &str) -> Response<Reply> {
+fn failure(status: StatusCode, reason: &str) -> Response {
     reply::json(status, json!({"error": reason}).to_string())
 }
 

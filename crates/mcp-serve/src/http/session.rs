@@ -4,13 +4,11 @@
 //! negotiation, its time, and the principal. So a session survives a restart of the server and is valid
 //! in every process with the same key, and memory for sessions has a limit.
 //!
-//! Kept in memory are requests in flight, open questions to clients, subscriptions, revocations, and some idle
-//! sessions.
+//! Kept in memory are requests in flight, open questions to clients, subscriptions, revocations, and the sessions that
+//! were used, as many as there is room for.
 
 use std::collections::{HashMap, HashSet, VecDeque};
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
-use std::sync::atomic::Ordering::Relaxed;
 use std::time::Duration;
 
 use futures_util::future::BoxFuture;
@@ -29,12 +27,9 @@ use crate::key::{handle, process_id};
 const SESSION_LIFETIME: Duration = Duration::from_secs(7 * 24 * 3600);
 /// Limit by which the clock of another process may be ahead, and by which ours may step back.
 const MAX_CLOCK_SKEW: Duration = Duration::from_secs(5 * 60);
-/// Sessions in memory at the same time. Beyond that, the oldest of the client with the most sessions is removed:
-/// a client that opens many ends its own and no other's.
+/// Sessions in memory at the same time. Beyond that, those that lose nothing are removed, and if there are none, the
+/// oldest of the client with the most sessions: a client that opens many ends its own and no other's.
 const MAX_LIVE_SESSIONS: usize = 10_000;
-/// Idle sessions that stay in memory, so that the next request of a session needs no check of a signature:
-/// 17,000 of 60,000 instructions. The first that became idle is removed.
-const MAX_IDLE_SESSIONS: usize = 1_024;
 /// Ended sessions that are remembered. Beyond that, the oldest of the client with the most is forgotten.
 const MAX_REVOKED_SESSIONS: usize = 100_000;
 
@@ -48,10 +43,8 @@ pub(super) struct Sessions {
 
 #[derive(Default)]
 struct LiveSessions {
-    /// By session id. Only verified ids are added, so that no client chooses ids with the same hash.
-    connections: HashMap<Arc<str>, Arc<LiveSession>, foldhash::fast::RandomState>,
-    /// The ids of those that were idle after a request, each once.
-    idle: VecDeque<Arc<str>>,
+    /// By session id.
+    connections: HashMap<Arc<str>, Arc<LiveSession>>,
     next_serial: u64,
     revoked: RevokedSessions,
 }
@@ -71,8 +64,6 @@ struct LiveSession {
     client: String,
     /// The facts that its id was checked for.
     verified: VerifiedId,
-    /// True if its id is among the idle ones.
-    was_idle: AtomicBool,
     /// True if this process may serve it; set once that is known, where other processes may serve it, too.
     is_claimed: OnceCell<bool>,
     connection: Arc<Connection>,
@@ -95,7 +86,6 @@ struct VerifiedId {
 
 /// The session of a request.
 pub(super) struct Session {
-    sessions: Arc<Sessions>,
     id: Arc<str>,
     live: Arc<LiveSession>,
     pub(super) connection: Arc<Connection>,
@@ -159,7 +149,7 @@ impl Sessions {
     /// Opens the session with this id if it belongs to `principal` and has not ended. Unknown, foreign
     /// and ended ids are indistinguishable. `client` names the one that its place in memory counts for.
     pub(super) fn open(
-        self: &Arc<Self>,
+        &self,
         id: &str,
         principal: &str,
         client: impl FnOnce() -> String,
@@ -179,7 +169,6 @@ impl Sessions {
             }
         };
         Some(Session {
-            sessions: Arc::clone(self),
             id,
             connection,
             live,
@@ -250,7 +239,6 @@ impl LiveSessions {
             serial: self.next_serial,
             client,
             verified,
-            was_idle: AtomicBool::new(false),
             is_claimed: OnceCell::new(),
             connection: Arc::new(connection),
         });
@@ -272,42 +260,15 @@ impl LiveSessions {
     fn end(&mut self, id: &str) {
         if let Some(removed) = self.connections.remove(id) {
             removed.connection.end();
-            if removed.was_idle.load(Relaxed) {
-                self.idle.retain(|idle| **idle != *id);
-            }
         }
     }
 
-    /// Removes all sessions that lose nothing by that, and expired ones. A session is no longer in use without
-    /// the end of a request if something else has used its connection: a task, a process of the gateway.
+    /// Removes all sessions that lose nothing by that, and expired ones.
     fn remove_unused(&mut self) {
         let now = unix_time();
-        let unused = |live: &LiveSession| live.is_idle(0) || !live.verified.is_valid_at(now);
+        let unused = |live: &LiveSession| live.is_unused() || !live.verified.is_valid_at(now);
         for (_, removed) in self.connections.extract_if(|_, live| unused(live)) {
             removed.connection.end();
-        }
-        self.idle.clear();
-    }
-
-    /// Keeps a session whose last request ends for the next one. If there are too many, removes the first
-    /// that became idle.
-    fn keep_idle(&mut self, id: &Arc<str>) {
-        let live = self.connections.get(id);
-        let Some(live) = live.filter(|live| live.is_idle(1)) else {
-            return;
-        };
-        if live.was_idle.swap(true, Relaxed) {
-            return;
-        }
-        self.idle.push_back(Arc::clone(id));
-        if self.idle.len() > MAX_IDLE_SESSIONS
-            && let Some(first) = self.idle.pop_front()
-            && let Some(live) = self.connections.get(&first)
-        {
-            live.was_idle.store(false, Relaxed);
-            if live.is_idle(0) {
-                self.connections.remove(&first);
-            }
         }
     }
 
@@ -335,9 +296,9 @@ impl LiveSession {
         )
     }
 
-    /// True if at most so many requests use it, and its id says everything about it.
-    fn is_idle(&self, requests: usize) -> bool {
-        Arc::strong_count(&self.connection) <= 1 + requests && self.connection.is_idle()
+    /// True if no request uses it, and its id says everything about it.
+    fn is_unused(&self) -> bool {
+        Arc::strong_count(&self.connection) <= 1 && self.connection.is_idle()
     }
 }
 
@@ -383,15 +344,6 @@ impl Session {
                 .is_some_and(|negotiated| negotiated.revision >= Revision::V2025_11_25),
             keep_alive,
             request: None,
-        }
-    }
-}
-
-impl Drop for Session {
-    fn drop(&mut self) {
-        // Usually it is among the idle ones since its first request: no need to look for it again.
-        if !self.live.was_idle.load(Relaxed) {
-            self.sessions.live.lock().keep_idle(&self.id);
         }
     }
 }

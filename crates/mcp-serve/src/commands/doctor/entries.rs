@@ -8,6 +8,7 @@ use mcp_hosts::{Folders, HOSTS, Host, Listed, Reference, listed};
 
 use super::report::Report;
 use super::tools_of;
+use crate::config::expand::expand;
 
 /// Checks the entries of all hosts that start `program` or call its port. Of their variables the server gets those
 /// that it knows itself.
@@ -183,19 +184,5 @@ fn variable(name: &str) -> anyhow::Result<String> {
 
 /// Replaces `${NAME}` and `${env:NAME}` by the variables of this environment.
 fn expanded(text: &str) -> anyhow::Result<String> {
-    let (mut done, mut rest) = (String::new(), text);
-    while let Some(at) = rest.find("${") {
-        let Some(length) = rest[at..].find('}') else {
-            break;
-        };
-        let name = &rest[at + 2..at + length];
-        let name = name.strip_prefix("env:").unwrap_or(name);
-        done.push_str(&rest[..at]);
-        match name.split_once(":-") {
-            Some((name, default)) => done.push_str(&variable(name).unwrap_or(default.to_owned())),
-            None => done.push_str(&variable(name)?),
-        }
-        rest = &rest[at + length + 1..];
-    }
-    Ok(done + rest)
+    expand(text, &|name| std::env::var(name).ok()).map_err(anyhow::Error::msg)
 }

@@ -1,11 +1,13 @@
 //! The log of one event stream, and its reader on one connection.
 
 use std::collections::VecDeque;
+use std::pin::Pin;
 use std::sync::Arc;
 use std::task::{Context, Poll, Waker};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::Stream;
 use parking_lot::Mutex;
 use tokio::sync::watch;
 use tokio::time::{Instant, Interval};
@@ -189,18 +191,16 @@ impl Replay {
         self.revocation = revocation;
         self
     }
+}
 
-    pub(in crate::http) fn is_over(&self) -> bool {
-        let state = self.log.state.lock();
-        self.is_revoked
-            || state.reader != self.number
-            || (state.is_over && self.next >= state.end())
-    }
+impl Stream for Replay {
+    type Item = Bytes;
 
     /// The next chunk of the body: all available events.
-    pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.is_revoked |= self.revocation.poll(cx);
-        let mut state = self.log.state.lock();
+        let log = Arc::clone(&self.log);
+        let mut state = log.state.lock();
         if self.is_revoked || state.reader != self.number {
             return Poll::Ready(None);
         }

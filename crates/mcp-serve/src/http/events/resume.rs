@@ -181,7 +181,7 @@ async fn record(log: &EventLog, mut messages: Receiver<ServerMessage>, mut call:
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use futures_util::StreamExt as _;
 
     use super::super::stream::MessageSender;
     use super::*;
@@ -221,7 +221,7 @@ mod tests {
     }
 
     async fn next_chunk(replay: &mut Replay) -> Option<String> {
-        let chunk = poll_fn(|cx| replay.poll_event(cx)).await?;
+        let chunk = replay.next().await?;
         Some(String::from_utf8(chunk.to_vec()).unwrap())
     }
 

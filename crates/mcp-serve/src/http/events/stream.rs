@@ -8,6 +8,7 @@ use std::task::{Context, Poll, ready};
 use std::time::Duration;
 
 use bytes::Bytes;
+use futures_util::Stream;
 use mcp_core::server::{FrameReply, Peer};
 use tokio::sync::mpsc;
 use tokio::time::{Instant, Interval};
@@ -211,13 +212,13 @@ impl EventStream {
             ..self
         }
     }
+}
 
-    pub(in crate::http) fn is_over(&self) -> bool {
-        self.is_revoked || (self.call.is_done() && self.first.is_none())
-    }
+impl Stream for EventStream {
+    type Item = Bytes;
 
     /// The next chunk of the body: all available events.
-    pub(in crate::http) fn poll_event(&mut self, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
+    fn poll_next(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<Bytes>> {
         self.is_revoked |= self.revocation.poll(cx);
         if self.is_revoked {
             return Poll::Ready(None);
@@ -260,7 +261,7 @@ pub(in crate::http) fn write_event(chunk: &mut Vec<u8>, message: &[u8]) {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use futures_util::StreamExt as _;
 
     use super::*;
 
@@ -306,7 +307,7 @@ mod tests {
         let keep_alive = Duration::from_secs(15);
         let mut stream = EventStream::new(None, messages, call, keep_alive, Revocation::new(None));
         let mut chunks = Vec::new();
-        while let Some(chunk) = poll_fn(|cx| stream.poll_event(cx)).await {
+        while let Some(chunk) = stream.next().await {
             chunks.push(String::from_utf8(chunk.to_vec()).unwrap());
         }
         assert_eq!(
@@ -317,6 +318,5 @@ mod tests {
                 "event: message\ndata: {\"n\":2}\n\nevent: message\ndata: {\"result\": 1}\n\n",
             ]
         );
-        assert!(stream.is_over());
     }
 }

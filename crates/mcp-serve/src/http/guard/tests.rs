@@ -14,10 +14,6 @@ fn guard() -> Guard {
     Guard::new(Tokens::parse("alice s3cret-of-16-chars").unwrap(), &hosts)
 }
 
-fn connection() -> ClientConnection {
-    ClientConnection::new([127, 0, 0, 1].into())
-}
-
 fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
     let mut headers = HeaderMap::new();
     for (name, value) in fields {
@@ -25,6 +21,18 @@ fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
         headers.append(*name, value);
     }
     headers
+}
+
+fn checked(
+    guard: &Guard,
+    target: &Uri,
+    headers: &HeaderMap,
+) -> Result<Option<Arc<Credential>>, Error> {
+    guard.check_host(target, headers)?;
+    let connection = ClientConnection::new([127, 0, 0, 1].into(), false);
+    // Without an issuer it never waits.
+    let checked = guard.check_token(headers, None, &connection);
+    checked.now_or_never().unwrap()
 }
 
 #[track_caller]
@@ -35,12 +43,7 @@ fn check(fields: &[(&'static str, &str)], expected: Result<(), &str>) {
 #[track_caller]
 fn check_target(target: &str, fields: &[(&'static str, &str)], expected: Result<(), &str>) {
     let (target, headers) = (target.parse().unwrap(), headers(fields));
-    let (guard, head) = (guard(), Head::read(&headers));
-    // Without an issuer it never waits.
-    let checked = guard
-        .check(&target, &head, None, &connection())
-        .now_or_never()
-        .unwrap();
+    let checked = checked(&guard(), &target, &headers);
     let found = checked.map(|owner| assert_eq!(&*owner.unwrap().principal.name, "alice"));
     let found = found.map_err(|error| error.kind());
     assert_eq!(found, expected, "{target} {fields:?}");
@@ -188,7 +191,7 @@ fn host_is_checked_before_the_token() {
 #[test]
 fn public_path_needs_no_token_and_an_admitted_name() {
     let target = Uri::from_static("/healthz");
-    let check = |host| guard().check_host(&target, &Head::read(&headers(&[("host", host)])));
+    let check = |host| guard().check_host(&target, &headers(&[("host", host)]));
     assert!(check("localhost").is_ok());
     assert_eq!(check("evil.com").unwrap_err().kind(), "forbidden");
 }
@@ -197,30 +200,10 @@ fn public_path_needs_no_token_and_an_admitted_name() {
 fn without_tokens_nobody_is_named() {
     let guard = Guard::new(Tokens::default(), &[]);
     let target = Uri::from_static("/mcp");
-    let owner = guard
-        .check(
-            &target,
-            &Head::read(&headers(&[LOCAL])),
-            None,
-            &connection(),
-        )
-        .now_or_never()
-        .unwrap()
-        .unwrap();
+    let owner = checked(&guard, &target, &headers(&[LOCAL])).unwrap();
     assert!(owner.is_none());
     // Without an option for it, no other name is admitted.
-    assert!(
-        guard
-            .check(
-                &target,
-                &Head::read(&headers(&[("host", "n8n-mcp")])),
-                None,
-                &connection()
-            )
-            .now_or_never()
-            .unwrap()
-            .is_err()
-    );
+    assert!(checked(&guard, &target, &headers(&[("host", "n8n-mcp")])).is_err());
 }
 
 #[test]
@@ -235,16 +218,7 @@ fn any_name_may_be_admitted_but_pages_then_need_a_token() {
         let guard = Guard::new(Tokens::parse(tokens).unwrap(), &[hosts.to_owned()]);
         assert_eq!(guard.allows_pages(), allows_pages, "{tokens:?} {hosts}");
         let foreign = [("host", "evil.com"), ("origin", "https://evil.com"), TOKEN];
-        let is_admitted = guard
-            .check(
-                &target,
-                &Head::read(&headers(&foreign)),
-                None,
-                &connection(),
-            )
-            .now_or_never()
-            .unwrap()
-            .is_ok();
+        let is_admitted = checked(&guard, &target, &headers(&foreign)).is_ok();
         assert_eq!(is_admitted, hosts == "*", "{tokens:?} {hosts}");
     }
 }
@@ -269,7 +243,7 @@ fn host_of_the_oauth_resource_is_allowed() {
         ("issuer.test", false),
     ] {
         let headers = headers(&[("host", host)]);
-        let checked = guard.check_host(&"/mcp".parse().unwrap(), &Head::read(&headers));
+        let checked = guard.check_host(&"/mcp".parse().unwrap(), &headers);
         assert_eq!(checked.is_ok(), is_allowed, "{host}");
     }
 }

@@ -11,14 +11,6 @@ fn headers(fields: &[(&'static str, &str)]) -> HeaderMap {
     headers
 }
 
-fn facts(fields: &[(&'static str, &str)]) -> HeaderFacts {
-    facts_of(&headers(fields))
-}
-
-fn facts_of(headers: &HeaderMap) -> HeaderFacts {
-    Head::read(headers).facts()
-}
-
 /// Specification 2026-07-28, "Standard Headers".
 #[test]
 fn headers_of_the_protocol_decide_the_era() {
@@ -29,47 +21,24 @@ fn headers_of_the_protocol_decide_the_era() {
         ("mcp-name", "echo"),
         ("mcp-session-id", "abc"),
         ("mcp-other", "x"),
-        ("traceparent", "00-1-2-01"),
     ]);
-    let protocol = facts_of(&all).protocol.unwrap();
-    let found = protocol.hints();
-    assert_eq!(facts_of(&all).era, Era::Modern);
+    let found = hints(&all);
+    assert_eq!(era(&all), Era::Modern);
     assert_eq!(found.protocol_version, Some("2026-07-28"));
     assert_eq!(found.method, Some("tools/call"));
     assert_eq!(found.name, Some("echo"));
-    assert_eq!(found.trace.parent, Some("00-1-2-01"));
     assert_eq!(session_id(&all), Some("abc"));
 
     let none = headers(&[("host", "localhost"), ("method", "x"), ("x-mcp-name", "x")]);
-    assert!(facts_of(&none).protocol.is_none());
-    assert_eq!(facts_of(&none).era, Era::Unversioned);
+    assert_eq!((hints(&none).method, hints(&none).name), (None, None));
+    assert_eq!(era(&none), Era::Unversioned);
     assert_eq!(session_id(&none), None);
-}
-
-#[test]
-fn each_header_is_read_alone() {
-    type Field = for<'a> fn(&Hints<'a>) -> Option<&'a str>;
-    let fields: [(&'static str, Field); 4] = [
-        ("mcp-protocol-version", |hints| hints.protocol_version),
-        ("mcp-method", |hints| hints.method),
-        ("mcp-name", |hints| hints.name),
-        ("traceparent", |hints| hints.trace.parent),
-    ];
-    for (name, _) in fields {
-        let protocol = facts(&[(name, "x")]).protocol.unwrap();
-        let found = protocol.hints();
-        for (other, field) in fields {
-            let expected = (other == name).then_some("x");
-            assert_eq!(field(&found), expected, "{other} of {name}");
-        }
-    }
 }
 
 #[test]
 fn value_that_is_not_ascii_equals_no_valid_value() {
     let headers = headers(&[("mcp-method", "\u{e4}"), ("mcp-session-id", "\u{e4}")]);
-    let protocol = facts_of(&headers).protocol.unwrap();
-    assert_eq!(protocol.hints().method, Some(""));
+    assert_eq!(hints(&headers).method, Some(""));
     assert_eq!(session_id(&headers), Some(""));
 }
 
@@ -95,12 +64,7 @@ fn header_that_is_repeated_with_another_value_is_refused() {
         "mcp-name",
         "mcp-session-id",
     ] {
-        let check = |fields: &[(&'static str, &str)]| {
-            let headers = headers(fields);
-            let head = Head::read(&headers);
-            assert!(head.facts().protocol.is_some());
-            head.check_unambiguous()
-        };
+        let check = |fields: &[(&'static str, &str)]| check_unambiguous(&headers(fields));
         assert!(check(&[(name, "a")]).is_ok());
         assert!(check(&[(name, "a"), (name, "a")]).is_ok());
         let error = check(&[(name, "a"), (name, "b")]).unwrap_err();
@@ -108,35 +72,21 @@ fn header_that_is_repeated_with_another_value_is_refused() {
     }
     // Others may be repeated; of these, no part routes by them.
     for name in ["mcp-param-a", "traceparent"] {
-        let headers = headers(&[(name, "a"), (name, "b")]);
-        assert!(Head::read(&headers).check_unambiguous().is_ok());
+        assert!(check_unambiguous(&headers(&[(name, "a"), (name, "b")])).is_ok());
     }
-    assert!(
-        facts(&[("accept", "a"), ("accept", "b")])
-            .protocol
-            .is_none()
-    );
 }
 
 #[test]
-fn last_event_id_is_read() {
-    assert_eq!(
-        last_event_id(&headers(&[("last-event-id", "7")])),
-        Some("7")
-    );
-    assert_eq!(last_event_id(&headers(&[("event-id", "7")])), None);
-}
-
-#[test]
-fn only_a_subscription_waits() {
-    for (method, expected) in [
-        ("subscriptions/listen", true),
-        ("tools/call", false),
-        ("subscriptions", false),
+fn only_a_subscription_of_the_modern_era_waits() {
+    for (version, method, expected) in [
+        ("2026-07-28", "subscriptions/listen", true),
+        ("2025-11-25", "subscriptions/listen", false),
+        ("2026-07-28", "tools/call", false),
+        ("2026-07-28", "subscriptions", false),
     ] {
-        assert_eq!(facts(&[("mcp-method", method)]).is_subscription, expected);
+        let fields = [("mcp-protocol-version", version), ("mcp-method", method)];
+        assert_eq!(is_subscription(&headers(&fields)), expected, "{fields:?}");
     }
-    assert!(!facts(&[("mcp-name", "subscriptions/listen")]).is_subscription);
 }
 
 /// Fetch Standard, "CORS-safelisted request-header": these types need no preflight request.
@@ -147,7 +97,7 @@ fn forms_and_plain_text_are_not_json() {
         "application/json; charset=utf-8",
         "Application/JSON ;x",
     ] {
-        assert!(facts(&[("content-type", json)]).is_json, "{json}");
+        assert!(is_json(&headers(&[("content-type", json)])), "{json}");
     }
     for other in [
         "text/plain",
@@ -157,29 +107,25 @@ fn forms_and_plain_text_are_not_json() {
         "application/jsonp",
         "",
     ] {
-        assert!(!facts(&[("content-type", other)]).is_json, "{other}");
+        assert!(!is_json(&headers(&[("content-type", other)])), "{other}");
     }
-    assert!(facts(&[("accept", "text/plain")]).is_json);
+    assert!(is_json(&headers(&[("accept", "text/plain")])));
 }
 
 /// RFC 9110, 8.4.
 #[test]
 fn no_content_encoding_is_supported() {
-    assert!(facts(&[("accept-encoding", "gzip")]).is_unencoded);
-    assert!(facts(&[("content-encoding", "Identity")]).is_unencoded);
+    assert!(is_unencoded(&headers(&[("accept-encoding", "gzip")])));
+    assert!(is_unencoded(&headers(&[("content-encoding", "Identity")])));
     for encoded in ["gzip", "br", "identity, gzip", ""] {
-        let is_unencoded = facts(&[("content-encoding", encoded)]).is_unencoded;
-        assert!(!is_unencoded, "{encoded}");
+        let headers = headers(&[("content-encoding", encoded)]);
+        assert!(!is_unencoded(&headers), "{encoded}");
     }
-    let identity = ("content-encoding", "identity");
-    assert!(!facts(&[identity, ("content-encoding", "gzip")]).is_unencoded);
-}
-
-#[test]
-fn origin_of_a_page_is_read() {
-    let page = headers(&[("host", "x"), ("origin", "http://localhost")]);
-    assert_eq!(Head::read(&page).origin.unwrap(), "http://localhost");
-    assert_eq!(Head::read(&headers(&[("host", "x")])).origin, None);
+    let both = [
+        ("content-encoding", "identity"),
+        ("content-encoding", "gzip"),
+    ];
+    assert!(!is_unencoded(&headers(&both)));
 }
 
 /// RFC 9110, 12.5.1: names are case-insensitive, items have parameters, and a field may be repeated.
@@ -200,41 +146,24 @@ fn client_accepts_json_or_events_or_both() {
         (&["*/*"], true, false),
     ] {
         let fields: Vec<_> = accept.iter().map(|value| ("accept", *value)).collect();
-        let accepts = facts(&fields).accepts;
+        let accepts = Accepts::of(&headers(&fields));
         assert_eq!((accepts.json, accepts.events), (json, events), "{accept:?}");
     }
 }
 
 #[test]
 fn lists_of_a_trace_on_several_lines_are_one() {
-    let parent = format!("00-{:032x}-{:016x}-01", 1, 1);
-    for (lines, state, baggage) in [
-        (
-            &[("tracestate", "a=1"), ("tracestate", "b=2")][..],
-            Some("a=1,b=2"),
-            None,
-        ),
-        (
-            &[
-                ("baggage", "x=1"),
-                ("tracestate", "a=1"),
-                ("baggage", "y=2"),
-            ],
-            Some("a=1"),
-            Some("x=1,y=2"),
-        ),
-        (&[("baggage", "x=1"), ("baggage", "x=1")], None, Some("x=1")),
-        (
-            &[("tracestate", ""), ("tracestate", "a=1")],
-            Some(",a=1"),
-            None,
-        ),
-        (&[("tracestate", ""), ("tracestate", "")], None, None),
+    for (lines, joined) in [
+        (&["a=1"][..], Some("a=1")),
+        (&["a=1", "b=2"], Some("a=1,b=2")),
+        (&["a=1", "a=1"], Some("a=1")),
+        (&["", "a=1"], Some(",a=1")),
+        (&["", ""], None),
+        (&[], None),
     ] {
-        let fields = [&[("traceparent", parent.as_str())], lines].concat();
-        let protocol = facts(&fields).protocol.unwrap();
-        let trace = protocol.hints().trace;
-        assert_eq!(trace.parent, Some(parent.as_str()), "{lines:?}");
-        assert_eq!((trace.state, trace.baggage), (state, baggage), "{lines:?}");
+        let fields: Vec<_> = lines.iter().map(|line| ("baggage", *line)).collect();
+        let headers = headers(&fields);
+        assert_eq!(list(&headers, "baggage").as_deref(), joined, "{lines:?}");
+        assert_eq!(list(&headers, "tracestate"), None);
     }
 }

@@ -1,336 +1,236 @@
 //! One `POST /mcp`, top to bottom: admit, open the session, read the body, call the server, reply.
-//! (`router` has authenticated the request before.)
+//! (The extractor has authenticated the request before.)
 
 use std::sync::Arc;
 
+use axum::response::Response;
 use bytes::Bytes;
-use http::header::{HeaderMap, HeaderValue};
-use http::{Response, StatusCode};
-use hyper::body::Body;
+use http::StatusCode;
+use http::header::HeaderValue;
+use hyper::body::Body as _;
 use mcp_core::era::{Era, Hints};
+use mcp_core::error::{Credentials, Error};
 use mcp_core::server::{Caller, FrameReply, IncomingFrame, Negotiated, Peer};
-use tokio::sync::mpsc::Receiver;
+use mcp_core::trace::TraceFields;
 use tokio_util::sync::CancellationToken;
 
 use super::super::body;
 use super::super::events::{
-    EventStream, FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage,
-    request_digits,
+    FirstEvent, InFlightCall, MessageSender, ReplayPolicy, ServerMessage, request_digits,
 };
-use super::super::headers::{Accepts, HeaderFacts, params};
-use super::super::reply::{self, Reply};
+use super::super::headers::{self, Accepts, SESSION};
+use super::super::reply::{self, Refusal};
+use super::super::request::HttpRequest;
 use super::super::session::Session;
-use super::refusal::Refusal;
-use super::{Authenticated, McpEndpoint, RequestPermit};
+use super::{McpEndpoint, RequestPermit};
 
-/// A request whose head was read.
-pub(super) struct Post<'a> {
-    endpoint: &'a McpEndpoint,
-    client: Authenticated,
-    headers: HeaderMap,
+/// A request whose body was read.
+pub(super) struct Received {
+    session: Option<Session>,
+    pub(super) message: Bytes,
+    pub(super) permit: RequestPermit,
 }
 
-/// A call that has started and is not answered yet.
-struct PendingReply<'a> {
-    endpoint: &'a McpEndpoint,
-    client: &'a Authenticated,
-    /// The headers of the request, whose memory those of the response take.
-    headers: &'a mut HeaderMap,
-    accepts: Accepts,
-    /// The message, if another process may be asked for its stream.
-    message: Option<Bytes>,
-    /// Set if the stream of this call can be resumed.
-    replay: Option<ReplayPolicy>,
-    /// True if the client only listens from now on (2026-07-28, "subscriptions/listen").
-    is_subscription: bool,
-    /// The permit of a subscription until it is accepted: its resources are checked before. Then it only
-    /// waits, and the limit of streams applies.
-    _accepting: Option<RequestPermit>,
-    call: InFlightCall,
-}
-
-impl<'a> Post<'a> {
-    pub(super) fn new(
-        endpoint: &'a McpEndpoint,
-        client: Authenticated,
-        headers: HeaderMap,
-    ) -> Self {
-        Self {
-            endpoint,
-            client,
-            headers,
+impl McpEndpoint {
+    /// Answers a message, or a batch of them.
+    pub(in crate::http) async fn post(&self, mut request: HttpRequest) -> Response {
+        match self.receive(&mut request).await {
+            Ok(received) => self.call(request, received).await,
+            Err(refusal) => self.refuse_unread(request, refusal),
         }
     }
 
-    pub(super) async fn answer<B>(&mut self, body: &mut B) -> Response<Reply>
-    where
-        B: Body<Data = Bytes> + Unpin,
-    {
-        let (session, message, permit) = match self.receive(body).await {
-            Ok(received) => received,
-            Err(refusal) => {
-                let response = self
-                    .endpoint
-                    .refuse_post(&self.headers, &self.client, refusal);
-                return reply::before_body(response, &self.headers, body);
-            }
-        };
-        let (reply, messages) = self.call(session, message, permit);
-        reply.send(messages).await
-    }
-
-    /// Accepts the message and passes it to `start`, which answers it elsewhere.
-    pub(super) async fn accept<B>(
-        self,
-        body: &mut B,
-        start: impl FnOnce(Bytes, RequestPermit),
-    ) -> Response<Reply>
-    where
-        B: Body<Data = Bytes> + Unpin,
-    {
-        match self.receive(body).await {
-            Ok((_, message, permit)) => {
-                start(message, permit);
-                reply::empty(StatusCode::ACCEPTED)
-            }
-            Err(refusal) => {
-                let response = self
-                    .endpoint
-                    .refuse_post(&self.headers, &self.client, refusal);
-                reply::before_body(response, &self.headers, body)
-            }
+    /// Receives a request. Cheap checks come first: it is refused before its body is read.
+    pub(super) async fn receive(&self, request: &mut HttpRequest) -> Result<Received, Refusal> {
+        if self.in_flight.available_permits() == 0 {
+            return Err(Refusal::Busy);
         }
-    }
-
-    /// Receives the request. Cheap checks come first: a request is refused before its body is read.
-    async fn receive<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        body: &mut B,
-    ) -> Result<(Option<Session>, Bytes, RequestPermit), Refusal> {
-        self.admit()?;
-        let session = self.session().await?;
-        let expected = body.size_hint();
-        let expected = expected.upper().unwrap_or(u64::MAX);
-        let memory = self.endpoint.body_permit(expected);
-        let mut memory = memory.ok_or(Refusal::AtLimit)?;
-        let body = body::read(body, &self.endpoint.limits)
-            .await
-            .map_err(Refusal::Body)?;
-        memory.keep(body.len());
+        if !headers::is_json(&request.headers) {
+            return Err(Refusal::Unsupported(
+                "send the message as Content-Type: application/json",
+            ));
+        }
+        if !headers::is_unencoded(&request.headers) {
+            return Err(Refusal::Unsupported(
+                "send the message without Content-Encoding",
+            ));
+        }
+        let session = self.session_of_post(request).await?;
+        let expected = request.body().size_hint().upper().unwrap_or(u64::MAX);
+        let mut memory = self.body_permit(expected).ok_or(Refusal::Busy)?;
+        let message = body::read(request.body(), &self.limits).await?;
+        memory.keep(message.len());
         // The body may have taken longer than its token was valid.
-        let revoked = self.client.revoked();
-        if revoked.is_some_and(|revoked| revoked.is_cancelled()) {
-            return Err(Refusal::Unauthorized);
+        if request.is_revoked() {
+            return Err(Refusal::Error(Error::Unauthorized(Credentials::Invalid)));
         }
         // After the body: a slow body must not take the permit of another request.
-        let permit = self.endpoint.permit().ok_or(Refusal::AtLimit)?;
-        let permit = RequestPermit {
-            _request: permit,
-            _body: memory,
-        };
-        Ok((session, body, permit))
-    }
-
-    /// Refuses a request if no permit is left or it is not JSON.
-    fn admit(&self) -> Result<(), Refusal> {
-        if self.endpoint.in_flight.available_permits() == 0 {
-            return Err(Refusal::AtLimit);
-        }
-        if !self.client.headers.is_json {
-            return Err(Refusal::NotJson);
-        }
-        if !self.client.headers.is_unencoded {
-            return Err(Refusal::Encoded);
-        }
-        Ok(())
+        let permit = self.permit().ok_or(Refusal::Busy)?;
+        Ok(Received {
+            session,
+            message,
+            permit: RequestPermit {
+                _request: permit,
+                _body: memory,
+            },
+        })
     }
 
     /// Opens the session that the request names. The modern era has no sessions and ignores their ids.
-    async fn session(&self) -> Result<Option<Session>, Refusal> {
-        let facts = &self.client.headers;
-        if facts.era == Era::Modern {
+    async fn session_of_post(&self, request: &HttpRequest) -> Result<Option<Session>, Refusal> {
+        let id = headers::session_id(&request.headers);
+        if id.is_none() || headers::era(&request.headers) == Era::Modern {
             return Ok(None);
         }
-        let Some(id) = facts.protocol.as_ref().and_then(|fields| fields.session()) else {
-            return Ok(None);
-        };
-        let session = self.endpoint.session(Some(id), &self.client).await;
-        session.map(Some).ok_or(Refusal::SessionNotFound)
+        let session = self.session(request).await;
+        session.map(Some).ok_or(Error::SessionNotFound.into())
     }
 
-    /// Calls the server. A client that accepts events gets a stream for the messages of the call.
-    fn call(
-        &mut self,
-        session: Option<Session>,
-        body: Bytes,
-        permit: RequestPermit,
-    ) -> (PendingReply<'_>, Option<Receiver<ServerMessage>>) {
-        let Self {
-            endpoint,
-            client,
-            headers,
-        } = self;
-        let endpoint = *endpoint;
-        let HeaderFacts {
-            era,
-            accepts,
-            is_subscription,
-            repeats_arguments,
-            ..
-        } = client.headers;
-        // Boxed: few requests have some.
-        let arguments = repeats_arguments.then(|| Box::new(std::mem::take(headers)));
-        let protocol = client.headers.protocol.take();
+    /// Calls the server. Replies with JSON if the answer comes first and the client accepts JSON; with a stream of events
+    /// if the call sends messages before.
+    async fn call(&self, mut request: HttpRequest, received: Received) -> Response {
+        let accepts = Accepts::of(&request.headers);
+        let is_subscription = headers::is_subscription(&request.headers);
         let (peer, messages) = accepts.events.then(MessageSender::new).unzip();
-        let peer = peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>);
-        let replay = session
-            .as_ref()
-            .map(|session| session.replay_policy(endpoint.limits.keep_alive_interval));
-        // For the client that asks another process for its stream.
-        let is_shared = replay.is_some() && endpoint.shared.get().is_some();
-        let message = is_shared.then(|| body.clone());
-        let session_id = session.as_ref().map(|session| Arc::clone(session.id()));
+        let replay = received.session.as_ref().map(|session| {
+            // Another process, which may be asked for the stream, reads the id of the request in those of the events.
+            let is_shared = self.shared.is_some();
+            ReplayPolicy {
+                request: is_shared
+                    .then(|| request_digits(&received.message))
+                    .flatten(),
+                ..session.replay_policy(self.limits.keep_alive_interval)
+            }
+        });
+        let (mut call, _accepting) = self.start(&mut request, received, peer);
+        let Some(mut messages) = messages else {
+            return self.json(call.await, &request);
+        };
+        let may_wait = accepts.json || is_subscription;
+        let (first, replay) = match FirstEvent::next(&mut call, &mut messages, may_wait).await {
+            FirstEvent::Answer(answer) if accepts.json || answer.status != 200 => {
+                return self.json(answer, &request);
+            }
+            FirstEvent::Answer(answer) => {
+                let session = self.new_session(answer.negotiated, &request);
+                let events = self.events(answer.into_line(), messages, call, &request);
+                return with_session(reply::events(events), session);
+            }
+            FirstEvent::Message(message) if is_subscription => {
+                return match self.stream_slot(&request) {
+                    Ok(slot) => {
+                        let first = message.into_event();
+                        let events = self.events(first, messages, call, &request);
+                        reply::idle_stream(events.in_slot(slot))
+                    }
+                    Err(refused) => *refused,
+                };
+            }
+            FirstEvent::Message(message) => (Some(message), replay),
+            FirstEvent::Nothing => (None, replay),
+        };
+        match replay.filter(|_| self.streams.make_room()) {
+            Some(policy) => match self.streams.start(policy, first, messages, call) {
+                Some(replay) => reply::events(replay.until(request.revocation())),
+                None => reply::busy(),
+            },
+            None => {
+                let first = first.and_then(ServerMessage::into_event);
+                reply::events(self.events(first, messages, call, &request))
+            }
+        }
+    }
+
+    /// Starts a call. Returns also the permit of a subscription until it is accepted: its resources are checked before.
+    /// Then it only waits, and the limit of streams applies.
+    fn start(
+        &self,
+        request: &mut HttpRequest,
+        received: Received,
+        peer: Option<MessageSender>,
+    ) -> (InFlightCall, Option<RequestPermit>) {
+        let Received {
+            session,
+            message,
+            permit,
+        } = received;
         let client_gone = Arc::<CancellationToken>::default();
         // Before the modern era a client that disconnects does not cancel its call.
-        let cancelled = (era == Era::Modern).then(|| Arc::clone(&client_gone));
-        let caller = Caller::new(session_id, peer)
-            .with_cancellation(cancelled)
-            .with_disconnect(Some(Arc::clone(&client_gone)))
-            .with_principal(client.principal().cloned())
-            .with_view(client.view().cloned())
-            .with_address(client.address)
-            .with_revocation(client.revoked().cloned());
-        let is_subscription = era == Era::Modern && is_subscription;
+        let is_cancelled = headers::era(&request.headers) == Era::Modern;
+        let caller = Caller::new(
+            session.as_ref().map(|session| Arc::clone(session.id())),
+            peer.map(|sender| Arc::new(sender) as Arc<dyn Peer>),
+        );
+        let caller = request
+            .identified(caller)
+            .with_cancellation(is_cancelled.then(|| Arc::clone(&client_gone)))
+            .with_disconnect(Some(Arc::clone(&client_gone)));
+        let is_subscription = headers::is_subscription(&request.headers);
         let (permit, accepting) = match is_subscription {
             true => (None, Some(permit)),
             false => (Some(permit), None),
         };
-        let server = Arc::clone(&endpoint.server);
+        let server = Arc::clone(&self.server);
+        let headers = std::mem::take(&mut request.headers);
+        // Else a stream that lasts would keep the read buffer of hyper, of which they are parts: 8 KiB.
+        let (headers, message) = match is_subscription {
+            true => (headers::copied(&headers), Bytes::copy_from_slice(&message)),
+            false => (headers, message),
+        };
         let answer = async move {
-            let connection = session
-                .as_ref()
-                .map(|session| Arc::clone(&session.connection));
-            let params = arguments.as_deref().map(params).unwrap_or_default();
-            let hints = protocol.as_ref().map(|protocol| protocol.hints());
+            let params = headers::params(&headers);
+            let lists = ["tracestate", "baggage"].map(|name| headers::list(&headers, name));
+            let [state, baggage] = lists.each_ref().map(Option::as_deref);
+            let parent = headers.get("traceparent").map(headers::text);
             let hints = Hints {
                 params: &params,
+                trace: TraceFields {
+                    parent,
+                    state,
+                    baggage,
+                },
                 has_headers: true,
-                ..hints.unwrap_or_default()
+                ..headers::hints(&headers)
             };
-            let answer = server
-                .handle(IncomingFrame {
-                    frame: &body,
-                    hints,
-                    connection,
-                    caller,
-                })
-                .await;
+            let connection = session.as_ref();
+            let connection = connection.map(|session| Arc::clone(&session.connection));
+            let frame = IncomingFrame {
+                frame: &message,
+                hints,
+                connection,
+                caller,
+            };
+            let answer = server.handle(frame).await;
             drop(permit);
             answer
         };
-        let reply = PendingReply {
-            endpoint,
-            client,
-            accepts,
-            message,
-            headers,
-            replay,
-            is_subscription,
-            _accepting: accepting,
-            call: InFlightCall::new(answer, Some(client_gone)),
-        };
-        (reply, messages)
-    }
-}
-
-impl PendingReply<'_> {
-    /// Replies with JSON if the answer comes first and the client accepts JSON; with a stream of events if
-    /// the call sends messages before.
-    async fn send(mut self, messages: Option<Receiver<ServerMessage>>) -> Response<Reply> {
-        let Some(mut messages) = messages else {
-            let answer = (&mut self.call).await;
-            return self.answered(answer, None);
-        };
-        let may_wait = self.accepts.json || self.is_subscription;
-        match FirstEvent::next(&mut self.call, &mut messages, may_wait).await {
-            FirstEvent::Answer(answer) => self.answered(answer, Some(messages)),
-            FirstEvent::Message(message) if self.is_subscription => {
-                let slots = &self.endpoint.slots;
-                match slots.acquire(self.client.share()) {
-                    Some(slot) => {
-                        let events = self.events(message.into_event(), messages);
-                        reply::idle_stream(events.in_slot(slot))
-                    }
-                    None => reply::too_many_streams(self.endpoint.limits.max_streams_per_client),
-                }
-            }
-            FirstEvent::Message(message) => self.stream(Some(message), messages),
-            FirstEvent::Nothing => self.stream(None, messages),
-        }
+        (InFlightCall::new(answer, Some(client_gone)), accepting)
     }
 
-    /// Replies to a call that has sent no message before its answer.
-    fn answered(
-        mut self,
-        answer: FrameReply,
-        messages: Option<Receiver<ServerMessage>>,
-    ) -> Response<Reply> {
-        match messages {
-            Some(messages) if !self.accepts.json && answer.status == 200 => {
-                let session = self.new_session(answer.negotiated);
-                let events = self.events(answer.into_line(), messages);
-                reply::with_session(reply::events(events), session)
-            }
-            _ => self.json(answer),
-        }
-    }
-
-    fn json(&mut self, answer: FrameReply) -> Response<Reply> {
+    fn json(&self, answer: FrameReply, request: &HttpRequest) -> Response {
         let status = StatusCode::from_u16(answer.status).unwrap_or(StatusCode::OK);
         let response = match answer.body {
-            Some(body) => reply::json_in(std::mem::take(self.headers), status, body),
+            Some(body) => reply::json(status, body),
             None => reply::empty(status),
         };
-        reply::with_session(response, self.new_session(answer.negotiated))
-    }
-
-    /// Replies with a stream that can be resumed, if there is a session and another stream can be kept.
-    fn stream(
-        mut self,
-        first: Option<ServerMessage>,
-        messages: Receiver<ServerMessage>,
-    ) -> Response<Reply> {
-        let streams = &self.endpoint.streams;
-        match self.replay.take().filter(|_| streams.make_room()) {
-            Some(mut policy) => {
-                policy.request = self.message.as_deref().and_then(request_digits);
-                match streams.start(policy, first, messages, self.call) {
-                    Some(replay) => reply::resumable(replay.until(self.client.revocation())),
-                    None => reply::busy(),
-                }
-            }
-            None => {
-                let first = first.and_then(ServerMessage::into_event);
-                reply::events(self.events(first, messages))
-            }
-        }
-    }
-
-    /// Returns a stream that ends with its connection.
-    fn events(self, first: Option<Vec<u8>>, messages: Receiver<ServerMessage>) -> EventStream {
-        let (keep_alive, revocation) = (
-            self.endpoint.limits.keep_alive_interval,
-            self.client.revocation(),
-        );
-        EventStream::new(first, messages, self.call, keep_alive, revocation)
+        with_session(response, self.new_session(answer.negotiated, request))
     }
 
     /// Returns the id of the session that an `initialize` request has negotiated.
-    fn new_session(&self, negotiated: Option<Negotiated>) -> Option<HeaderValue> {
-        let id = self
-            .endpoint
-            .sessions
-            .create_id(negotiated?, self.client.owner())?;
+    fn new_session(
+        &self,
+        negotiated: Option<Negotiated>,
+        request: &HttpRequest,
+    ) -> Option<HeaderValue> {
+        let id = self.sessions.create_id(negotiated?, &request.owner())?;
         HeaderValue::try_from(id).ok()
     }
+}
+
+/// The response with the id of a new session, if there is one.
+fn with_session(mut response: Response, session: Option<HeaderValue>) -> Response {
+    if let Some(id) = session {
+        response.headers_mut().insert(SESSION, id);
+    }
+    response
 }

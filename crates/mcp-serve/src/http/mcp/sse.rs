@@ -6,10 +6,8 @@ use std::collections::HashMap;
 use std::sync::Arc;
 use std::time::Duration;
 
-use bytes::Bytes;
-use http::header::HeaderMap;
-use http::{Response, Uri};
-use hyper::body::Body;
+use axum::response::Response;
+use http::StatusCode;
 use mcp_core::era::Hints;
 use mcp_core::error::Error;
 use mcp_core::server::{Caller, Connection, FrameReply, IncomingFrame, Peer, Server};
@@ -17,10 +15,11 @@ use parking_lot::Mutex;
 use tokio::time::timeout;
 use tokio_util::sync::CancellationToken;
 
-use super::super::events::{EventStream, InFlightCall, MessageSender};
-use super::super::reply::{self, Reply};
-use super::post::Post;
-use super::{Authenticated, McpEndpoint, RequestPermit};
+use super::super::events::{InFlightCall, MessageSender};
+use super::super::reply;
+use super::super::request::HttpRequest;
+use super::McpEndpoint;
+use super::post::Received;
 use crate::key::random;
 
 /// The time for which an answer waits for a client that does not read its stream.
@@ -48,29 +47,20 @@ impl SseSessions {
 }
 
 impl McpEndpoint {
-    /// Serves `/sse` and `/messages` from now on.
-    pub(in crate::http) fn serve_sse(&self) {
-        // Set before: nothing to do.
-        let _ = self.sse.set(Arc::default());
-    }
-
-    pub(in crate::http) fn serves_sse(&self) -> bool {
-        self.sse.get().is_some()
-    }
-
     /// Opens a session. The first event of its stream names the address for messages.
-    pub(in crate::http) fn open_sse(&self, client: &Authenticated) -> Response<Reply> {
-        let Some(slot) = self.slots.acquire(client.share()) else {
-            return reply::too_many_streams(self.limits.max_streams_per_client);
+    pub(in crate::http) fn open_sse(&self, request: &HttpRequest) -> Response {
+        let slot = match self.stream_slot(request) {
+            Ok(slot) => slot,
+            Err(refused) => return *refused,
         };
-        let (Some(sessions), Some(id)) = (self.sse.get(), random()) else {
+        let Some(id) = random() else {
             return reply::busy();
         };
-        let (sessions, id) = (Arc::clone(sessions), format!("{id:032x}"));
+        let (sessions, id) = (Arc::clone(&self.sse), format!("{id:032x}"));
         let (sender, messages) = MessageSender::new();
-        let caller = Caller::default().with_principal(client.principal().cloned());
+        let caller = Caller::default().with_principal(request.principal().cloned());
         let session = SseSession {
-            principal: client.owner().to_owned(),
+            principal: request.owner(),
             id: id.as_str().into(),
             connection: Arc::default(),
             sender,
@@ -91,60 +81,46 @@ impl McpEndpoint {
             FrameReply::nothing()
         };
         let call = InFlightCall::new(watch, Some(client_gone));
-        let (keep_alive, revocation) = (self.limits.keep_alive_interval, client.revocation());
-        let events = EventStream::new(None, messages, call, keep_alive, revocation);
+        let events = self.events(None, messages, call, request);
         reply::idle_stream(events.starting_with(first).in_slot(slot))
     }
 
     /// Accepts a message of the session that the target names.
-    pub(in crate::http) async fn post_sse<B: Body<Data = Bytes> + Unpin>(
-        &self,
-        target: &Uri,
-        headers: HeaderMap,
-        body: &mut B,
-        client: Authenticated,
-    ) -> Response<Reply> {
-        let id = target.query().and_then(|query| {
+    pub(in crate::http) async fn post_sse(&self, mut request: HttpRequest) -> Response {
+        let id = request.uri.query().and_then(|query| {
             let mut fields = query.split('&');
             fields.find_map(|field| field.strip_prefix("sessionId="))
         });
-        let sessions = self.sse.get();
-        let session = id.and_then(|id| sessions?.0.lock().get(id).cloned());
-        let Some(session) = session.filter(|session| session.principal == client.owner()) else {
-            let response = self.refuse(&headers, &Error::SessionNotFound, None);
-            return reply::before_body(response, &headers, body);
+        let session = id.and_then(|id| self.sse.0.lock().get(id).cloned());
+        let Some(session) = session.filter(|session| session.principal == request.owner()) else {
+            return self.refuse_unread(request, Error::SessionNotFound.into());
         };
-        let server = Arc::clone(&self.server);
-        let caller = session.caller(&client);
-        let answer = |message, permit| session.answer(server, message, caller, permit);
-        let start = |message, permit| drop(tokio::spawn(answer(message, permit)));
-        Post::new(self, client, headers).accept(body, start).await
+        match self.receive(&mut request).await {
+            Ok(received) => {
+                let (server, caller) = (Arc::clone(&self.server), session.caller(&request));
+                tokio::spawn(session.answer(server, received, caller));
+                reply::empty(StatusCode::ACCEPTED)
+            }
+            Err(refusal) => self.refuse_unread(request, refusal),
+        }
     }
 }
 
 impl SseSession {
     /// The sender of a message. Its token may be a newer one than that of the stream.
-    fn caller(&self, client: &Authenticated) -> Caller {
+    fn caller(&self, request: &HttpRequest) -> Caller {
         let peer: Arc<dyn Peer> = Arc::new(self.sender.clone());
-        Caller::new(Some(Arc::clone(&self.id)), Some(peer))
-            .with_principal(client.principal().cloned())
-            .with_address(client.address)
+        request
+            .identified(Caller::new(Some(Arc::clone(&self.id)), Some(peer)))
             .with_cancellation(Some(Arc::clone(&self.client_gone)))
             .with_disconnect(Some(Arc::clone(&self.client_gone)))
-            .with_revocation(client.revoked().cloned())
     }
 
     /// Answers a message on the stream.
-    pub(super) async fn answer(
-        self,
-        server: Arc<Server>,
-        message: Bytes,
-        caller: Caller,
-        permit: RequestPermit,
-    ) {
+    pub(super) async fn answer(self, server: Arc<Server>, received: Received, caller: Caller) {
         let answer = server
             .handle(IncomingFrame {
-                frame: &message,
+                frame: &received.message,
                 hints: Hints {
                     is_old_transport: true,
                     ..Hints::default()
@@ -159,6 +135,6 @@ impl SseSession {
         {
             self.client_gone.cancel();
         }
-        drop(permit);
+        drop(received.permit);
     }
 }

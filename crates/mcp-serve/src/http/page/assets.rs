@@ -2,16 +2,17 @@
 
 use std::sync::LazyLock;
 
+use axum::response::Response;
 use base64::Engine as _;
 use base64::engine::general_purpose::URL_SAFE_NO_PAD;
 use bytes::Bytes;
 use hmac_sha256::Hash;
+use http::StatusCode;
 use http::header::{
     CACHE_CONTROL, CONTENT_TYPE, ETAG, HeaderMap, HeaderValue, IF_NONE_MATCH, VARY,
 };
-use http::{Response, StatusCode};
 
-use super::super::reply::{self, Reply};
+use super::super::reply;
 use super::FOLDER;
 
 macro_rules! files {
@@ -62,7 +63,7 @@ impl Assets {
     }
 
     /// The file at `path`.
-    pub(super) fn get(&self, path: &str, headers: &HeaderMap) -> Response<Reply> {
+    pub(super) fn get(&self, path: &str, headers: &HeaderMap) -> Response {
         let (content, kind, keep) = if path == "/" {
             (self.index.clone(), "text/html; charset=utf-8", "no-cache")
         } else if let Some((name, content)) = self.file(path) {

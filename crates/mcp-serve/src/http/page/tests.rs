@@ -6,6 +6,7 @@ use prometheus_client::registry::Registry;
 use serde_json::Value;
 use tower_service::Service as _;
 
+use crate::http::Extras;
 use crate::{Command, Guard, HttpService, Limits, Product, Tokens};
 use clap::Parser as _;
 use mcp_core::server::Server;
@@ -48,12 +49,16 @@ impl Site {
         let server: Arc<Server> = running.assemble(command, &key).unwrap().server;
         let guard = Guard::new(Arc::clone(&tokens), &["page.example".to_owned()]);
         let (signer, registry) = (key.signer(), Registry::default());
-        let service = HttpService::new(Arc::clone(&server), guard, signer, limits, registry);
-        let content = PageContent {
+        let page = Some(PageContent {
             data,
             options: Vec::new(),
+        });
+        let extras = Extras {
+            page,
+            ..Extras::default()
         };
-        service.serve_page(Some(format!("{ORIGIN}/")), content);
+        let server_of_page = Arc::clone(&server);
+        let service = HttpService::with(server_of_page, guard, signer, limits, registry, extras);
         Self {
             service,
             server,
@@ -67,7 +72,7 @@ impl Site {
             request = request.header(*name, *value);
         }
         let request = request.body(Full::from(body.to_owned())).unwrap();
-        let response = self.service.clone().call(request).await.unwrap();
+        let response = self.service.router().call(request).await.unwrap();
         let (head, body) = response.into_parts();
         let body = body.collect().await.unwrap().to_bytes();
         Got {

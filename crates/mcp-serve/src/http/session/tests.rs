@@ -28,8 +28,8 @@ fn verified() -> VerifiedId {
     }
 }
 
-fn sessions(key: u8) -> Arc<Sessions> {
-    Arc::new(Sessions::new(Signer::new([key; 32])))
+fn sessions(key: u8) -> Sessions {
+    Sessions::new(Signer::new([key; 32]))
 }
 
 #[test]
@@ -141,13 +141,10 @@ fn idle_sessions_stay_in_memory_and_ended_ones_stay_ended() {
     assert!(Arc::ptr_eq(&session.connection, &same.connection));
     drop((session, same));
     drop(open());
-    {
-        let live = sessions.live.lock();
-        assert_eq!((live.connections.len(), live.idle.len()), (1, 1));
-    }
+    assert_eq!(sessions.len(), 1);
     assert!(sessions.open(&id, "bob", client).is_none());
     assert!(sessions.end(&id, "", client()));
-    assert!(sessions.live.lock().idle.is_empty());
+    assert_eq!(sessions.len(), 0);
     assert!(!sessions.end(&id, "", client()));
     assert!(sessions.open(&id, "", client).is_none());
 }
@@ -163,33 +160,6 @@ fn session_in_memory_expires_as_others_do() {
     let session = Arc::get_mut(session).unwrap();
     session.verified.issued -= SESSION_LIFETIME.as_secs() + 60;
     assert!(live.find(&id, "").is_none());
-}
-
-#[test]
-fn first_idle_session_makes_room_unless_it_is_in_use() {
-    let sessions = sessions(1);
-    let mut ids = (0..=MAX_IDLE_SESSIONS).map(|_| sessions.create_id(NEGOTIATED, "").unwrap());
-    let used_id = ids.next().unwrap();
-    let idle_id = ids.next().unwrap();
-    let open = |id: &str| sessions.open(id, "", client).unwrap();
-    drop(open(&used_id));
-    drop(open(&idle_id));
-    let used = open(&used_id);
-    let is_in_memory = |id: &str| sessions.live.lock().connections.contains_key(id);
-    for id in ids {
-        assert!(is_in_memory(&idle_id));
-        drop(open(&id));
-    }
-    // The first is in use; the next one makes room.
-    assert!(is_in_memory(&used_id) && is_in_memory(&idle_id));
-    drop(open(&sessions.create_id(NEGOTIATED, "").unwrap()));
-    assert!(is_in_memory(&used_id) && !is_in_memory(&idle_id));
-    drop(used);
-    let live = sessions.live.lock();
-    assert_eq!(
-        (live.connections.len(), live.idle.len()),
-        (MAX_IDLE_SESSIONS, MAX_IDLE_SESSIONS)
-    );
 }
 
 /// A client that opens many sessions ends only sessions of its own.

@@ -1,0 +1,259 @@
+//! The connections of a listener: their permits, and room for new ones at the limit.
+
+use std::collections::{BTreeMap, HashMap};
+use std::io;
+use std::net::IpAddr;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::time::Duration;
+
+use parking_lot::Mutex;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::time::{sleep, timeout};
+use tokio_util::sync::CancellationToken;
+
+use super::limits::Limits;
+
+/// Time that a connection has to close by itself after it was chosen to make room.
+const ROOM_GRACE: Duration = Duration::from_millis(100);
+
+/// Longest wait for the end of a connection that makes room, longer than its grace period.
+const ROOM_TIMEOUT: Duration = Duration::from_millis(500);
+
+/// Interval at which a listener without any room looks for a connection that could make some.
+const ROOM_CHECK_INTERVAL: Duration = Duration::from_millis(50);
+
+/// The client of one connection.
+pub(super) struct ClientConnection {
+    pub(super) address: IpAddr,
+    /// True beyond the limit of connections: it has one request, for health or metrics.
+    pub(super) is_reserved: bool,
+    /// True once a request had a valid token.
+    has_token: AtomicBool,
+    /// Requests that are not answered.
+    requests: AtomicUsize,
+    /// True after the refusal of a request whose body has not arrived.
+    is_sending: AtomicBool,
+    /// Cancelled once it has to make room for another connection.
+    ending: CancellationToken,
+}
+
+/// A request that is being answered.
+pub(super) struct OpenRequest<'a>(&'a AtomicUsize);
+
+impl ClientConnection {
+    pub(super) fn new(address: IpAddr, is_reserved: bool) -> Self {
+        Self {
+            address,
+            is_reserved,
+            has_token: AtomicBool::new(false),
+            requests: AtomicUsize::new(0),
+            is_sending: AtomicBool::new(false),
+            ending: CancellationToken::new(),
+        }
+    }
+
+    /// Notes that a request had a valid token: the connection makes no room for others any more.
+    pub(super) fn set_authenticated(&self) {
+        self.has_token.store(true, Ordering::Relaxed);
+    }
+
+    /// Counts a request until it is answered.
+    pub(super) fn open_request(&self) -> OpenRequest<'_> {
+        self.requests.fetch_add(1, Ordering::Relaxed);
+        OpenRequest(&self.requests)
+    }
+
+    /// Notes that a request was refused before its body arrived: the client may send it before it reads.
+    pub(super) fn set_sending(&self) {
+        self.is_sending.store(true, Ordering::Relaxed);
+    }
+
+    pub(super) fn is_sending(&self) -> bool {
+        self.is_sending.load(Ordering::Relaxed)
+    }
+
+    /// Completes once it has to make room for another connection.
+    pub(super) async fn ending(&self) {
+        self.ending.cancelled().await;
+    }
+
+    /// Completes once it has made no room within its time, and no request is being answered.
+    pub(super) async fn overdue(&self) {
+        self.ending().await;
+        sleep(ROOM_GRACE).await;
+        while !self.is_idle() {
+            sleep(ROOM_GRACE).await;
+        }
+    }
+
+    fn is_idle(&self) -> bool {
+        self.requests.load(Ordering::Relaxed) == 0
+    }
+
+    fn can_make_room(&self) -> bool {
+        let is_kept = self.is_reserved || self.has_token.load(Ordering::Relaxed);
+        !is_kept && self.is_idle() && !self.ending.is_cancelled()
+    }
+}
+
+impl Drop for OpenRequest<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Ordering::Relaxed);
+    }
+}
+
+/// The connections of a listener, of which the number is limited.
+pub(super) struct Connections {
+    usual: Arc<Semaphore>,
+    reserved: Arc<Semaphore>,
+    /// True if connections without a token make room. Otherwise anybody could lock out the clients that have one.
+    makes_room: bool,
+    open: OpenConnections,
+}
+
+/// The usual connections by their age, oldest first.
+#[derive(Default)]
+struct OpenConnections(Mutex<BTreeMap<u64, Arc<ClientConnection>>>);
+
+/// The place of a connection until it is dropped.
+pub(super) struct Place {
+    connections: Arc<Connections>,
+    number: u64,
+    pub(super) client: Arc<ClientConnection>,
+    _permit: OwnedSemaphorePermit,
+}
+
+impl Connections {
+    /// `needs_token` is true if requests need a token.
+    pub(super) fn new(limits: &Limits, needs_token: bool) -> Self {
+        Self {
+            usual: Arc::new(Semaphore::new(limits.max_connections)),
+            reserved: Arc::new(Semaphore::new(limits.reserved_connections)),
+            makes_room: needs_token,
+            open: OpenConnections::default(),
+        }
+    }
+
+    /// Waits until there is a place for another connection, or one could make room.
+    pub(super) async fn available(&self) -> io::Result<()> {
+        loop {
+            tokio::select! {
+                biased;
+                permit = self.permit() => return permit.map(drop),
+                () = sleep(ROOM_CHECK_INTERVAL), if self.makes_room => {
+                    if self.open.have_room() {
+                        return Ok(());
+                    }
+                }
+            }
+        }
+    }
+
+    /// Takes a place for a connection that is there. At the limit an idle connection that had no valid token makes
+    /// room; else the place is a reserved one.
+    pub(super) async fn place(self: &Arc<Self>, address: IpAddr) -> io::Result<Place> {
+        let is_full = self.usual.available_permits() == 0;
+        if is_full && self.makes_room && self.open.make_room() {
+            let usual = Arc::clone(&self.usual).acquire_owned();
+            if let Ok(permit) = timeout(ROOM_TIMEOUT, usual).await {
+                return Ok(self.taken(address, permit.map_err(io::Error::other)?, false));
+            }
+        }
+        let (permit, is_reserved) = self.permit().await?;
+        Ok(self.taken(address, permit, is_reserved))
+    }
+
+    /// Waits for a permit: a reserved one only if there is no other. Returns whether it is one.
+    async fn permit(&self) -> io::Result<(OwnedSemaphorePermit, bool)> {
+        let (usual, reserved) = (Arc::clone(&self.usual), Arc::clone(&self.reserved));
+        let (permit, is_reserved) = tokio::select! {
+            biased;
+            permit = usual.acquire_owned() => (permit, false),
+            permit = reserved.acquire_owned() => (permit, true),
+        };
+        Ok((permit.map_err(io::Error::other)?, is_reserved))
+    }
+
+    fn taken(
+        self: &Arc<Self>,
+        address: IpAddr,
+        permit: OwnedSemaphorePermit,
+        is_reserved: bool,
+    ) -> Place {
+        let client = Arc::new(ClientConnection::new(address, is_reserved));
+        Place {
+            number: self.open.add(Arc::clone(&client)),
+            connections: Arc::clone(self),
+            client,
+            _permit: permit,
+        }
+    }
+}
+
+impl OpenConnections {
+    fn add(&self, client: Arc<ClientConnection>) -> u64 {
+        let mut open = self.0.lock();
+        let number = open.last_key_value().map_or(0, |(last, _)| last + 1);
+        open.insert(number, client);
+        number
+    }
+
+    /// True if a connection could make room.
+    fn have_room(&self) -> bool {
+        let open = self.0.lock();
+        open.values().any(|client| client.can_make_room())
+    }
+
+    /// Ends an idle connection that had no valid token, so that another one has room: of the address with the most
+    /// such connections the oldest. Returns false if there is none.
+    fn make_room(&self) -> bool {
+        let open = self.0.lock();
+        let idle = || open.values().filter(|client| client.can_make_room());
+        let mut counts: HashMap<IpAddr, usize> = HashMap::new();
+        idle().for_each(|client| *counts.entry(client.address).or_default() += 1);
+        let most = counts.values().copied().max().unwrap_or_default();
+        let chosen = idle().find(|client| counts.get(&client.address) == Some(&most));
+        chosen.inspect(|client| client.ending.cancel()).is_some()
+    }
+}
+
+impl Drop for Place {
+    fn drop(&mut self) {
+        self.connections.open.0.lock().remove(&self.number);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn oldest_idle_connection_of_the_address_with_the_most_makes_room() {
+        let open = OpenConnections::default();
+        let client = |last: u8| Arc::new(ClientConnection::new([127, 0, 0, last].into(), false));
+        let clients = [1, 2, 2, 2, 1, 2].map(client);
+        for client in &clients {
+            open.add(Arc::clone(client));
+        }
+        open.add(Arc::new(ClientConnection::new([127, 0, 0, 2].into(), true)));
+        clients[1].set_authenticated();
+        let request = clients[2].open_request();
+        let ended = || {
+            let ended = clients.iter().enumerate();
+            let ended = ended.filter(|(_, client)| client.ending.is_cancelled());
+            ended.map(|(at, _)| at).collect::<Vec<_>>()
+        };
+        for expected in [&[0][..], &[0, 3], &[0, 3, 4], &[0, 3, 4, 5]] {
+            assert!(open.have_room() && open.make_room());
+            assert_eq!(ended(), expected);
+        }
+        assert!(!open.have_room() && !open.make_room());
+        drop(request);
+        assert!(open.make_room() && clients[2].ending.is_cancelled());
+        assert!(
+            !open.make_room(),
+            "the authenticated and the reserved ones stay"
+        );
+    }
+}
