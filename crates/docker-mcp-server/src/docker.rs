@@ -22,10 +22,10 @@ use std::time::Duration;
 use mcp_core::server::ChangeNotifier;
 use mcp_core::tool::{Call, ToolError};
 use serde_json::Value;
+use tokio::sync::Notify;
 use upstream::redact::Redactor;
 
 use crate::engine::command::RunningGroups;
-use crate::engine::exec::RunningProcesses;
 use crate::engine::registry::Registries;
 use crate::engine::{
     Address, ContainerDetails, ContainerName, ContainerSummary, Engine, EngineError, History,
@@ -44,8 +44,9 @@ pub(crate) struct Docker {
     pub(crate) registries: Registries,
     pub(crate) changes: ChangeNotifier,
     pub(crate) history: Arc<History>,
-    pub(crate) processes: RunningProcesses,
     pub(crate) programs: RunningGroups,
+    /// Told when a replacement of a container may have broken off.
+    pub(crate) broken_off: Arc<Notify>,
     /// Hide what looks like a secret.
     pub(crate) redact: bool,
 }
@@ -61,8 +62,8 @@ impl Docker {
             registries: Registries::new(options.config_dir()),
             changes: ChangeNotifier::new(),
             history: Arc::default(),
-            processes: RunningProcesses::default(),
             programs: RunningGroups::default(),
+            broken_off: Arc::default(),
             redact: !options.show_secrets,
         })
     }

@@ -21,14 +21,11 @@
 //! it ends, which may never happen.
 
 mod address;
-mod address_error;
-mod api_version;
 pub(crate) mod build;
 mod client;
 pub(crate) mod command;
 mod connector;
 mod container;
-mod context;
 mod error;
 mod events;
 pub(crate) mod exec;
@@ -45,10 +42,7 @@ mod path;
 pub(crate) mod ports;
 pub(crate) mod registry;
 pub(crate) mod self_container;
-mod ssh;
-mod ssh_address;
 pub(crate) mod stats;
-mod tls;
 
 pub(crate) use address::{Address, AddressSettings};
 pub(crate) use client::{Engine, within};

@@ -62,9 +62,13 @@ impl EventFollower {
                 let known = if broken { now() } else { self.since };
                 if broken || !is_followed {
                     self.docker.history.begin(known);
+                    self.docker.broken_off.notify_one();
                 }
                 is_followed = true;
                 broken = self.stream().await;
+                if broken {
+                    self.docker.history.lose(now() / 1_000_000_000);
+                }
                 if began.elapsed() > MAX_RETRY_DELAY {
                     delays.reset();
                 }

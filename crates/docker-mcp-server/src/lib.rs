@@ -91,15 +91,13 @@ impl mcp_serve::Service for Docker {
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
         if server.has_tool("recreate_container") {
-            let (engine, policy) = (self.engine.clone(), Arc::clone(&self.policy));
-            tokio::spawn(tools::recover(engine, policy, self.redact));
+            tokio::spawn(tools::recover(Arc::clone(&self)));
         }
         events::EventFollower::new(self, server).run().await;
     }
 
     async fn stop(&self) {
         self.programs.kill_all().await;
-        self.processes.kill_all().await;
     }
 
     async fn ready(&self) {

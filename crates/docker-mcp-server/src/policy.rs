@@ -21,8 +21,7 @@ use self::rule::Rules;
 
 /// The label of what this server has created.
 pub(crate) const CREATED: &str = "docker-mcp-server.created";
-/// The label of a container that replaces another: the id of the old one, the timeout in seconds if that
-/// ran, and the seconds after which the replacement is over.
+/// The label of a container that replaces another: the id of the old one.
 pub(crate) const REPLACES: &str = "docker-mcp-server.replaces";
 /// The beginning of this server's labels.
 const OWN_LABELS: &str = "docker-mcp-server.";

@@ -17,8 +17,6 @@ mod diagnose_container;
 mod diagnose_host;
 mod disconnect_network;
 mod execute_command;
-mod follow_container_logs;
-mod get_compose_logs;
 mod get_container;
 mod get_container_logs;
 mod get_container_stats;
@@ -44,7 +42,6 @@ mod remove_image;
 mod remove_network;
 mod remove_volume;
 mod restart_container;
-mod search_logs;
 mod start_container;
 mod state_change;
 mod stop_container;
@@ -84,7 +81,6 @@ pub(crate) fn all() -> Toolset<Docker> {
                 .with::<kill_container::KillContainer>()
                 .with::<remove_container::RemoveContainer>()
                 .with::<wait_container::WaitContainer>()
-                .with::<follow_container_logs::FollowContainerLogs>()
                 .with::<get_container_stats::GetContainerStats>()
                 .with::<copy_from_container::CopyFromContainer>()
                 .with::<copy_to_container::CopyToContainer>(),
@@ -120,7 +116,6 @@ pub(crate) fn all() -> Toolset<Docker> {
             "compose",
             Toolset::new()
                 .with::<list_compose_projects::ListComposeProjects>()
-                .with::<get_compose_logs::GetComposeLogs>()
                 .with::<compose_config::ComposeConfig>()
                 .with::<compose_up::ComposeUp>()
                 .with::<compose_service::ComposeService>()
@@ -132,7 +127,6 @@ pub(crate) fn all() -> Toolset<Docker> {
                 .with::<get_system_info::GetSystemInfo>()
                 .with::<diagnose_host::DiagnoseHost>()
                 .with::<list_events::ListEvents>()
-                .with::<search_logs::SearchLogs>()
                 .with::<prune::Prune>(),
         )
         .group(

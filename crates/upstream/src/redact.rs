@@ -20,6 +20,8 @@ use shape::{Reach, hide};
 
 /// Replaces a secret.
 pub const HIDDEN: &str = "***";
+/// The fewest bytes of a line that is hidden as a part of a secret of several lines.
+const MIN_SECRET_LINE: usize = 8;
 
 /// Cleans and redacts texts, and counts the hidden secrets.
 #[derive(Debug)]
@@ -52,8 +54,16 @@ impl Redactor {
         let named = named.into_iter().filter(|(name, value)| {
             name::is_secret_setting(name, value) && value.len() > 2 && !is_placeholder(value)
         });
-        self.secrets
-            .extend(named.map(|(_, value)| clean(value).into_owned()));
+        for (_, value) in named {
+            let value = clean(value).into_owned();
+            // A window of a log may show some lines of it only.
+            if value.contains('\n') {
+                let lines = value.lines().map(str::trim);
+                let lines = lines.filter(|line| line.len() >= MIN_SECRET_LINE);
+                self.secrets.extend(lines.map(str::to_owned));
+            }
+            self.secrets.push(value);
+        }
         self.secrets
             .sort_by_key(|secret| std::cmp::Reverse(secret.len()));
         self
@@ -299,6 +309,9 @@ mod tests {
         let hidden = json!({"rows": [{"a": "***"}, "a ***", 7], "token": "***"});
         assert_eq!(value, hidden);
         assert_eq!(redactor.hidden(), Some(5));
+        let lines =
+            Redactor::new(true).with_secrets([("PASSWORD", "first line\n  second line\n}")]);
+        assert_eq!(lines.text("at 1 second line"), "at 1 ***");
         let mut value = given.clone();
         assert_eq!(Redactor::new(false).json(&mut value), 0);
         assert_eq!(value, given);

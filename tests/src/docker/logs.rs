@@ -37,6 +37,12 @@ async fn the_newest_lines_are_read() {
     let arguments = json!({"container": name, "since": "soon"});
     let error = invalid(&lab, "get_container_logs", arguments).await;
     assert_eq!(error["data"]["field"], "since", "{error}");
+    let arguments = json!({"container": name, "grep": "x".repeat(1_001)});
+    invalid(&lab, "get_container_logs", arguments).await;
+    for wrong in [json!({}), json!({"container": name, "project": "x"})] {
+        let text = fail(&lab, "get_container_logs", wrong).await;
+        assert_contains(&text, "either `container`, or `project`");
+    }
 }
 
 #[tokio::test]
@@ -68,6 +74,39 @@ async fn answer_with_a_huge_log_is_small() {
     let long = lines[lines.len() - 2];
     assert!(long.ends_with("more bytes)"), "{long}");
     assert_eq!(long.matches("Z ").count(), 1, "{long}");
+}
+
+#[tokio::test]
+async fn whole_lines_are_searched() {
+    let Some(mut lab) = lab().await else { return };
+    let script =
+        r"printf 'ERROR first\rall fine\n'; printf '%05000d password=canary-31 needle\n' 7";
+    let name = lab.finish("long", &["sh", "-c", script], json!({})).await;
+    let found = log(&lab, &name, json!({"grep": "needle$"})).await;
+    let line = found["log"].as_str().unwrap();
+    assert_starts_with(&line, "… 000");
+    assert_ends_with(&line, "7 password=*** needle… (3990 more bytes)");
+    // Nothing is hidden by writing over it.
+    let found = log(&lab, &name, json!({"grep": "error"})).await;
+    assert_eq!(found["log"], r"ERROR first\rall fine");
+    let all = log(&lab, &name, json!({})).await;
+    assert_ends_with(&all["log"], "more bytes)");
+}
+
+#[tokio::test]
+async fn a_log_is_followed_over_restarts() {
+    let Some(mut lab) = lab().await else { return };
+    let script = "echo begin; i=$(cat /i || echo 0); echo $((i + 1)) > /i; echo run $i; sleep 1";
+    let policy = json!({"HostConfig": {"RestartPolicy": {"Name": "always"}}});
+    let name = lab.run("again", &["sh", "-c", script], policy).await;
+    let until = json!({"container": name, "until_match": "^run 3$", "grep": "^run", "tail": 100,
+        "stream": "stdout", "follow_seconds": 60});
+    let followed = succeed(&lab, "get_container_logs", until).await;
+    assert_has!(followed, {"stopped_by": "matched", "matched": "run 3"});
+    assert_eq!(followed["log"], "run 0\nrun 1\nrun 2\nrun 3");
+    let job = lab.run_script("job", "sleep 1; echo done").await;
+    let followed = log(&lab, &job, json!({"follow_seconds": 60})).await;
+    assert_has!(followed, {"stopped_by": "ended", "log": "done"});
 }
 
 #[tokio::test]

@@ -7,13 +7,19 @@ use super::finding::{Cause, Finding};
 use super::refine::refine;
 use super::start;
 use crate::engine::{Event, exit_code};
+use crate::unix_time;
+
+/// The time that an engine takes to stop its containers when it ends.
+const ENGINE_STOP_SECONDS: i64 = 15;
 
 /// Explains why the last run ended.
 pub(super) fn explain(end: RunEnd, facts: &Facts) -> Finding {
     let code = end.code;
     let finding = match code {
         _ if end.oom => out_of_memory(code, facts),
-        _ => stopped(code, facts.last_run()).unwrap_or_else(|| exited(code, facts)),
+        _ => engine_restarted(facts)
+            .or_else(|| stopped(code, facts.last_run()))
+            .unwrap_or_else(|| exited(code, facts)),
     };
     let meaning = exit_code::meaning(code, end.oom);
     let finding = finding.because(format!("Exit code {code}: {meaning}."));
@@ -72,6 +78,21 @@ fn out_of_memory(code: i64, facts: &Facts) -> Finding {
         limit if limit > 0 => finding.add("memory_limit", &[&(limit >> 20)]),
         _ => finding.add("no_memory_limit", &[]),
     }
+}
+
+/// An end together with the engine, which stops its containers before it ends.
+fn engine_restarted(facts: &Facts) -> Option<Finding> {
+    let ended = unix_time::from_timestamp(&facts.state().finished_at)?;
+    let lost = facts.engine_lost?;
+    let is_with_it = (lost - ENGINE_STOP_SECONDS..=lost + 1).contains(&ended);
+    let policy = &facts.details.host_config.restart_policy.name;
+    let policy = if policy.is_empty() {
+        "no"
+    } else {
+        policy.as_str()
+    };
+    let finding = Finding::named("engine_restarted", &[&rfc3339(lost), &policy]);
+    (is_with_it && !facts.state().is_alive()).then_some(finding)
 }
 
 /// A stop that the engine was asked for.

@@ -8,8 +8,9 @@ use upstream::time::Timestamp;
 
 use super::finding::Cause;
 use super::signs::{TellingLine, telling_line};
+use super::table::Row;
 use crate::docker::Docker;
-use crate::engine::log::LogQuery;
+use crate::engine::log::{LogQuery, shorten};
 use crate::engine::{
     ContainerDetails, ContainerName, ContainerState, ContainerSummary, Event, LocalFacts,
     ObjectName, Path as EnginePath,
@@ -48,6 +49,8 @@ pub(super) struct Facts {
     pub(super) local: Option<LocalFacts>,
     /// Directories to bind that do not exist.
     pub(super) missing_binds: Vec<String>,
+    /// Unix seconds at which this server lost the engine, the last time.
+    pub(super) engine_lost: Option<i64>,
     /// Unix seconds.
     pub(super) now: i64,
 }
@@ -104,6 +107,7 @@ impl Facts {
             platforms: None,
             local,
             missing_binds: missing_binds(docker, &details),
+            engine_lost: docker.history.lost(),
             now,
             details,
         };
@@ -129,9 +133,11 @@ impl Facts {
     /// service that this one calls.
     fn concerns_others(&self) -> bool {
         let sign = self.telling_line().and_then(|telling| telling.sign);
-        let calls = sign.is_some_and(|sign| {
-            matches!(sign.cause, Cause::NameResolution | Cause::PeerUnreachable)
-        });
+        let probe = self.telling_probe().map(|(_, sign)| sign);
+        let calls = sign
+            .into_iter()
+            .chain(probe)
+            .any(|sign| matches!(sign.cause, Cause::NameResolution | Cause::PeerUnreachable));
         let host_config = &self.details.host_config;
         let publishes = !self.state().is_alive() && !host_config.port_bindings.is_empty();
         calls || publishes || self.network_owner().is_some()
@@ -161,6 +167,14 @@ impl Facts {
     /// The line of the log that tells most.
     pub(super) fn telling_line(&self) -> Option<TellingLine<'_>> {
         telling_line(self.log_text())
+    }
+
+    /// The line of the last health probe that has a known sign, if it failed.
+    pub(super) fn telling_probe(&self) -> Option<(TellingLine<'_>, &'static Row)> {
+        let health = self.state().health.as_ref()?;
+        let last = health.log.last().filter(|probe| probe.exit_code != 0)?;
+        let telling = telling_line(&last.output)?;
+        Some((telling, telling.sign?))
     }
 
     pub(super) fn state(&self) -> &ContainerState {
@@ -221,7 +235,7 @@ impl LogTail {
         let engine = &docker.engine;
         let read = engine.read_log(details, query, LOG_BYTES, REQUEST_TIMEOUT, None);
         match read.await {
-            Ok(log) if !log.text.trim().is_empty() => Self::Text(log.text),
+            Ok(log) if !log.text().trim().is_empty() => Self::Text(shorten(&log.text(), None)),
             Ok(_) => Self::Empty,
             Err(failure) if failure.is_unreadable_log() => Self::NotKept,
             Err(_) => Self::Unknown,

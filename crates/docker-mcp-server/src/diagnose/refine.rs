@@ -10,10 +10,18 @@ pub(super) fn refine(finding: Finding, telling: TellingLine<'_>, facts: &Facts) 
     let Some(sign) = telling.sign else {
         return finding;
     };
-    let line = telling.line;
     let finding = finding
-        .because(format!("Its log says: {line}"))
+        .because(format!("Its log says: {}", telling.line))
         .next(sign.next);
+    advise(finding, telling, facts)
+}
+
+/// Adds what the container's settings say about a line with a sign.
+pub(super) fn advise(finding: Finding, telling: TellingLine<'_>, facts: &Facts) -> Finding {
+    let Some(sign) = telling.sign else {
+        return finding;
+    };
+    let line = telling.line;
     let details = &facts.details;
     let mounts = details.mounts.iter().map(|mount| &mount.destination);
     let mounts = mounts.chain(details.host_config.tmpfs.keys());

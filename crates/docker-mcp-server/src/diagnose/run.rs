@@ -3,8 +3,8 @@
 use std::fmt::Display;
 
 use super::facts::{Facts, LogTail, is_oom};
-use super::finding::{Confidence, Finding};
-use super::refine::refine;
+use super::finding::{Cause, Confidence, Finding};
+use super::refine::{advise, refine};
 use crate::engine::ContainerSummary;
 
 /// The period in which exits count as parts of one crash loop, in seconds.
@@ -33,7 +33,14 @@ pub(super) fn crash_loop(facts: &Facts) -> Option<Finding> {
         || facts.restarted_meanwhile
         || (young && restarts >= 2)
         || (facts.state().runs() && restarts >= 2 && exits >= 3);
-    if !loops {
+    // It was given other limits since, which may have ended the loop.
+    let later = facts
+        .events
+        .iter()
+        .rev()
+        .take_while(|event| !event.is_exit());
+    let is_updated = facts.state().runs() && later.clone().any(|event| event.action == "update");
+    if !loops || is_updated {
         return None;
     }
     let ending = match facts.last_end() {
@@ -78,12 +85,35 @@ pub(super) fn unhealthy(facts: &Facts) -> Option<Finding> {
         return Some(finding.next("Read its log: get_container_logs."));
     };
     let output = last.output.to_lowercase();
-    Some(if last.exit_code == 127 || output.contains("not found") {
-        finding.add("check_missing", &[])
-    } else if output.contains("exceeded timeout") {
-        finding.add("check_slow", &[])
-    } else {
-        finding.add("check_fails", &[])
+    let cannot_run = output.contains("exec: ") || output.contains("executable file not found");
+    if last.exit_code == 127 || cannot_run {
+        return Some(finding.add("check_missing", &[]));
+    }
+    if output.contains("exceeded timeout") {
+        return Some(finding.add("check_slow", &[]));
+    }
+    let Some((telling, sign)) = facts.telling_probe() else {
+        return Some(finding.add("check_fails", &[]));
+    };
+    let finding = finding.add("check_sign", &[&sign.text]);
+    // Its own port, of all that a check asks for.
+    let silent = facts
+        .local
+        .as_ref()
+        .filter(|_| sign.cause == Cause::PeerUnreachable);
+    let asked = silent.and_then(|local| {
+        let mut words = check.split(|c: char| !c.is_ascii_alphanumeric() && !".:".contains(c));
+        let port: u16 = words.find_map(|word| {
+            word.strip_prefix("localhost:")
+                .or_else(|| word.strip_prefix("127.0.0.1:"))?
+                .parse()
+                .ok()
+        })?;
+        (local.listens(port).is_none()).then_some((port, local.ports()))
+    });
+    Some(match asked {
+        Some((port, others)) => finding.add("check_port", &[&port, &others]),
+        None => advise(finding.next(sign.next), telling, facts),
     })
 }
 
@@ -139,12 +169,7 @@ pub(super) fn not_listening(facts: &Facts) -> Option<Finding> {
     if local.listens(port) == Some(true) {
         return Some(Finding::named("only_loopback", &[&port]));
     }
-    let others = local.listening.iter().map(|(port, _)| port.to_string());
-    let others = match others.collect::<Vec<_>>().join(", ") {
-        none if none.is_empty() => "no port".to_owned(),
-        others => others,
-    };
-    let mut finding = Finding::named("not_listening", &[&port, &others]);
+    let mut finding = Finding::named("not_listening", &[&port, &local.ports()]);
     if facts.uptime() < Some(STEADY_AFTER_SECONDS) {
         finding.confidence = Confidence::Low;
     }

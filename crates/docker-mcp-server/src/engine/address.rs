@@ -1,16 +1,17 @@
-//! The address of the engine.
+//! The address of the engine: of `DOCKER_HOST`, of a docker context (which bollard does not support), or the default
+//! socket.
 
+use std::error::Error;
 use std::ffi::OsString;
-use std::fmt;
-use std::path::PathBuf;
+use std::fmt::{self, Display};
+use std::fs;
+use std::io::ErrorKind;
+use std::path::{Path, PathBuf};
 use std::str::FromStr;
 
+use http::Uri;
 use mcp_core::trace::PeerAddress;
-
-use crate::engine::address_error::AddressError;
-use crate::engine::context;
-use crate::engine::ssh_address::SshAddress;
-use crate::engine::tls::Certificates;
+use serde_json::Value;
 
 #[cfg(unix)]
 const DEFAULT_HOST: &str = "unix:///var/run/docker.sock";
@@ -88,13 +89,13 @@ impl Address {
         };
         let context = match given(&settings.context) {
             Some(name) => Some(name),
-            None => context::current(config)?,
+            None => current_context(config)?,
         };
         // In the CLI, `default` means no context.
         let Some(name) = context.filter(|name| name != "default") else {
             return Self::parse(DEFAULT_HOST, None);
         };
-        let (host, certificates) = context::endpoint(config, &name)?;
+        let (host, certificates) = context_endpoint(config, &name)?;
         let place = format!("docker context {name:?}");
         Self::parse(&host, certificates).map_err(AddressError::at(place))
     }
@@ -160,7 +161,7 @@ impl FromStr for Address {
     }
 }
 
-impl fmt::Display for Address {
+impl Display for Address {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match &self.0 {
             Endpoint::Unix(path) => write!(f, "unix://{path}"),
@@ -188,10 +189,177 @@ fn tcp_address(address: &str, port: u16) -> Result<String, AddressError> {
     })
 }
 
+/// The form of an address with ssh.
+const SSH_FORM: &str =
+    "an address with ssh has the form ssh://user@host:port; keys belong to ~/.ssh";
+
+/// An engine behind ssh: `ssh://[user@]host[:port][/path/of/docker.sock]`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct SshAddress {
+    /// The text after `ssh://`.
+    text: String,
+    pub(super) arguments: Vec<String>,
+}
+
+impl SshAddress {
+    /// The host, without the user and the port.
+    fn host(&self) -> &str {
+        let address = self.text.split('/').next().unwrap_or_default();
+        let address = address.rsplit('@').next().unwrap_or_default();
+        match address.rsplit_once(':') {
+            Some((host, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => host,
+            _ => address,
+        }
+    }
+
+    /// Parses what follows `ssh://`.
+    /// Errors when a part could be read as an option of ssh or as a command of the remote shell.
+    fn parse(address: &str) -> Result<Self, AddressError> {
+        let invalid = || AddressError::new(SSH_FORM);
+        let address = address.trim_end_matches('/');
+        let uri: Uri = format!("ssh://{address}").parse().map_err(|_| invalid())?;
+        let authority = uri.authority().ok_or_else(invalid)?;
+        let user = authority.as_str().rsplit_once('@').map(|(user, _)| user);
+        let (host, port) = (authority.host(), authority.port_u16());
+        let socket = Some(uri.path()).filter(|path| *path != "/");
+        // There is no user to type a password, so ssh must not ask for one.
+        let mut arguments = vec!["-T -o BatchMode=yes -o ConnectTimeout=30".to_owned()];
+        arguments.extend(user.map(|user| format!("-l {user}")));
+        arguments.extend(port.map(|port| format!("-p {port}")));
+        arguments.push(format!("-- {} docker", host.trim_matches(['[', ']'])));
+        arguments.extend(socket.map(|socket| format!("--host=unix://{socket}")));
+        arguments.push("system dial-stdio".to_owned());
+        let parts = [
+            user.map(|user| format!("{user}@")),
+            Some(host.to_owned()),
+            port.map(|port| format!(":{port}")),
+            socket.map(str::to_owned),
+        ];
+        let is_complete = parts.into_iter().flatten().collect::<String>() == address;
+        let is_word = |text: &str, more: &str| {
+            let legal = |c: char| c.is_ascii_alphanumeric() || more.contains(c);
+            !text.is_empty() && !text.starts_with('-') && text.chars().all(legal)
+        };
+        let is_safe = is_word(host, "._-:[]")
+            && user.is_none_or(|user| is_word(user, "._-"))
+            && socket.is_none_or(|socket| is_word(socket, "/._-"));
+        if !is_complete || !is_safe {
+            return Err(invalid());
+        }
+        let words = arguments.iter().flat_map(|words| words.split(' '));
+        Ok(Self {
+            text: address.to_owned(),
+            arguments: words.map(str::to_owned).collect(),
+        })
+    }
+}
+
+/// The files of a TLS endpoint, named as the docker CLI names them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct Certificates {
+    pub(super) ca: PathBuf,
+    pub(super) cert: PathBuf,
+    pub(super) key: PathBuf,
+}
+
+impl Certificates {
+    /// The files in `dir`, which need not exist yet.
+    fn in_dir(dir: &Path) -> Self {
+        Self {
+            ca: dir.join("ca.pem"),
+            cert: dir.join("cert.pem"),
+            key: dir.join("key.pem"),
+        }
+    }
+
+    /// Their directory.
+    fn dir(&self) -> Option<&Path> {
+        self.ca.parent()
+    }
+}
+
+/// The name of the current context in the docker configuration at `config`, if it has one.
+fn current_context(config: &Path) -> Result<Option<String>, AddressError> {
+    let file = config.join("config.json");
+    let text = match fs::read_to_string(&file) {
+        Ok(text) => text,
+        Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
+        // The configuration of another user, for example under sudo.
+        Err(error) if error.kind() == ErrorKind::PermissionDenied => return Ok(None),
+        Err(error) => return Err(AddressError::at(file.display())(error)),
+    };
+    let config: Value = serde_json::from_str(&text).map_err(|error| {
+        AddressError::new(format!("{}; or set DOCKER_HOST: {error}", file.display()))
+    })?;
+    let name = config["currentContext"].as_str().unwrap_or_default();
+    Ok((!name.is_empty()).then(|| name.to_owned()))
+}
+
+/// The address of the engine of the context `name`, in the form of `DOCKER_HOST`, and its TLS files.
+fn context_endpoint(
+    config: &Path,
+    name: &str,
+) -> Result<(String, Option<Certificates>), AddressError> {
+    let contexts = config.join("contexts");
+    // The directories are named by hashes of the contexts' names. Reading all of the few files needs
+    // no hash function.
+    for dir in fs::read_dir(contexts.join("meta")).into_iter().flatten() {
+        let dir = dir.map_err(AddressError::at("docker contexts"))?;
+        let Ok(text) = fs::read_to_string(dir.path().join("meta.json")) else {
+            continue;
+        };
+        let meta: Value = serde_json::from_str(&text).unwrap_or_default();
+        if meta["Name"] == name {
+            let tls = contexts.join("tls").join(dir.file_name()).join("docker");
+            return docker_endpoint(name, &meta["Endpoints"]["docker"], &tls);
+        }
+    }
+    Err(AddressError::new(format!(
+        "there is no docker context {name:?}; `docker context ls` shows them, or set DOCKER_HOST"
+    )))
+}
+
+fn docker_endpoint(
+    name: &str,
+    endpoint: &Value,
+    tls: &Path,
+) -> Result<(String, Option<Certificates>), AddressError> {
+    let invalid = |text| AddressError::new(format!("the docker context {name:?} {text}"));
+    let Some(host) = endpoint["Host"].as_str() else {
+        return Err(invalid("has no docker endpoint"));
+    };
+    if endpoint["SkipTLSVerify"] == true {
+        return Err(invalid("skips TLS verification, which is not supported"));
+    }
+    let certificates = tls.is_dir().then(|| Certificates::in_dir(tls));
+    Ok((host.to_owned(), certificates))
+}
+
+/// The reason why an address, or the configuration of docker, can never work.
+#[derive(Debug)]
+pub(crate) struct AddressError(String);
+
+impl AddressError {
+    pub(crate) fn new(text: impl Into<String>) -> Self {
+        Self(text.into())
+    }
+
+    /// Returns a function that puts the place of an error before it.
+    pub(crate) fn at<E: Display>(place: impl Display) -> impl FnOnce(E) -> Self {
+        move |error| Self(format!("{place}: {error}"))
+    }
+}
+
+impl Display for AddressError {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl Error for AddressError {}
+
 #[cfg(test)]
 mod tests {
-    use std::path::Path;
-
     use super::*;
 
     fn parse(host: &str) -> Result<String, String> {

@@ -9,8 +9,7 @@ use mcp_core::tool::ToolError;
 use serde::de::DeserializeOwned;
 use serde_json::Value;
 
-use crate::engine::address::Address;
-use crate::engine::address_error::AddressError;
+use crate::engine::address::{Address, AddressError};
 use crate::engine::connector::Connector;
 use crate::engine::error::EngineError;
 use crate::engine::path::Path;

@@ -26,7 +26,7 @@ pub(crate) fn command(program: impl AsRef<OsStr>) -> Command {
     command
 }
 
-/// The process groups that run now; on Windows the job objects.
+/// The process groups that run now (on Windows the job objects), and the processes in containers.
 #[derive(Clone, Default)]
 pub(crate) struct RunningGroups {
     running: TaskTracker,
@@ -41,6 +41,17 @@ pub(crate) struct ProcessGroup {
 }
 
 impl RunningGroups {
+    /// Starts work with a process that ends when the token is cancelled: by [`RunningGroups::kill_all`], or when the
+    /// guard is dropped.
+    pub(crate) fn spawn<F: Future<Output: Send> + Send + 'static>(
+        &self,
+        work: impl FnOnce(CancellationToken) -> F,
+    ) -> (JoinHandle<F::Output>, DropGuard) {
+        let stop = self.stop.child_token();
+        let guard = stop.clone().drop_guard();
+        (self.running.spawn(work(stop)), guard)
+    }
+
     /// Kills all of them, and those that are started later.
     pub(crate) async fn kill_all(&self) {
         self.stop.cancel();

@@ -4,16 +4,22 @@
 //! connector directly; the head of `engine` says why.
 //!
 //! Each request opens a connection, so a restarted engine needs no reconnect. Since a connection serves
-//! one request, a limit on its bytes also limits the reply.
+//! one request, a limit on its bytes also limits the reply. An engine behind ssh is reached as the docker CLI does it:
+//! `docker system dial-stdio` on the other machine joins its standard input and output with the engine's socket.
 //!
 //! Each request names the version of the API in its path, as the docker command does: the newest that both
 //! the engine and this program know. A request without a version would be answered in a form that a newer
 //! engine has changed. The engine writes its version into every reply.
 
+use std::error::Error;
+use std::fmt;
 use std::io;
 use std::pin::Pin;
+use std::process::Stdio;
+use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::task::{Context, Poll, ready};
+use std::time::Duration;
 
 use bollard::{API_DEFAULT_VERSION, BollardRequest, body_full};
 use bytes::Bytes;
@@ -25,18 +31,24 @@ use hyper::body::{Frame, Incoming};
 use hyper::client::conn::http1::{self, SendRequest};
 use hyper_util::rt::TokioIo;
 use mcp_core::trace::{self, ClientSpan};
-use rustls::pki_types::ServerName;
+use rustls::crypto::ring;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::pki_types::{CertificateDer, PrivateKeyDer, ServerName};
+use rustls::{ClientConfig, RootCertStore};
 use serde::Deserialize;
-use tokio::io::{AsyncRead, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf};
+use tokio::io::{
+    AsyncRead, AsyncReadExt as _, AsyncWrite, Join, ReadBuf, ReadHalf, WriteHalf, join,
+};
 use tokio::net::TcpStream;
+use tokio::process::{Child, ChildStderr, ChildStdin, ChildStdout};
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 use tokio_rustls::TlsConnector;
+use upstream::redact::redacted;
 
-use crate::engine::address::{Address, Endpoint};
-use crate::engine::address_error::AddressError;
-use crate::engine::api_version::ApiVersion;
+use crate::engine::address::{Address, AddressError, Certificates, Endpoint, SshAddress};
+use crate::engine::command::command;
 use crate::engine::error::{ConnectProblem, EngineError};
 use crate::engine::path::Path;
-use crate::engine::ssh::{Opening, SshDialer, SshProcess};
 
 /// bollard's timeout for all requests, in seconds. Ours are shorter, per request, and include the
 /// body; bollard's only has to be longer.
@@ -46,6 +58,17 @@ const UNLIMITED: u64 = u64::MAX;
 
 /// The body of a [`BollardRequest`].
 type RequestBody = Either<Full<Bytes>, StreamBody<BoxStream<'static, io::Result<Frame<Bytes>>>>>;
+/// The most connections with ssh that are being opened: by default sshd drops some from the tenth on
+/// (`MaxStartups`).
+const MAX_CONNECTING: usize = 6;
+/// Bytes of what ssh wrote about a failure, and the timeout for reading them once the connection is lost.
+const MAX_STDERR_BYTES: u64 = 2_000;
+const STDERR_TIMEOUT: Duration = Duration::from_secs(2);
+
+/// The standard input and output of ssh.
+type SshStream = Join<ChildStdout, ChildStdin>;
+/// The header with the newest version that an engine knows. Docker and Podman write it into every reply.
+const HEADER: &str = "api-version";
 
 /// The bytes of a reply, in chunks.
 pub(crate) type ByteStream = BoxStream<'static, Result<Bytes, EngineError>>;
@@ -59,7 +82,8 @@ struct Shared {
     host: HeaderValue,
     /// Read at the first connection: a missing file fails the call, not the start of the server.
     tls: OnceLock<TlsConnector>,
-    ssh: SshDialer,
+    /// Turns to open a connection with ssh.
+    ssh: Arc<Semaphore>,
     /// From the last reply that named one.
     version: Mutex<Option<ApiVersion>>,
 }
@@ -78,7 +102,7 @@ impl Connector {
             address: address.clone(),
             host,
             tls: OnceLock::new(),
-            ssh: SshDialer::new(),
+            ssh: Arc::new(Semaphore::new(MAX_CONNECTING)),
             version: Mutex::new(None),
         })))
     }
@@ -286,7 +310,7 @@ impl Connector {
             #[cfg(windows)]
             Endpoint::Pipe(path) => Box::new(pipe(path).await.map_err(EngineError::unreachable)?),
             Endpoint::Ssh(address) => {
-                let (stream, process, begun) = self.0.ssh.dial(address).await?;
+                let (stream, process, begun) = dial_ssh(Arc::clone(&self.0.ssh), address).await?;
                 (ssh, opening) = (Some(process), Some(begun));
                 Box::new(stream)
             }
@@ -296,7 +320,7 @@ impl Connector {
                 let tls = match self.0.tls.get() {
                     Some(tls) => tls,
                     None => {
-                        let read = certificates.connector().map_err(failed)?;
+                        let read = tls_connector(certificates).map_err(failed)?;
                         self.0.tls.get_or_init(|| read)
                     }
                 };
@@ -321,7 +345,7 @@ impl Connector {
             limit,
             _ssh: ssh,
         };
-        Ok((tokio::io::join(reader, writer), opening))
+        Ok((join(reader, writer), opening))
     }
 }
 
@@ -361,7 +385,8 @@ struct Limited {
     stream: ReadHalf<Box<dyn Duplex>>,
     left: u64,
     limit: u64,
-    _ssh: Option<SshProcess>,
+    /// Ended when it is dropped.
+    _ssh: Option<Child>,
 }
 
 impl AsyncRead for Limited {
@@ -378,5 +403,175 @@ impl AsyncRead for Limited {
             None => return Poll::Ready(Err(io::Error::other(EngineError::TooLarge(self.limit)))),
         }
         Poll::Ready(Ok(()))
+    }
+}
+
+/// Reads the files. Trusts the system's certificate authorities and that of `ca.pem`.
+/// Errors when a file is missing or invalid.
+fn tls_connector(files: &Certificates) -> Result<TlsConnector, Box<dyn Error + Send + Sync>> {
+    let mut roots = RootCertStore::empty();
+    roots.add_parsable_certificates(rustls_native_certs::load_native_certs().certs);
+    for certificate in CertificateDer::pem_file_iter(&files.ca)? {
+        roots.add(certificate?)?;
+    }
+    let chain = CertificateDer::pem_file_iter(&files.cert)?.collect::<Result<Vec<_>, _>>()?;
+    let key = PrivateKeyDer::from_pem_file(&files.key)?;
+    let config = ClientConfig::builder_with_provider(Arc::new(ring::default_provider()))
+        .with_safe_default_protocol_versions()?
+        .with_root_certificates(roots)
+        .with_client_auth_cert(chain, key)?;
+    Ok(TlsConnector::from(Arc::new(config)))
+}
+
+/// Starts ssh. The stream is a connection only once the engine has answered, after which the caller ends the
+/// [`Opening`].
+async fn dial_ssh(
+    turns: Arc<Semaphore>,
+    address: &SshAddress,
+) -> Result<(SshStream, Child, Opening), EngineError> {
+    let turn = turns.acquire_owned().await;
+    let turn = turn.map_err(EngineError::unreadable)?;
+    let failed = |error: io::Error| {
+        let text = format!("the program ssh cannot be run: {error}");
+        EngineError::Unreachable(ConnectProblem::Other, text.into())
+    };
+    let mut ssh = command("ssh");
+    ssh.args(&address.arguments);
+    ssh.stdin(Stdio::piped()).stdout(Stdio::piped());
+    let mut child = ssh.stderr(Stdio::piped()).spawn().map_err(failed)?;
+    let pipes = (child.stdin.take(), child.stdout.take(), child.stderr.take());
+    let (Some(stdin), Some(stdout), Some(stderr)) = pipes else {
+        return Err(failed(io::ErrorKind::BrokenPipe.into()));
+    };
+    let opening = Opening {
+        stderr,
+        _turn: turn,
+    };
+    Ok((join(stdout, stdin), child, opening))
+}
+
+/// A connection that is being opened.
+struct Opening {
+    stderr: ChildStderr,
+    _turn: OwnedSemaphorePermit,
+}
+
+impl Opening {
+    /// The engine has answered.
+    fn succeed(mut self) {
+        // ssh must not block on a full pipe.
+        tokio::spawn(
+            async move { tokio::io::copy(&mut self.stderr, &mut tokio::io::sink()).await },
+        );
+    }
+
+    /// The connection was lost before an answer: the error, with what ssh wrote.
+    async fn fail(self, error: hyper::Error) -> EngineError {
+        let mut text = Vec::new();
+        let mut stderr = self.stderr.take(MAX_STDERR_BYTES);
+        // A process in the background (ControlPersist) may keep the pipe open.
+        let _ = tokio::time::timeout(STDERR_TIMEOUT, stderr.read_to_end(&mut text)).await;
+        let text = String::from_utf8_lossy(&text);
+        let text = redacted(text.trim()).replace(['\r', '\n'], " ");
+        let source = match text.is_empty() {
+            true => error.into(),
+            false => text.into(),
+        };
+        EngineError::Unreachable(ConnectProblem::Ssh, source)
+    }
+}
+
+/// The requests that ask for the version. They have none.
+const UNVERSIONED: [&str; 2] = ["/_ping", "/version"];
+
+/// `1.41`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct ApiVersion {
+    major: usize,
+    minor: usize,
+}
+
+impl ApiVersion {
+    /// The newest version whose replies this program has been written for.
+    const NEWEST: Self = Self {
+        major: API_DEFAULT_VERSION.major_version,
+        minor: API_DEFAULT_VERSION.minor_version,
+    };
+
+    /// The version that the engine names in a reply.
+    fn named_by<T>(reply: &Response<T>) -> Option<Self> {
+        let value = reply.headers().get(HEADER)?.to_str().ok()?;
+        value.parse().ok()
+    }
+
+    /// Whether a request for this has a version.
+    fn is_named_in(target: &Uri) -> bool {
+        !UNVERSIONED.contains(&target.path())
+    }
+
+    /// The path and the query of `target`, with the version to use with an engine of version `engine`. A service
+    /// that names no version gets none.
+    fn name_in(target: &Uri, engine: Option<Self>) -> Result<Uri, EngineError> {
+        // Only the path: an absolute URI is the form of a request to a proxy.
+        let target = target.path_and_query().cloned();
+        let target = target.map(Uri::from).unwrap_or_default();
+        match engine {
+            Some(engine) if Self::is_named_in(&target) => {
+                let path = format!("/v{}{target}", engine.min(Self::NEWEST));
+                path.parse().map_err(EngineError::unreadable)
+            }
+            _ => Ok(target),
+        }
+    }
+}
+
+impl FromStr for ApiVersion {
+    type Err = ();
+
+    fn from_str(text: &str) -> Result<Self, ()> {
+        let (major, minor) = text.split_once('.').ok_or(())?;
+        let number = |digits: &str| digits.parse().map_err(drop);
+        Ok(Self {
+            major: number(major)?,
+            minor: number(minor)?,
+        })
+    }
+}
+
+impl fmt::Display for ApiVersion {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}.{}", self.major, self.minor)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn path_names_the_newest_version_that_both_know() {
+        for (engine, target, expected) in [
+            ("1.41", "/info", "/v1.41/info"),
+            (
+                "1.5",
+                "/containers/json?all=1",
+                "/v1.5/containers/json?all=1",
+            ),
+            (
+                "1.54",
+                "http://docker/images/a%2Fb/json",
+                "/v1.53/images/a%2Fb/json",
+            ),
+            ("2.0", "/info", "/v1.53/info"),
+            ("1.41", "/version", "/version"),
+            ("1.41", "/_ping", "/_ping"),
+            ("", "/info", "/info"),
+            ("1.x", "/info", "/info"),
+        ] {
+            let reply = Response::builder().header("Api-Version", engine).body(());
+            let engine = ApiVersion::named_by(&reply.unwrap());
+            let named = ApiVersion::name_in(&target.parse().unwrap(), engine);
+            assert_eq!(named.unwrap().to_string(), expected);
+        }
     }
 }

@@ -23,12 +23,24 @@ struct Recorded {
     complete_since: Option<i64>,
     /// The last event that was dropped of each object that had too many.
     full: Vec<Event>,
+    /// Unix seconds at which the engine went away.
+    lost: Option<i64>,
 }
 
 impl History {
     /// Notes that the events before `nanos` may be incomplete.
     pub(crate) fn begin(&self, nanos: i64) {
         self.with(|recorded| recorded.complete_since = Some(nanos));
+    }
+
+    /// Notes that the engine went away.
+    pub(crate) fn lose(&self, seconds: i64) {
+        self.with(|recorded| recorded.lost = Some(seconds));
+    }
+
+    /// When the engine went away, the last time.
+    pub(crate) fn lost(&self) -> Option<i64> {
+        self.with(|recorded| recorded.lost)
     }
 
     /// Adds an event. Leaves out a health check with the same result as before.

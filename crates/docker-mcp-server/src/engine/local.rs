@@ -45,6 +45,15 @@ impl LocalFacts {
         })
     }
 
+    /// The ports that something listens on, in words.
+    pub(crate) fn ports(&self) -> String {
+        let ports = self.listening.iter().map(|(port, _)| port.to_string());
+        match ports.collect::<Vec<_>>().join(", ") {
+            none if none.is_empty() => "no port".to_owned(),
+            ports => ports,
+        }
+    }
+
     /// Whether something listens on `port`: `None`, or whether only the loopback interface does.
     pub(crate) fn listens(&self, port: u16) -> Option<bool> {
         let on = self

@@ -53,7 +53,7 @@ impl OwnOptions {
 }
 
 /// The `Config` of the container without what its image and the engine have set.
-fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
+pub(crate) fn own_config(old: &Value, defaults: &Value) -> Map<String, Value> {
     let mut config = members(old["Config"].clone());
     let id = old["Id"].as_str().unwrap_or_default();
     let has_own_name = |config: &Map<String, Value>| {

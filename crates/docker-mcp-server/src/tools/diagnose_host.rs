@@ -5,10 +5,11 @@ mod seen;
 use serde_json::{Value, json};
 use upstream::text::truncate_list;
 
-use self::seen::{Seen, available_memory, megabytes};
+use self::seen::{DAY_SECONDS, Seen, available_memory, full_disk, megabytes};
 use super::get_system_info::{DiskUsage, disk_usage};
 use super::prelude::*;
 use crate::engine::Path;
+use crate::unix_time;
 
 /// Bytes from which on disk space counts.
 const MUCH_DISK: i64 = 100_000_000;
@@ -28,12 +29,38 @@ type Check = (
     fn(&Seen) -> Option<String>,
     &'static str,
 );
-const CHECKS: [Check; 10] = [
+const CHECKS: [Check; 16] = [
+    (High, "could not be started", Seen::failed_start, WHY),
     (High, "restart again and again", Seen::restarts, WHY),
     (High, "ran out of memory", Seen::out_of_memory, WHY),
     (High, "fail the health check", Seen::health, WHY),
     (High, "hold the engine's socket as root", Seen::socket, GET),
+    (
+        High,
+        "use the network of a container that does not run",
+        Seen::lost_owner,
+        WHY,
+    ),
+    (
+        Medium,
+        "are left of a replacement that broke off",
+        Seen::replaced,
+        GET,
+    ),
     (Medium, "failed within a day", Seen::failure, WHY),
+    (Medium, "were killed within a day", Seen::killed, WHY),
+    (
+        Medium,
+        "publish a port on which nothing listens",
+        Seen::dead_port,
+        WHY,
+    ),
+    (
+        Medium,
+        "are of a compose project and were never started",
+        Seen::never_started,
+        WHY,
+    ),
     (Medium, "are near the memory limit", Seen::memory, STATS),
     (Medium, "wait for their CPU limit", Seen::cpu, STATS),
     (Medium, "have large log files", Seen::log, GET),
@@ -109,6 +136,31 @@ impl Tool for DiagnoseHost {
                 let next = "get_container_stats {\"seconds\": 5, \"by\": \"memory\"}";
                 problems.push(Problem::new(High, summary, next));
             }
+        }
+        if let Some(percent) = docker
+            .engine
+            .is_beside_us()
+            .then(|| full_disk(&info))
+            .flatten()
+        {
+            let summary = format!("The disk of the engine is full to {percent} %.");
+            problems.push(Problem::new(
+                High,
+                summary,
+                r#"get_system_info {"disk_usage": true}"#,
+            ));
+        }
+        if let Some(lost) = docker
+            .history
+            .lost()
+            .filter(|lost| unix_time::now() - lost < DAY_SECONDS)
+        {
+            let summary = format!("The engine went away at {} and came back.", rfc3339(lost));
+            problems.push(Problem::new(
+                Low,
+                summary,
+                r#"list_containers {"all": true}"#,
+            ));
         }
         let disk = disk.map(|usage| DiskUsage::new(&usage));
         if disk.is_err() {

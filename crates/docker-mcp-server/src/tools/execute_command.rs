@@ -1,7 +1,8 @@
 //! `execute_command`.
 
 use super::prelude::*;
-use crate::engine::exec::{Command, Process, ProcessEnd};
+use crate::engine::EngineError;
+use crate::engine::exec::{self, Command, ProcessEnd};
 
 /// Seconds without `timeout_seconds`.
 const DEFAULT_SECONDS: u32 = 20;
@@ -86,26 +87,21 @@ impl Tool for ExecuteCommand {
         let secrets = self.env.iter();
         let secrets = secrets.map(|(name, value)| (name.as_str(), value.as_str()));
         let redactor = docker.redactor_of(&details).with_secrets(secrets);
-        let run = async {
-            let mut process =
-                Process::start(&docker.engine, &docker.processes, &id, &command).await?;
-            tokio::select! {
-                end = process.end(limit, room) => end.map(Some),
-                () = call.cancelled() => {
-                    process.kill().await;
-                    Ok(None)
-                }
-            }
+        let (run, _kill) = docker
+            .programs
+            .spawn(|stop| exec::run(docker.engine.clone(), id, command, (limit, room), stop));
+        let ended = tokio::select! {
+            ended = run => ended.unwrap_or_else(|lost| Err(EngineError::unreadable(lost))),
+            () = call.cancelled() => return Err(cancelled()),
         };
-        match run.await {
-            Ok(Some(end)) => {
+        match ended {
+            Ok(end) => {
                 let mut done = report(&redactor, name, end, seconds);
                 if self.max_bytes.is_none() {
                     done.shorten(MAX_OUTPUT);
                 }
                 Ok(done)
             }
-            Ok(None) => Err(cancelled()),
             Err(failure) => {
                 let action = Action::on_container("run a command in", &name)
                     .with_required(ObjectKind::Container, self.container.as_str());
@@ -182,6 +178,9 @@ fn report(redactor: &Redactor, container: String, end: ProcessEnd, seconds: u32)
         ))
     } else {
         match end.exit_code {
+            Some(126 | 127) if !end.has_shell => {
+                Some("It was not started: the output is the engine's reason.".to_owned())
+            }
             Some(126) => Some("The command is not executable.".to_owned()),
             Some(127) => Some("The command was not found in the container.".to_owned()),
             _ => None,

@@ -1,26 +1,43 @@
 //! `get_container_logs`.
 
+use futures_util::stream::{self, FuturesUnordered};
+use tokio::time::Instant;
 use upstream::redact::LineRedactor;
-use upstream::time::Since;
+use upstream::text::truncate_list;
+use upstream::time::{Since, parse_timestamp};
 
 use super::prelude::*;
+use crate::compose;
 use crate::engine::EngineError;
-use crate::engine::log::{self, LineFilter, Log, LogQuery, Pattern};
+use crate::engine::log::{self, Line, LineReader, Log, LogQuery, Pattern, Window, shorten, timed};
 use crate::unix_time;
 
 /// Lines without `tail`.
 const DEFAULT_TAIL: u32 = 100;
+/// Seconds without `follow_seconds`, if `until_match` is given.
+const DEFAULT_SECONDS: u32 = 20;
 /// Most bytes of log in an answer, which contains it as structure and as text.
 const MAX_BYTES: usize = 14_500;
+/// Containers that are named because their log cannot be read.
+const MAX_NAMED: usize = 10;
+/// Logs that are read concurrently.
+const MAX_CONCURRENT_READS: usize = 8;
+/// The time for a container that has ended to run again: it may be restarted.
+const RESTART_TIME: Duration = Duration::from_secs(2);
+const POLL_INTERVAL: Duration = Duration::from_millis(250);
 
-/// Read the newest lines of a container's log.
+/// Read the newest lines of the log of a container or a compose project; or follow it until a text appears.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct GetContainerLogs {
     /// Name or id.
-    container: ContainerName,
-    /// Lines (default 100).
-    tail: Option<Bounded<1, 5000>>,
+    container: Option<ContainerName>,
+    /// Instead: all containers of this compose project.
+    project: Option<ObjectName>,
+    /// Only this service of the project.
+    service: Option<String>,
+    /// Lines of each container (default 100, or none older if it follows).
+    tail: Option<Bounded<0, 5000>>,
     /// Only newer than an age (`10m`, `1h30m`) or an RFC 3339 time.
     since: Option<Since>,
     /// Only older, likewise.
@@ -28,6 +45,11 @@ pub(crate) struct GetContainerLogs {
     /// Only lines that match this regular expression.
     #[schemars(with = "Option<String>")]
     grep: Option<Pattern>,
+    /// Read on for so long, also over restarts.
+    follow_seconds: Option<Bounded<1, 86_400>>,
+    /// Follow (by default 20 s) up to the first line that matches.
+    #[schemars(with = "Option<String>")]
+    until_match: Option<Pattern>,
     /// Begin lines with their time.
     #[serde(default)]
     timestamps: bool,
@@ -48,48 +70,52 @@ enum Stream {
 #[skip_serializing_none]
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ContainerLog {
-    container: String,
-    /// Oldest line first.
+    container: Option<String>,
+    project: Option<String>,
+    /// Oldest line first; of a project, lines begin with their container.
     log: String,
     lines: usize,
+    /// The first line that matched `until_match`.
+    matched: Option<String>,
+    /// Of following: `matched`, `time`, or `ended` with the containers.
+    stopped_by: Option<&'static str>,
     /// Lines were left out, or not searched.
     truncated: bool,
     note: Option<String>,
+    /// Containers whose log cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    unreadable: Vec<String>,
     /// Values hidden as `***`.
     redacted: Option<u32>,
+}
+
+/// Why following stopped, and the line that matched.
+type End = (Option<&'static str>, Option<String>);
+
+/// A container and what was read of its log.
+struct Source {
+    details: ContainerDetails,
+    name: String,
+    log: Result<Log, ToolError>,
 }
 
 impl Tool for GetContainerLogs {
     const NAME: &'static str = "get_container_logs";
     const EFFECT: Effect = Effect::ReadOnly;
+    const TASK: TaskSupport = TaskSupport::Optional;
     type Service = Docker;
     type Output = ContainerLog;
 
-    async fn call(self, docker: &Docker, _: &Call) -> Result<ContainerLog, ToolError> {
-        let engine = &docker.engine;
-        let details = docker.container(&self.container).await?;
-        if details.host_config.log_config.driver == "none" {
-            return Err(unreadable(&self.container));
-        }
-        let (query, tty, limit) = (self.query(), details.config.tty, engine.timeout());
-        let filter = line_filter(docker.redactor_of(&details), self.grep.as_ref());
-        let read = engine.read_log(&details, query, MAX_BYTES, limit, filter);
-        let log = match read.await {
-            Ok(log) => log,
-            Err(failure) => return Err(explain(docker, failure, &self.container).await),
+    async fn call(self, docker: &Docker, call: &Call) -> Result<ContainerLog, ToolError> {
+        let (containers, unreadable) = self.containers(docker).await?;
+        let (sources, end) = if self.follows() {
+            self.follow(docker, call, containers).await?
+        } else {
+            let reads = stream::iter(containers).map(|details| self.read(docker, details));
+            let reads = reads.buffered(MAX_CONCURRENT_READS).collect();
+            (reads.await, (None, None))
         };
-        let redactor = docker.redactor_of(&details);
-        let text = redactor.text(&log.text);
-        let shown = newest_lines(&text, MAX_BYTES);
-        let too_long = log.overflowed || shown.len() < text.len();
-        Ok(ContainerLog {
-            container: details.display_name().to_owned(),
-            log: shown.to_owned(),
-            lines: shown.lines().count(),
-            truncated: log.cut || too_long || log.incomplete || log.is_partly_searched(),
-            note: self.note(&log, too_long, tty),
-            redacted: redactor.hidden(),
-        })
+        self.answer(docker, sources, unreadable, end)
     }
 }
 
@@ -97,29 +123,293 @@ impl GetContainerLogs {
     /// The newest lines of a container.
     pub(crate) fn new(container: ContainerName) -> Self {
         Self {
-            container,
+            container: Some(container),
+            project: None,
+            service: None,
             tail: None,
             since: None,
             until: None,
             grep: None,
+            follow_seconds: None,
+            until_match: None,
             timestamps: false,
             stream: Stream::Both,
         }
     }
 
-    fn query(&self) -> LogQuery {
-        LogQuery {
-            stdout: self.stream != Stream::Stderr,
-            stderr: self.stream != Stream::Stdout,
-            since: self.since.map_or(0, unix_time::from_argument),
-            until: self.until.map_or(0, unix_time::from_argument),
-            tail: self.tail.map_or(DEFAULT_TAIL, Bounded::get),
-            timestamps: self.timestamps,
-            ..LogQuery::default()
+    /// The containers whose logs are read, and the names of those that are not described.
+    async fn containers(
+        &self,
+        docker: &Docker,
+    ) -> Result<(Vec<ContainerDetails>, Vec<String>), ToolError> {
+        match (&self.container, &self.project) {
+            (Some(container), None) if self.service.is_none() => {
+                Ok((vec![docker.container(container).await?], Vec::new()))
+            }
+            (None, Some(project)) => {
+                let service = self.service.as_deref();
+                let listed = compose::service_of(docker, project, service).await?;
+                let inspected = stream::iter(listed).map(|container| async move {
+                    let name = container.display_name().to_owned();
+                    let id = ContainerName::new(&container.id).map_err(|_| name.clone())?;
+                    docker.engine.try_inspect(&id).await.map_err(|_| name)
+                });
+                let inspected = inspected.buffered(MAX_CONCURRENT_READS);
+                let inspected: Vec<Result<_, _>> = inspected.collect().await;
+                let (found, failed): (Vec<_>, Vec<_>) =
+                    inspected.into_iter().partition(Result::is_ok);
+                Ok((
+                    found.into_iter().flatten().collect(),
+                    failed.into_iter().filter_map(Result::err).collect(),
+                ))
+            }
+            _ => Err(ToolError::invalid_argument(
+                "Pass either `container`, or `project` and perhaps `service`.",
+            )),
         }
     }
 
-    fn note(&self, log: &Log, too_long: bool, tty: bool) -> Option<String> {
+    fn follows(&self) -> bool {
+        self.follow_seconds.is_some() || self.until_match.is_some()
+    }
+
+    fn query(&self) -> LogQuery {
+        let follow = self.follows();
+        let is_new = follow && self.since.is_none();
+        let default = if is_new { 0 } else { DEFAULT_TAIL };
+        LogQuery {
+            stdout: self.stream != Stream::Stderr,
+            stderr: self.stream != Stream::Stdout,
+            since: (self.since.map_or(0, unix_time::from_argument), 0),
+            until: self.until.map_or(0, unix_time::from_argument),
+            tail: self.tail.map_or(default, Bounded::get),
+            // The lines of several containers are put in their order, and a log is read on where it ended.
+            timestamps: self.timestamps || self.project.is_some() || follow,
+            follow,
+        }
+    }
+
+    /// Reads a log.
+    async fn read(&self, docker: &Docker, details: ContainerDetails) -> Source {
+        let (engine, redactor) = (&docker.engine, docker.redactor_of(&details));
+        let filter = self.grep.as_ref().map(|pattern| {
+            let mut lines = LineRedactor::new(redactor);
+            let filter = move |line: &Line| {
+                let shown = lines.line(&line.text);
+                // A match of the line as written would reveal a redacted value, one character after the other.
+                shown.is_some_and(|shown| pattern.is_match(&shown))
+            };
+            Box::new(filter) as log::LineFilter<'_>
+        });
+        let limit = engine.timeout();
+        let log = if details.host_config.log_config.driver == "none" {
+            Err(unreadable(details.display_name()))
+        } else {
+            match engine
+                .read_log(&details, self.query(), MAX_BYTES, limit, filter)
+                .await
+            {
+                Ok(log) => Ok(log),
+                Err(failure) => Err(explain(docker, failure, details.display_name()).await),
+            }
+        };
+        Source {
+            name: details.display_name().to_owned(),
+            details,
+            log,
+        }
+    }
+
+    /// Follows logs, with each line as progress. Returns them, why it stopped, and the line that matched.
+    async fn follow(
+        &self,
+        docker: &Docker,
+        call: &Call,
+        containers: Vec<ContainerDetails>,
+    ) -> Result<(Vec<Source>, End), ToolError> {
+        let seconds = self.follow_seconds.map_or(DEFAULT_SECONDS, Bounded::get);
+        let limit = Duration::from_secs(seconds.into());
+        call.extend_timeout(limit);
+        let new_window = |_: &ContainerDetails| Window::new(usize::MAX, MAX_BYTES);
+        let mut windows: Vec<Window> = containers.iter().map(new_window).collect();
+        let begin = Instant::now();
+        let report = |line: &str| {
+            call.progress(begin.elapsed().as_secs_f64(), Some(seconds.into()), line);
+        };
+        let (stopped_by, matched) = {
+            let logs = containers.iter().zip(&mut windows);
+            let logs = logs.map(|(details, window)| self.watch(docker, details, window, &report));
+            let mut logs: FuturesUnordered<_> = logs.collect();
+            let ended = async {
+                while let Some(matched) = logs.next().await {
+                    if let Some(matched) = matched? {
+                        return Ok(("matched", Some(matched)));
+                    }
+                }
+                Ok::<_, ToolError>(("ended", None))
+            };
+            tokio::select! {
+                biased;
+                () = call.cancelled() => return Err(cancelled()),
+                ended = tokio::time::timeout(limit, ended) => ended.unwrap_or(Ok(("time", None)))?,
+            }
+        };
+        let sources = containers.into_iter().zip(windows);
+        let sources = sources.map(|(details, window)| Source {
+            name: details.display_name().to_owned(),
+            details,
+            log: Ok(window.into_log()),
+        });
+        Ok((sources.collect(), (Some(stopped_by), matched)))
+    }
+
+    /// Follows one log, also over restarts of its container. Returns the line that matched, or `None` once the
+    /// container has ended.
+    async fn watch(
+        &self,
+        docker: &Docker,
+        details: &ContainerDetails,
+        window: &mut Window,
+        report: &(impl Fn(&str) + Sync),
+    ) -> Result<Option<String>, ToolError> {
+        let (id, name) = (details.container_id()?, details.display_name());
+        let mut lines = LineRedactor::new(docker.redactor_of(details));
+        let (mut query, mut last) = (self.query(), None);
+        loop {
+            let mut reply = docker.engine.logs(&id, &query);
+            let mut reader = LineReader::new(details.config.tty, true);
+            let mut has_ended = false;
+            while !has_ended {
+                let mut new = Vec::new();
+                let mut add = |line| new.push(line);
+                match reply.next().await {
+                    Some(chunk) => {
+                        let read = chunk.and_then(|chunk| reader.push(&chunk, &mut add));
+                        if let Err(failure) = read {
+                            return Err(explain(docker, failure, name).await);
+                        }
+                    }
+                    None => {
+                        has_ended = true;
+                        reader.finish(&mut add);
+                    }
+                }
+                for line in new {
+                    last = parse_timestamp(&line.time).or(last);
+                    let matched = self.see(line, name, &mut lines, window, report);
+                    if matched.is_some() {
+                        return Ok(matched);
+                    }
+                }
+            }
+            let again = match details.state.is_alive() {
+                true => runs_again(docker, &id).await,
+                false => None,
+            };
+            let Some(now) = again else { return Ok(None) };
+            // The lines after the last one, or all of this run.
+            let since = last.or_else(|| parse_timestamp(&now.state.finished_at));
+            query.since = since.map_or((0, 0), log::after);
+            query.tail = LogQuery::ALL;
+        }
+    }
+
+    /// Keeps and reports a line of a log that is followed. Returns it if it is the one that ends the call.
+    fn see(
+        &self,
+        line: Line,
+        container: &str,
+        lines: &mut LineRedactor,
+        window: &mut Window,
+        report: &impl Fn(&str),
+    ) -> Option<String> {
+        let grep = self.grep.as_ref();
+        let Some(text) = lines.line(&line.text) else {
+            // It is hidden as a part of all that is shown.
+            if grep.is_none() {
+                window.push(line);
+            }
+            return None;
+        };
+        let shown = shorten(&text, self.until_match.as_ref());
+        if grep.is_none_or(|grep| grep.is_match(&text)) {
+            window.push(line);
+            match self.project {
+                Some(_) => report(&format!("{container} | {shown}")),
+                None => report(&shown),
+            }
+        }
+        let is_end = self.until_match.as_ref();
+        is_end
+            .is_some_and(|pattern| pattern.is_match(&text))
+            .then_some(shown)
+    }
+
+    fn answer(
+        &self,
+        docker: &Docker,
+        sources: Vec<Source>,
+        mut failed: Vec<String>,
+        (stopped_by, matched): End,
+    ) -> Result<ContainerLog, ToolError> {
+        let (mut all, mut lines) = (Log::default(), Vec::new());
+        let (mut hidden, mut tty, mut container) = (0, false, None);
+        let has_times = self.query().timestamps;
+        for source in sources {
+            let log = match source.log {
+                Ok(log) => log,
+                Err(error) if self.container.is_some() => return Err(error),
+                Err(_) => {
+                    failed.push(source.name);
+                    continue;
+                }
+            };
+            let redactor = docker.redactor_of(&source.details);
+            let text = shorten(&redactor.text(&log.text()), self.grep.as_ref());
+            hidden += redactor.hidden().unwrap_or(0);
+            for line in text.lines() {
+                // Each begins with its time, which sorts correctly as text.
+                let (time, text) = match has_times {
+                    true => timed(line),
+                    false => ("", line),
+                };
+                let shown_time = if self.timestamps { time } else { "" };
+                let shown = match &self.project {
+                    Some(_) => format!("{shown_time}{} | {text}", source.name),
+                    None => format!("{shown_time}{text}"),
+                };
+                lines.push((time.to_owned(), shown));
+            }
+            all.cut |= log.cut;
+            all.overflowed |= log.overflowed;
+            all.incomplete |= log.incomplete;
+            all.searched += log.searched;
+            all.is_partly_searched |= log.is_partly_searched;
+            tty |= source.details.config.tty;
+            container = self.container.is_some().then_some(source.name);
+        }
+        if self.project.is_some() {
+            lines.sort_by(|a, b| a.0.cmp(&b.0));
+        }
+        let lines: Vec<String> = lines.into_iter().map(|(_, shown)| shown).collect();
+        let text = lines.join("\n");
+        let shown = newest_lines(&text, MAX_BYTES);
+        all.overflowed |= shown.len() < text.len();
+        Ok(ContainerLog {
+            container,
+            project: self.project.as_ref().map(ToString::to_string),
+            log: shown.to_owned(),
+            lines: shown.lines().count(),
+            matched,
+            stopped_by,
+            truncated: all.cut || all.overflowed || all.incomplete || all.is_partly_searched,
+            note: self.note(&all, shown.is_empty(), tty),
+            unreadable: truncate_list(failed, MAX_NAMED),
+            redacted: Some(hidden).filter(|hidden| *hidden > 0),
+        })
+    }
+
+    fn note(&self, log: &Log, is_empty: bool, tty: bool) -> Option<String> {
         let text = if log.incomplete {
             let searched = match log.searched {
                 0 => String::new(),
@@ -129,7 +419,7 @@ impl GetContainerLogs {
                 "The engine was too slow to send it all, so the newest lines are missing: ask for a \
                  smaller `tail` or a later `since`.{searched}"
             )
-        } else if too_long {
+        } else if log.overflowed {
             format!(
                 "Older lines do not fit in {} KB: narrow it down with `since`, `until`, `grep` or \
                  `stream`.",
@@ -137,14 +427,16 @@ impl GetContainerLogs {
             )
         } else if log.cut {
             "There are older lines: ask for more with `tail`.".to_owned()
-        } else if log.is_partly_searched() {
+        } else if log.is_partly_searched {
             format!(
                 "Only the newest {} lines were searched: pass `since` and `until` for older ones.",
                 log.searched
             )
-        } else if self.grep.is_some() && log.text.is_empty() {
+        } else if self.follows() {
+            return None;
+        } else if self.grep.is_some() && is_empty {
             format!("None of the {} lines matches.", log.searched)
-        } else if self.stream != Stream::Both && log.text.is_empty() && !tty {
+        } else if self.stream != Stream::Both && is_empty && !tty {
             format!(
                 "It wrote nothing to this stream, as far as the newest {} lines of both show.",
                 log::MIN_RECORDS_FOR_ONE_STREAM
@@ -158,34 +450,33 @@ impl GetContainerLogs {
     }
 }
 
-/// A filter of the lines that match as they are shown: a match of the line as written would reveal a redacted
-/// value, one character after the other.
-pub(super) fn line_filter<'a>(
-    redactor: Redactor,
-    pattern: Option<&'a Pattern>,
-) -> Option<LineFilter<'a>> {
-    let pattern = pattern?;
-    let mut lines = LineRedactor::new(redactor);
-    Some(Box::new(move |_, line| {
-        let shown = lines.line(line);
-        shown.is_some_and(|shown| pattern.is_match(&shown))
-    }))
+/// Waits for a container whose log has ended, since it may be restarted. Returns it as it runs again.
+async fn runs_again(docker: &Docker, id: &ContainerName) -> Option<ContainerDetails> {
+    let mut ended = Instant::now();
+    while ended.elapsed() < RESTART_TIME {
+        tokio::time::sleep(POLL_INTERVAL).await;
+        let now = docker.engine.try_inspect(id).await.ok()?;
+        if now.state.runs() {
+            return Some(now);
+        }
+        // Its restart policy waits longer and longer.
+        if now.state.is_alive() {
+            ended = Instant::now();
+        }
+    }
+    None
 }
 
 /// The tool error of reading the log of `container`.
-pub(super) async fn explain(
-    docker: &Docker,
-    failure: EngineError,
-    container: &ContainerName,
-) -> ToolError {
+async fn explain(docker: &Docker, failure: EngineError, container: &str) -> ToolError {
     if failure.is_unreadable_log() {
         return unreadable(container);
     }
-    let object = (ObjectKind::Container, container.as_str());
+    let object = (ObjectKind::Container, container);
     docker.explain_about(failure, object, None).await
 }
 
-fn unreadable(container: &ContainerName) -> ToolError {
+fn unreadable(container: &str) -> ToolError {
     conflict(format!(
         "The log of `{container}` cannot be read: its log driver keeps nothing that the engine \
          could read back. Recreate it with the log driver `json-file` or `local`."

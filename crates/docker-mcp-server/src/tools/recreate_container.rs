@@ -2,16 +2,12 @@
 
 mod comparison;
 mod dependants;
-mod engine_clock;
 mod kept_name;
-mod recovery;
 mod replacement;
 mod request;
 
 pub(super) use kept_name::is_kept;
-pub(crate) use recovery::recover;
-
-use std::sync::Arc;
+pub(crate) use replacement::recover;
 
 use serde_json::{Map, Value};
 
@@ -106,9 +102,7 @@ impl Tool for RecreateContainer {
         let seconds = self.timeout_seconds.map_or(DEFAULT_TIMEOUT, Bounded::get);
         let was_running = before.state.is_alive();
         let replacement = Replacement {
-            engine: docker.engine.clone(),
-            policy: Arc::clone(&docker.policy),
-            redact: docker.redact,
+            docker: docker.clone(),
             old: id,
             name: ContainerName::new(name).unwrap_or(self.container),
             timeout: was_running.then(|| Duration::from_secs(seconds.into())),

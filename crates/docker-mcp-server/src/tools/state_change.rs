@@ -2,7 +2,7 @@
 
 use super::prelude::*;
 use crate::docker::redactor_of;
-use crate::engine::log::LogQuery;
+use crate::engine::log::{LogQuery, shorten};
 use crate::engine::{Engine, exit_code};
 use crate::unix_time;
 
@@ -140,10 +140,13 @@ pub(super) async fn last_lines(
 ) -> Option<String> {
     let query = LogQuery {
         // Only of this run.
-        since: unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),
+        since: (
+            unix_time::from_timestamp(&container.state.started_at).unwrap_or(0),
+            0,
+        ),
         ..LogQuery::newest(MAX_LOG_LINES)
     };
     let read = engine.read_log(container, query, MAX_LOG_BYTES, LOG_TIMEOUT, None);
-    let text = redactor_of(redact, container).text(&read.await.ok()?.text);
-    (!text.trim().is_empty()).then_some(text)
+    let text = redactor_of(redact, container).text(&read.await.ok()?.text());
+    (!text.trim().is_empty()).then(|| shorten(&text, None))
 }

@@ -8,7 +8,9 @@ use std::iter::Peekable;
 use std::str::Chars;
 
 /// Removes escape sequences, control characters and invisible characters, but not line feeds and tabs.
-/// Of a line that was overwritten with carriage returns, the last version is kept.
+/// Of a line that was overwritten with carriage returns, versions with the same words (a progress bar) are reduced to
+/// the last one. Others stay, and the carriage return between them is shown as `\r`: a container must not hide a line
+/// by writing another one over it.
 pub fn clean(text: &str) -> Cow<'_, str> {
     // The fast path for most texts.
     if text
@@ -19,30 +21,37 @@ pub fn clean(text: &str) -> Cow<'_, str> {
         return Cow::Borrowed(text);
     }
     let mut out = String::with_capacity(text.len());
-    let mut line = 0;
     let mut chars = text.chars().peekable();
     while let Some(c) = chars.next() {
         match c {
             '\u{1b}' => skip_escape(&mut chars),
             '\u{9b}' => skip_csi(&mut chars),
             // Before a line feed it is part of a Windows line end.
-            '\r' => {
-                if chars
-                    .peek()
-                    .is_some_and(|next| !matches!(next, '\n' | '\r'))
-                {
-                    out.truncate(line);
-                }
-            }
-            '\n' => {
-                out.push(c);
-                line = out.len();
-            }
+            '\r' if matches!(chars.peek(), None | Some('\n' | '\r')) => {}
             c if is_invisible(c) => {}
             c => out.push(c),
         }
     }
+    if out.contains('\r') {
+        let lines: Vec<String> = out.split('\n').map(versions).collect();
+        out = lines.join("\n");
+    }
     Cow::Owned(out)
+}
+
+/// A line that was written over with carriage returns.
+fn versions(line: &str) -> String {
+    let words =
+        |version: &str| -> String { version.chars().filter(|c| c.is_alphabetic()).collect() };
+    let mut kept: Vec<&str> = Vec::new();
+    for version in line
+        .split('\r')
+        .filter(|version| !version.trim().is_empty())
+    {
+        kept.pop_if(|before| words(before) == words(version));
+        kept.push(version);
+    }
+    kept.join("\\r")
 }
 
 /// Returns true for characters that a model reads and no screen shows: control characters except
@@ -143,6 +152,15 @@ mod tests {
             ("\u{1b}(Bx\u{1b}7y\u{1b}=", "xy"),
             ("\u{9b}2Jx\u{0}\u{7}", "x"),
             ("10%\r50%\r100%\n", "100%\n"),
+            (
+                "Pulling 1/2\rPulling 2/2\r          \rdone",
+                "Pulling 2/2\\rdone",
+            ),
+            (
+                "ERROR real problem\rall fine",
+                "ERROR real problem\\rall fine",
+            ),
+            ("env: 'sh\r': No such file", "env: 'sh\\r': No such file"),
             ("a\r\nb\r\n", "a\nb\n"),
             ("pass\u{200b}word\u{202e}", "password"),
             ("pass\u{ad}wo\u{200d}rd", "password"),

@@ -78,16 +78,12 @@ async fn answers_with_200_containers_are_small() {
         ("list_compose_projects", json!({})),
         ("list_compose_projects", json!({"project": project})),
         (
-            "get_compose_logs",
+            "get_container_logs",
             json!({"project": project, "tail": 2000}),
         ),
         ("prune", json!({"what": "containers"})),
         ("get_system_info", json!({"disk_usage": true})),
         ("diagnose_host", json!({})),
-        (
-            "search_logs",
-            json!({"patterns": ["x"], "name": lab.name("")}),
-        ),
         ("list_events", json!({"limit": 1000})),
         ("get_container_stats", json!({"top": 100})),
     ] {

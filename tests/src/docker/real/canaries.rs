@@ -97,7 +97,7 @@ async fn output_never_contains_a_canary() {
         let (name, schema) = (tool["name"].as_str().unwrap(), &tool["inputSchema"]);
         let mut required = schema["required"].as_array().into_iter().flatten();
         let answerable = required.all(|name| name == "container");
-        let waits = ["wait_container", "follow_container_logs"].contains(&name);
+        let waits = name == "wait_container";
         if tool["annotations"]["readOnlyHint"] != true || !answerable || waits {
             continue;
         }

@@ -99,8 +99,8 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
         };
         let name = log.lab.name("web");
         log.lab.until(&name, "running").await;
-        let until = json!({"tail": 500, "until_match": "^ready to serve$", "seconds": 30});
-        log.ask("follow_container_logs", until).await;
+        let until = json!({"tail": 500, "until_match": "^ready to serve$", "follow_seconds": 30});
+        log.ask("get_container_logs", until).await;
         for tail in 1..=log.lines {
             let shown = log.ask("get_container_logs", json!({"tail": tail})).await;
             assert!(shown.contains("ready to serve"), "{shown}");
@@ -110,7 +110,7 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
             )
             .await;
             log.ask_exactly(
-                "get_compose_logs",
+                "get_container_logs",
                 json!({"project": log.project, "tail": tail}),
             )
             .await;
@@ -124,13 +124,11 @@ async fn no_window_of_a_log_shows_a_line_of_a_key() {
             let grep = json!({"grep": pattern, "tail": 5000});
             log.ask("get_container_logs", grep).await;
             let project = json!({"project": log.project, "grep": pattern});
-            log.ask_exactly("get_compose_logs", project).await;
-            let search = json!({"patterns": [pattern], "name": name});
-            log.ask_exactly("search_logs", search).await;
+            log.ask_exactly("get_container_logs", project).await;
         }
         for tail in [1, 3, 4, 5, 9] {
-            let until = json!({"tail": tail, "until_match": "[A-Z]{2}|ready", "seconds": 5});
-            log.ask("follow_container_logs", until).await;
+            let until = json!({"tail": tail, "until_match": "[A-Z]{2}|ready", "follow_seconds": 5});
+            log.ask("get_container_logs", until).await;
         }
         log.ask("diagnose_container", json!({})).await;
     }

@@ -6,19 +6,23 @@ use std::fs;
 use std::path::Path;
 
 use futures_util::stream;
+use serde_json::Value;
 use tokio::time::Instant;
+use upstream::text::first_line;
 use upstream::time::Timestamp;
 
+use crate::compose;
 use crate::engine::stats::{self, Counters};
-use crate::engine::{ContainerDetails, ContainerSummary, Event};
+use crate::engine::{ContainerDetails, ContainerSummary, Event, LocalFacts};
 use crate::tools::prelude::*;
+use crate::tools::recreate_container::is_kept;
 use crate::unix_time;
 
 /// The time for the details of all containers.
 const GATHER_TIMEOUT: Duration = Duration::from_secs(15);
 const MAX_CONCURRENT_REQUESTS: usize = 16;
 /// A day, and the age of a young run, in seconds.
-const DAY_SECONDS: i64 = 24 * 3600;
+pub(super) const DAY_SECONDS: i64 = 24 * 3600;
 const YOUNG_SECONDS: i64 = 600;
 /// Restarts of a young run from which on it is a loop.
 const MANY_RESTARTS: i64 = 3;
@@ -29,6 +33,10 @@ const LARGE_LOG: u64 = 100_000_000;
 const HIGH_MEMORY_PERCENT: u64 = 90;
 const THROTTLED_PERCENT: u64 = 25;
 const MIN_PERIODS: u64 = 20;
+/// Seconds after a start until an application has to listen.
+const START_SECONDS: i64 = 30;
+/// Longest reason of the engine that is shown, in characters.
+const MAX_ERROR: usize = 200;
 
 /// A container as the engine and, if it is local, its machine show it.
 #[derive(Default)]
@@ -41,6 +49,12 @@ pub(super) struct Seen {
     log_bytes: u64,
     /// Events `oom` within a day.
     oom_events: usize,
+    /// It was stopped on request within a day.
+    is_stopped: bool,
+    /// The container whose network it uses does not run.
+    lost_owner: Option<String>,
+    /// Its published port on which nothing listens, if its sockets are visible.
+    dead_port: Option<u16>,
 }
 
 impl Seen {
@@ -49,20 +63,39 @@ impl Seen {
         let deadline = Instant::now() + GATHER_TIMEOUT;
         let period = (now() - DAY_SECONDS, None);
         let past = docker.past_events(period, Some("container"), None, docker.engine.timeout());
-        let (listed, past) = tokio::join!(docker.containers(true), past);
-        let oom: Vec<&Event> = past
-            .events
-            .iter()
-            .filter(|event| event.action == "oom")
-            .collect();
-        let oom = &oom;
+        // An owner of a network may be hidden.
+        let all = docker.engine.containers(true);
+        let (listed, all, past) = tokio::join!(docker.containers(true), all, past);
+        let all = all?;
+        let runs = |owner: &str| {
+            let is_owner = |other: &&ContainerSummary| {
+                other.id.starts_with(owner) || other.display_name() == owner
+            };
+            all.iter()
+                .find(is_owner)
+                .is_some_and(|owner| owner.state == "running")
+        };
+        let (runs, events) = (&runs, &past.events);
         let seen = stream::iter(listed?).map(|summary| async move {
             let read = tokio::time::timeout_at(deadline, Self::read(docker, &summary));
-            let oom_events = oom.iter().filter(|event| event.id() == summary.id).count();
             let read = read.await.ok().flatten().unwrap_or_default();
+            let own = |action: &str| {
+                let is_own = |event: &&Event| event.action == action && event.id() == summary.id;
+                events.iter().filter(is_own).count()
+            };
+            let owner = read
+                .details
+                .host_config
+                .network_mode
+                .strip_prefix("container:");
+            let lost_owner = owner
+                .filter(|owner| !runs(owner))
+                .map(|owner| short_id(owner).to_owned());
             Self {
+                oom_events: own("oom"),
+                is_stopped: own("stop") > 0,
+                lost_owner,
                 summary,
-                oom_events,
                 ..read
             }
         });
@@ -80,10 +113,15 @@ impl Seen {
         };
         let is_local = docker.engine.is_beside_us();
         let log_bytes = log_bytes(&details).filter(|_| is_local).unwrap_or_default();
+        let dead_port = match is_local && details.state.runs() {
+            true => dead_port(&details).await,
+            false => None,
+        };
         Some(Self {
             details,
             counters,
             log_bytes,
+            dead_port,
             ..Self::default()
         })
     }
@@ -119,6 +157,39 @@ impl Seen {
         let is_recent = now() - unix_time::from_timestamp(&state.finished_at)? < DAY_SECONDS;
         let is_error = !state.is_alive() && !matches!(state.exit_code, 0 | 130 | 137 | 143);
         (is_recent && is_error).then(|| format!("exit code {}", state.exit_code))
+    }
+
+    /// The engine's reason why it never ran, or does not run again.
+    pub(super) fn failed_start(&self) -> Option<String> {
+        let state = &self.details.state;
+        (!state.error.is_empty() && !state.is_alive()).then(|| first_line(&state.error, MAX_ERROR))
+    }
+
+    /// An end by SIGKILL that nobody asked for, and that was not for lack of memory.
+    pub(super) fn killed(&self) -> Option<String> {
+        let state = &self.details.state;
+        let is_recent = now() - unix_time::from_timestamp(&state.finished_at)? < DAY_SECONDS;
+        let is_killed = !state.is_alive() && state.exit_code == 137;
+        let is_known = self.is_stopped || self.out_of_memory().is_some();
+        (is_recent && is_killed && !is_known).then(|| "exit code 137".to_owned())
+    }
+
+    pub(super) fn never_started(&self) -> Option<String> {
+        let is_new = self.summary.state == "created" && self.details.state.error.is_empty();
+        let project = compose::project_of(&self.summary.labels)?;
+        is_new.then(|| project.clone())
+    }
+
+    pub(super) fn lost_owner(&self) -> Option<String> {
+        self.lost_owner.clone()
+    }
+
+    pub(super) fn replaced(&self) -> Option<String> {
+        is_kept(&self.summary).then(|| self.summary.status.clone())
+    }
+
+    pub(super) fn dead_port(&self) -> Option<String> {
+        self.dead_port.map(|port| port.to_string())
     }
 
     pub(super) fn memory(&self) -> Option<String> {
@@ -176,6 +247,36 @@ impl Seen {
 
 fn now() -> i64 {
     Timestamp::now().as_second()
+}
+
+/// A published port of a container on which nothing listens.
+async fn dead_port(details: &ContainerDetails) -> Option<u16> {
+    let ports = details.network_settings.ports.iter();
+    let published = ports.filter(|(_, bindings)| !bindings.is_empty());
+    let tcp = published.filter_map(|(port, _)| port.strip_suffix("/tcp")?.parse().ok());
+    let tcp: Vec<u16> = tcp.collect();
+    let started = unix_time::from_timestamp(&details.state.started_at)?;
+    if tcp.is_empty() || now() - started < START_SECONDS {
+        return None;
+    }
+    let id = details.id.clone();
+    let local = tokio::task::spawn_blocking(move || LocalFacts::read(&id)).await;
+    let local = local.ok().flatten()?;
+    tcp.into_iter()
+        .find(|port| local.listens(*port) != Some(false))
+}
+
+/// How full the disk of the engine's files is, in percent, if that is much.
+#[cfg(unix)]
+pub(super) fn full_disk(info: &Value) -> Option<String> {
+    let disk = nix::sys::statvfs::statvfs(info["DockerRootDir"].as_str()?).ok()?;
+    let free_percent = disk.blocks_available() / (disk.blocks() / 100).max(1);
+    (free_percent < 5).then(|| (100 - free_percent).to_string())
+}
+
+#[cfg(not(unix))]
+pub(super) fn full_disk(_: &Value) -> Option<String> {
+    None
 }
 
 pub(super) fn megabytes(bytes: u64) -> String {

@@ -1,4 +1,8 @@
-//! The name of the old container of a replacement that has not ended.
+//! The name of the old container of a replacement that has not ended, and the lock of the server that is at work.
+
+use std::fs::{self, File, OpenOptions, TryLockError};
+use std::io;
+use std::path::PathBuf;
 
 use super::super::prelude::*;
 use crate::engine::{ContainerSummary, Engine};
@@ -39,13 +43,46 @@ pub(super) async fn permit_begin(
         return Err(under_way(name, name));
     }
     let label = container.config.labels.get(REPLACES);
-    let old = label.and_then(|label| ContainerName::new(label.split(' ').next()?).ok());
+    let old = label.and_then(|label| ContainerName::new(label).ok());
     let Some(old) = old else { return Ok(()) };
     match engine.try_inspect(&old).await {
         Ok(old) if is_kept_name(old.display_name(), &old.id) => {
             Err(under_way(name, old.display_name()))
         }
         _ => Ok(()),
+    }
+}
+
+/// A file that is locked while a process of this machine replaces a container. The system unlocks it if that is killed.
+pub(super) struct Lock {
+    path: PathBuf,
+    _file: Option<File>,
+}
+
+/// Another process is at work.
+pub(super) struct Locked;
+
+impl Lock {
+    pub(super) fn take(id: &str) -> Result<Self, Locked> {
+        let path = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
+        let file = OpenOptions::new().create(true).append(true).open(&path);
+        let file = match file {
+            // Of another user.
+            Err(error) if error.kind() == io::ErrorKind::PermissionDenied => return Err(Locked),
+            // No place for files: the name of the old container alone tells.
+            Err(_) => None,
+            Ok(file) => match file.try_lock() {
+                Err(TryLockError::WouldBlock) => return Err(Locked),
+                _ => Some(file),
+            },
+        };
+        Ok(Self { path, _file: file })
+    }
+}
+
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = fs::remove_file(&self.path);
     }
 }
 
@@ -61,6 +98,15 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn one_call_replaces_a_container_at_a_time() {
+        let id = format!("test-{}", std::process::id());
+        let lock = Lock::take(&id);
+        assert!(lock.is_ok() && Lock::take(&id).is_err());
+        drop(lock);
+        assert!(Lock::take(&id).is_ok());
+    }
 
     #[test]
     fn old_container_of_a_replacement_is_known_by_its_name() {

@@ -25,18 +25,17 @@ pub(super) enum Use {
 }
 
 /// Tools that name no object; what they list is checked by [`lists_show_no_hidden_object`].
-const LISTS: [&str; 8] = [
+const LISTS: [&str; 7] = [
     "list_containers",
     "list_images",
     "list_events",
     "get_system_info",
     "list_compose_projects",
     "diagnose_host",
-    "search_logs",
     "prune",
 ];
 /// Tools of compose projects, which have tests of their own.
-const COMPOSE: &str = "compose_up compose_down compose_config compose_service get_compose_logs";
+const COMPOSE: &str = "compose_up compose_down compose_config compose_service";
 /// Arguments that name no object of the engine.
 const NO_OBJECTS: [&str; 2] = ["labels", "network of create_network"];
 
@@ -274,12 +273,10 @@ async fn lists_show_no_hidden_object() {
         let shown = succeed!(bounded, "prune", {"what": what, "all": true}).to_string();
         assert_lacks(&shown, name);
     }
-    let searched = succeed!(bounded, "search_logs", {"patterns": ["."]});
-    assert_lacks(&searched.to_string(), name);
     for tool in LISTS[..6].iter().chain(&["list_networks", "list_volumes"]) {
         assert_lacks(&call(&bounded, tool, json!({})).await.to_string(), name);
     }
-    for tool in ["get_compose_logs", "compose_down"] {
+    for tool in ["get_container_logs", "compose_down"] {
         let text = fail(&bounded, tool, json!({"project": name})).await;
         assert!(text.contains("There is no compose project"), "{text}");
     }

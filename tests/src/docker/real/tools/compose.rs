@@ -24,7 +24,7 @@ async fn project(lab: &mut Lab) -> String {
     lab.run("db", &["sh", "-c", script], labels("db")).await;
     for name in ["web", "db"] {
         let arguments = json!({"container": lab.name(name), "until_match": " 3$", "tail": 10});
-        succeed(lab, "follow_container_logs", arguments).await;
+        succeed(lab, "get_container_logs", arguments).await;
     }
     project
 }
@@ -50,7 +50,7 @@ async fn compose_logs_are_in_order_of_time() {
     let name = project(&mut lab).await;
     let logs = async |more: Value| -> Vec<String> {
         let arguments = merged(more, json!({"project": name}));
-        let log = succeed(&lab, "get_compose_logs", arguments).await;
+        let log = succeed(&lab, "get_container_logs", arguments).await;
         let lines = log["log"].as_str().unwrap().lines();
         lines.map(str::to_owned).collect()
     };
@@ -63,7 +63,7 @@ async fn compose_logs_are_in_order_of_time() {
     assert!(db[0].ends_with("-db | db 1"), "{db:?}");
     let found = logs(json!({"grep": "2$"})).await;
     assert_eq!(found.len(), 2, "{found:?}");
-    fails_with!(lab, "get_compose_logs", {"project": name, "service": "cache"}, "db, web");
+    fails_with!(lab, "get_container_logs", {"project": name, "service": "cache"}, "db, web");
 }
 
 #[tokio::test]

@@ -70,7 +70,7 @@ async fn project_is_started_changed_and_removed() {
         let listed = succeed(&lab, "list_compose_projects", shown.clone()).await;
         let listed = &listed["projects"][0];
         assert_has!(listed, {"directory": shop.path(), "running": 2});
-        let log = succeed!(lab, "get_compose_logs", {"project": project, "service": "web"});
+        let log = succeed!(lab, "get_container_logs", {"project": project, "service": "web"});
         assert!(log["log"].as_str().unwrap().ends_with("| one"), "{log}");
 
         // A change of a running project needs a confirmation; the other service is not changed.

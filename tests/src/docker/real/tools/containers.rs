@@ -92,10 +92,10 @@ async fn fatal_signal_needs_a_confirmation() {
     let Some(mut lab) = lab().await else { return };
     let script = "trap 'echo reloaded' HUP; echo ready; while true; do sleep 0.1; done";
     let name = lab.run("web", &["sh", "-c", script], json!({})).await;
-    succeed!(lab, "follow_container_logs", {"container": name, "until_match": "ready", "tail": 10});
+    succeed!(lab, "get_container_logs", {"container": name, "until_match": "ready", "tail": 10});
     succeed!(lab, "kill_container", {"container": name, "signal": "HUP"});
     let arguments = json!({"container": name, "until_match": "reloaded", "tail": 10});
-    let log = succeed(&lab, "follow_container_logs", arguments).await;
+    let log = succeed(&lab, "get_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     let (loss, killed) = confirmed(&lab, "kill_container", json!({"container": name}), &name).await;
     assert!(loss.contains("unsaved data is lost"), "{loss}");

@@ -131,6 +131,15 @@ async fn command_that_cannot_run_is_explained() {
     assert_contains(&missing["note"], "not found");
     let other = execute(&lab, &name, json!({"command": ["/etc"]})).await;
     assert_eq!(other["exit_code"], 126, "{other}");
+    for (more, reason) in [
+        (json!({"user": "nosuch"}), "unable to find user nosuch"),
+        (json!({"working_dir": "/etc/passwd"}), "not a directory"),
+    ] {
+        let more = merged(more, json!({"command": ["id"]}));
+        let refused = execute(&lab, &name, more).await;
+        assert_contains(&refused["stdout"], reason);
+        assert_contains(&refused["note"], "the engine's reason");
+    }
     let ended = lab.finish("ended", &["true"], json!({})).await;
     fails_with!(lab, "execute_command", {"container": ended, "command": ["true"]}, "is exited");
 }

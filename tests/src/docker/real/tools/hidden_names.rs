@@ -16,7 +16,7 @@ use super::{lab, lab_with, succeed};
 use crate::harness::{Server, assert_lacks};
 
 /// Tools without an argument that names one object.
-const LISTS: [&str; 10] = [
+const LISTS: [&str; 9] = [
     "list_containers",
     "list_images",
     "list_networks",
@@ -25,7 +25,6 @@ const LISTS: [&str; 10] = [
     "list_compose_projects",
     "get_system_info",
     "diagnose_host",
-    "search_logs",
     "prune",
 ];
 
@@ -131,7 +130,7 @@ fn calls(lab: &Lab, visible: &Visible) -> Vec<(&'static str, Value)> {
     }
     let project = json!({"project": near("project")});
     calls.extend([
-        ("get_compose_logs", project.clone()),
+        ("get_container_logs", project.clone()),
         ("compose_down", project.clone()),
         (
             "compose_up",
@@ -160,7 +159,6 @@ fn calls(lab: &Lab, visible: &Visible) -> Vec<(&'static str, Value)> {
             "diagnose_container",
             json!({"container": lab.name("taken")}),
         ),
-        ("search_logs", json!({"patterns": ["."]})),
     ]);
     for what in ["containers", "images", "networks", "volumes", "build_cache"] {
         calls.push(("prune", json!({"what": what, "all": true})));

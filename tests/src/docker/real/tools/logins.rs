@@ -47,7 +47,7 @@ async fn start_registry(lab: &mut Lab, dir: &Folder, program: &str) -> String {
     });
     let name = lab.run("registry", &command, more).await;
     let arguments = json!({"container": name, "until_match": "listening on", "tail": 10});
-    let log = succeed(lab, "follow_container_logs", arguments).await;
+    let log = succeed(lab, "get_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     let shown = succeed!(lab, "get_container", {"container": name});
     let port = shown["ports"][0].as_str().unwrap();

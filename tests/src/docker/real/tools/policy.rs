@@ -149,7 +149,7 @@ pub(super) fn calls_on(container: &str) -> Vec<(&'static str, Value)> {
         ("get_container_stats", json!({})),
         ("diagnose_container", json!({})),
         ("wait_container", json!({"timeout_seconds": 1})),
-        ("follow_container_logs", json!({"seconds": 1})),
+        ("get_container_logs", json!({"follow_seconds": 1})),
         ("copy_from_container", json!({"path": "/"})),
         ("start_container", json!({})),
         ("stop_container", json!({})),

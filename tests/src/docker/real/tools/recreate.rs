@@ -276,6 +276,10 @@ async fn prune_leaves_the_old_container_of_a_replacement() {
     let web = lab.create("web", &["true"], json!({})).await;
     let id = inspect(&lab, &web).await["Id"].as_str().unwrap().to_owned();
     let kept = format!("{web}.before-{}", &id[..12]);
+    // A server that starts meanwhile would bring it back.
+    let lock = std::env::temp_dir().join(format!("docker-mcp-server-{id}.lock"));
+    let lock = std::fs::File::create(lock).unwrap();
+    lock.lock().unwrap();
     let other = lab
         .create("other.before-0123456789ab", &["true"], json!({}))
         .await;

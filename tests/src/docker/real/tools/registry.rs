@@ -16,7 +16,7 @@ pub(super) async fn start(lab: &mut Lab, seconds: &str) -> String {
     let script = ["sh", "-c", include_str!("registry.sh")];
     let name = lab.run("registry", &script, more).await;
     let arguments = json!({"container": name, "until_match": "^ready$", "tail": 10});
-    let log = succeed(lab, "follow_container_logs", arguments).await;
+    let log = succeed(lab, "get_container_logs", arguments).await;
     assert_eq!(log["stopped_by"], "matched", "{log}");
     let shown = succeed(lab, "get_container", json!({"container": name})).await;
     let port = shown["ports"][0].as_str().unwrap();

@@ -55,8 +55,8 @@ async fn log_lines_are_sent_as_progress() {
         echo the end password=hunter2; while true; do echo more; sleep 0.1; done";
     let name = lab.run_script("web", script).await;
     let mut session = StdioSession::open(&lab.host, &[]).await;
-    let arguments = json!({"container": name, "seconds": 600, "until_match": "^the end "});
-    let id = session.start("follow_container_logs", arguments).await;
+    let arguments = json!({"container": name, "follow_seconds": 600, "until_match": "^the end "});
+    let id = session.start("get_container_logs", arguments).await;
     let mut progress = Vec::new();
     for _ in 0..2 {
         progress.push(session.until("notifications/progress").await["params"].clone());
@@ -72,8 +72,8 @@ async fn log_lines_are_sent_as_progress() {
     assert!(!all.contains("hunter2"), "{all}");
 
     // A cancelled call has no answer.
-    let arguments = json!({"container": name, "seconds": 600});
-    let id = session.start("follow_container_logs", arguments).await;
+    let arguments = json!({"container": name, "follow_seconds": 600});
+    let id = session.start("get_container_logs", arguments).await;
     session.until("notifications/progress").await;
     session.cancel(id).await;
     let ping = session.ask("ping", json!({})).await;
