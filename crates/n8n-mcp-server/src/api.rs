@@ -27,7 +27,7 @@ use crate::policy::Policy;
 use shared::{Shared, SharedAnswer};
 
 pub(crate) use execution::ExecutionFilter;
-pub(crate) use failure::N8nFailure;
+pub(crate) use failure::{N8nFailure, change_error};
 pub(crate) use locks::WorkflowLock;
 pub(crate) use shared::SharedFailure;
 pub(crate) use workflow::{UNKNOWN_CURSOR, WorkflowFilter};
@@ -56,6 +56,7 @@ pub(crate) struct Api {
     pub(crate) policy: Policy,
     publish_checks: publish_check::PublishChecks,
     locks: locks::WorkflowLocks,
+    own_changes: write::OwnChanges,
     shared_workflows: Shared<Id, SharedAnswer<Workflow>>,
     shared_pages: Shared<ExecutionFilter, SharedAnswer<Page<Box<RawValue>>>>,
     shared_executions: Shared<Id, SharedAnswer<Option<Box<RawValue>>>>,
@@ -83,6 +84,7 @@ impl Api {
             policy,
             publish_checks: publish_check::PublishChecks::default(),
             locks: locks::WorkflowLocks::default(),
+            own_changes: write::OwnChanges::default(),
             shared_workflows: Shared::default(),
             shared_pages: Shared::default(),
             shared_executions: Shared::default(),

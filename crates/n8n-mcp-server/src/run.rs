@@ -24,7 +24,7 @@ use std::time::Duration;
 
 use futures_util::future::join;
 use mcp_core::tool::{Call, ToolError, ToolErrorKind};
-use n8n_workflow::{Id, UnpublishedDraft};
+use n8n_workflow::{Id, UnpublishedDraft, Workflow};
 use serde_json::{Map, Value};
 use uuid::Uuid;
 
@@ -60,6 +60,7 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         deadline.become_task().await;
     }
     let (id, output) = (request.workflow, request.output);
+    n8n.api.settle(&id).await;
     let (workflow, newest) = join(n8n.api.shared_workflow(&id), newest(&n8n.api, &id)).await;
     let workflow = workflow?;
     n8n.api.policy.check_start(&workflow)?;
@@ -98,21 +99,35 @@ pub(crate) async fn run(n8n: &N8n, request: RunRequest, call: &Call) -> Result<R
         () = call.cancelled() => return Err(stop(&watch.search, running).await),
     };
     let mut run = run.started_by(way, trigger).shown(&n8n.redactor(), &output);
-    if let Some(versions) = workflow.unpublished_draft() {
-        run = run.with_note(ran_version(way, &versions));
+    if let Some(note) = ran_version(way, run.version(), &workflow) {
+        run = run.with_note(note);
     }
     Ok(run)
 }
 
-/// Says which version ran, of a workflow whose draft is not what is live.
-fn ran_version(way: StartMethod, versions: &UnpublishedDraft) -> String {
-    let (draft, live) = (&versions.draft_version, &versions.live_version);
-    match way {
+/// Says which version ran, if that is not the one that get_workflow shows.
+fn ran_version(way: StartMethod, ran: Option<&str>, workflow: &Workflow) -> Option<String> {
+    let live = workflow.active_version_id.as_deref();
+    if !way.is_mcp()
+        && workflow.active
+        && let Some((ran, live)) = ran.zip(live).filter(|(ran, live)| ran != live)
+    {
+        return Some(format!(
+            "Version {ran} ran, and not the one that is published now (version {live}): n8n takes a moment \
+             to change over. Nothing was repeated."
+        ));
+    }
+    let UnpublishedDraft {
+        draft_version: draft,
+        live_version: live,
+        ..
+    } = workflow.unpublished_draft()?;
+    Some(match way {
         StartMethod::McpManual => {
             format!("The draft ran (version {draft}), which is not what is live (version {live}).")
         }
         _ => format!(
             "What is live ran (version {live}), not the draft that get_workflow shows (version {draft})."
         ),
-    }
+    })
 }

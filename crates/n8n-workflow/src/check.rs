@@ -9,7 +9,7 @@ use serde_json::{Map, Value};
 use crate::connections::{Connection, MAIN, parse_connections};
 use crate::draft::{Draft, FieldSet, is_disabled, name_of, short_type, type_of};
 use crate::expressions;
-use crate::node_type::runs_code;
+use crate::node_type::{attached_by, runs_code};
 use crate::trigger::TriggerKind;
 
 /// The error of a workflow that is not finished.
@@ -24,6 +24,7 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
     match parse_connections(&draft.connections) {
         Ok(all) => {
             check_connections(&all, &names, &mut found);
+            check_sub_nodes(draft, &all, &mut found);
             check_reachable(draft, &all, &mut found);
         }
         Err(place) => found.error(
@@ -35,21 +36,15 @@ pub fn check(draft: &Draft) -> Vec<Finding> {
     for node in &draft.nodes {
         check_expressions(node, &names, &mut found);
     }
-    let mut found = found.0;
-    found.sort_by_key(|finding| finding.severity);
-    found
-}
-
-/// Warnings about settings that n8n does not have; they are left out when the workflow is written.
-pub fn check_settings(draft: &Draft) -> Vec<Finding> {
-    let mut found = Findings::default();
     for key in draft.settings.keys() {
-        // n8n returns `binaryMode`, and ignores it.
+        // n8n returns `binaryMode`, and ignores it. The others are left out when the workflow is written.
         if !FieldSet::Newest.keeps_setting(key) && key != "binaryMode" {
             found.warning("", format!("n8n has no setting {key:?}."), "");
         }
     }
-    found.0
+    let mut found = found.0;
+    found.sort_by_key(|finding| finding.severity);
+    found
 }
 
 fn is_trigger(node: &Map<String, Value>) -> bool {
@@ -111,6 +106,20 @@ fn check_connections(all: &[Connection], names: &HashSet<&str>, found: &mut Find
     }
 }
 
+/// Finds sub-nodes that items are sent to: n8n publishes them, and each run fails there.
+fn check_sub_nodes(draft: &Draft, all: &[Connection], found: &mut Findings) {
+    for node in &draft.nodes {
+        let name = name_of(node);
+        let mut all = all.iter();
+        let is_sent_items = all.any(|one| one.kind == MAIN && one.to == name);
+        if let Some(kind) = attached_by(type_of(node)).filter(|_| is_sent_items) {
+            let message = "A `main` connection leads to it, and no items pass through it: every run fails there.";
+            let fix = format!("Connect it to the node that uses it, with kind {kind}.");
+            found.warning(name, message, &fix);
+        }
+    }
+}
+
 /// Finds nodes that no trigger leads to.
 fn check_reachable(draft: &Draft, all: &[Connection], found: &mut Findings) {
     let triggers = draft.nodes.iter().filter(|node| is_trigger(node));
@@ -154,6 +163,20 @@ fn check_expressions(node: &Map<String, Value>, names: &HashSet<&str>, found: &m
         }
         if !is_code && !is_expression {
             return;
+        }
+        if ["$env.", "$env[", "process.env"]
+            .iter()
+            .any(|part| text.contains(part))
+        {
+            let message = format!(
+                "`{path}` reads environment variables, which n8n denies unless its operator has set \
+                 N8N_BLOCK_ENV_ACCESS_IN_NODE=false."
+            );
+            found.warning(
+                name,
+                message,
+                "Use a credential, or a variable of n8n ($vars).",
+            );
         }
         for named in expressions::references(text) {
             if !names.contains(named.as_str()) {

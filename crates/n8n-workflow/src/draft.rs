@@ -40,7 +40,7 @@ impl fmt::Display for DraftError {
 impl std::error::Error for DraftError {}
 
 /// The definition of a workflow that is being written.
-#[derive(Clone, Debug, PartialEq, Serialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct Draft {
     /// Not empty.
     pub name: String,
@@ -75,17 +75,6 @@ impl Draft {
         let places = self.placeholders.others(&self.nodes, &self.settings);
         self.placeholders = Placeholders::new(&self.nodes, &self.settings);
         places
-    }
-
-    /// A workflow without nodes.
-    pub fn empty() -> Self {
-        Self {
-            name: String::new(),
-            nodes: Vec::new(),
-            connections: Map::new(),
-            settings: Map::new(),
-            placeholders: Placeholders::default(),
-        }
     }
 
     /// The draft, if it may be written: n8n would keep the placeholder of a hidden value in place of the value.

@@ -26,7 +26,10 @@ pub struct Execution {
     pub stopped_at: Option<String>,
     /// The execution that it retries.
     pub retry_of: Option<Id>,
-    wait_till: Option<String>,
+    /// Until when it waits.
+    pub wait_till: Option<String>,
+    /// The version of the workflow that ran.
+    pub workflow_version_id: Option<String>,
     /// The data of its nodes; only if it was requested.
     pub data: Option<Box<RawValue>>,
     /// The workflow as it was.

@@ -21,6 +21,9 @@ const PROVIDERS: [(&str, &str); 8] = [
     ("reranker", "reranker"),
 ];
 
+/// Nodes with the start of such a name that items pass through.
+const PASSED_THROUGH: [&str; 2] = ["memoryManager", "toolExecutor"];
+
 /// The last part of a type of nodes: `set` of `n8n-nodes-base.set`.
 pub fn last_part(kind: &str) -> &str {
     kind.rsplit('.').next().unwrap_or_default()
@@ -49,6 +52,9 @@ pub fn output_names(kind: &str, version: f64) -> &'static [&'static str] {
 /// pass through them.
 pub fn attached_by(kind: &str) -> Option<String> {
     let (name, is_ai) = (last_part(kind), kind.contains("langchain"));
+    if PASSED_THROUGH.contains(&name) {
+        return None;
+    }
     let mut providers = PROVIDERS.iter().filter(|_| is_ai);
     let provided = providers.find(|(start, _)| name.starts_with(start));
     let is_tool = name.ends_with("Tool") || (is_ai && name.starts_with("tool"));

@@ -60,7 +60,7 @@ impl PublishCheck {
 
     /// A check of a workflow that n8n publishes unless it refuses the call.
     pub fn probe() -> Self {
-        let mut check = Self::new(&Draft::empty(), false);
+        let mut check = Self::new(&Draft::default(), false);
         check.add_trigger();
         check
     }

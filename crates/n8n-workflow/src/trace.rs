@@ -11,8 +11,8 @@ mod node_rows;
 
 pub use cause::Cause;
 pub use data::{MAX_MESSAGE, ResultData, Trace};
-pub use failure::{NodeFailure, find_failure};
+pub use failure::{NodeFailure, find_failure, find_handled};
 pub use file::StoredFile;
-pub use items::{ItemLimits, shortened};
+pub use items::{ItemLimits, drop_error_stack, shortened};
 pub use lost::{Loss, find_loss};
 pub use node_rows::{NodeRow, NodeSelection, node_rows};

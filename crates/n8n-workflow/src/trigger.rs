@@ -13,8 +13,10 @@ use serde_json::Value;
 use crate::node_type::last_part;
 use crate::workflow::{Node, Workflow};
 
-pub use field::{FormField, FormFieldKind, fields_of};
-pub use schema::{COMPUTED_FIELDS, parameters_in_note, parameters_of, without_code};
+pub use field::{FormField, FormFieldKind, WaitsFor, fields_of, waits_for};
+pub use schema::{
+    COMPUTED_FIELDS, parameters_in_note, parameters_of, schema_of_fields, without_code,
+};
 pub use url::Webhook;
 
 /// The kind of a trigger.

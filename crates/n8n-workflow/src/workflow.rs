@@ -69,6 +69,11 @@ impl WorkflowRow {
 pub struct UnpublishedDraft {
     pub draft_version: String,
     pub live_version: String,
+    /// Who wrote the draft.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_by: Option<String>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub changed_at: Option<String>,
 }
 
 impl UnpublishedDraft {
@@ -79,6 +84,8 @@ impl UnpublishedDraft {
         (draft != live).then(|| Self {
             draft_version: draft.clone(),
             live_version: live.clone(),
+            changed_by: None,
+            changed_at: None,
         })
     }
 }
@@ -164,6 +171,18 @@ pub struct Node {
     /// By the type of the credential.
     #[serde(default, deserialize_with = "credentials")]
     pub credentials: HashMap<String, CredentialRef>,
+    #[serde(default, deserialize_with = "optional_text")]
+    on_error: Option<String>,
+    #[serde(default, deserialize_with = "or_default")]
+    continue_on_fail: bool,
+}
+
+impl Node {
+    /// True if the workflow goes on after its errors.
+    pub fn handles_errors(&self) -> bool {
+        let goes_on = |text: &str| text.starts_with("continue");
+        self.continue_on_fail || self.on_error.as_deref().is_some_and(goes_on)
+    }
 }
 
 /// The credential of a node.

@@ -3,8 +3,34 @@
 
 use serde_json::json;
 
-use super::{SERVER, call, done};
+use super::{SERVER, assert_refused, call, done};
 use crate::harness::{FakeService, Response, Server};
+
+/// n8n has done what it does not say, or may have.
+#[tokio::test]
+async fn change_without_a_readable_answer_may_have_happened() {
+    for (answer, part) in [
+        (Response::html(200), "accepted the request all the same"),
+        (Response::html(504), "may have happened"),
+    ] {
+        let fake = FakeService::start(move |request| match request.method.as_str() {
+            "GET" => Response::json(200, &json!({"data": [], "nextCursor": null, "id": "w"})),
+            _ => answer.clone(),
+        })
+        .await;
+        let env = [("N8N_URL", fake.url.as_str()), ("N8N_API_KEY", "k")];
+        let server = Server::with_args(SERVER, &["--toolsets", "all"], &env).await;
+        let client = server.client().await;
+        let hook =
+            json!({"name": "H", "type": "n8n-nodes-base.webhook", "parameters": {"path": "p"}});
+        refused!(client, "create_workflow", {"name": "W", "nodes": [hook]}, part);
+        refused!(client, "archive_workflow", {"workflow_id": "w"}, part);
+        refused!(client, "create_tag", {"name": "t"}, part);
+        let data = json!({"name": "X", "value": "y"});
+        refused!(client, "create_credential", {"name": "c", "type": "httpHeaderAuth", "data": data}, part);
+        refused!(client, "call_n8n_api", {"method": "POST", "path": "variables", "body": {"key": "a"}}, part);
+    }
+}
 
 #[tokio::test]
 async fn one_bad_row_spoils_no_list() {

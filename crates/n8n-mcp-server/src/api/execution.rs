@@ -6,13 +6,14 @@ use std::time::Duration;
 use mcp_core::tool::ToolError;
 use n8n_workflow::{Execution, Id};
 use serde::Serialize;
-use serde::de::{DeserializeOwned, IgnoredAny};
+use serde::de::IgnoredAny;
 use serde_json::json;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method};
 
 use super::shared::SharedAnswer;
+use super::workflow::readable;
 use super::{Api, N8nFailure as _, Page};
 
 /// The delay of a page for each caller that waits for it: n8n, which also runs their workflows, is
@@ -63,11 +64,20 @@ impl Api {
         }
     }
 
-    /// One page of executions, newest first.
-    pub(crate) async fn executions<T: DeserializeOwned>(
+    /// One page of executions, newest first, and what to say about those that cannot be read.
+    pub(crate) async fn executions(
         &self,
         filter: &ExecutionFilter,
-    ) -> Result<Page<T>, HttpFailure> {
+    ) -> Result<(Page<Execution>, Vec<String>), HttpFailure> {
+        let Page { data, next_cursor } = self.raw_executions(filter).await?;
+        let (data, unreadable) = readable("Execution", &data);
+        Ok((Page { data, next_cursor }, unreadable))
+    }
+
+    async fn raw_executions(
+        &self,
+        filter: &ExecutionFilter,
+    ) -> Result<Page<Box<RawValue>>, HttpFailure> {
         let request = self.request(Method::GET, &["executions"]);
         request.query(filter).json().await
     }
@@ -78,7 +88,7 @@ impl Api {
         filter: &ExecutionFilter,
         since: Instant,
     ) -> SharedAnswer<Page<Box<RawValue>>> {
-        let request = async { Ok(Arc::new(self.executions(filter).await?)) };
+        let request = async { Ok(Arc::new(self.raw_executions(filter).await?)) };
         let spacing = if filter.limit > 1 {
             PAGE_SPACING
         } else {

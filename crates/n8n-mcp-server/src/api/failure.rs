@@ -1,8 +1,8 @@
 //! Texts for failures of requests to n8n, and their meaning.
 
-use mcp_core::tool::ToolErrorKind;
+use mcp_core::tool::{ToolError, ToolErrorKind};
 use serde::Deserialize;
-use upstream::http::{ErrorResponse, FailureTexts, HttpFailure, Method, StatusCode};
+use upstream::http::{ErrorResponse, FailureTexts, Fault, HttpFailure, Method, StatusCode};
 use upstream::text::{clean, truncate};
 
 use ToolErrorKind::{Conflict, Forbidden, NotFound, Unauthorized, Unavailable, Upstream};
@@ -13,6 +13,10 @@ const MAX_COMPLAINT_CHARS: usize = 4_000;
 /// The reason against n8n 1.
 pub(super) const N8N_1: &str =
     "n8n at {address} is n8n 1, and this server needs n8n 2: update n8n.";
+
+const HAS_HAPPENED: &str = "n8n has accepted the request all the same: do not repeat it before \
+    you have looked.";
+const MAY_HAVE_HAPPENED: &str = "It may have happened all the same: look before you repeat it.";
 
 pub(super) const WORDING: FailureTexts = FailureTexts {
     unreachable: "n8n at {address} cannot be reached. Start it, or set N8N_URL to its address.",
@@ -142,6 +146,22 @@ pub(crate) trait N8nFailure {
     fn is_conflict(&self) -> bool;
 }
 
+/// The error of a change, which may have happened in spite of it.
+pub(crate) fn change_error(
+    failure: HttpFailure,
+    explain: impl FnOnce(HttpFailure) -> ToolError,
+) -> ToolError {
+    let addition = match failure.fault() {
+        // With a status of success.
+        Fault::Unreadable(_) | Fault::TooLarge(_) => HAS_HAPPENED,
+        _ if failure.is_ambiguous() => MAY_HAVE_HAPPENED,
+        _ => return explain(failure),
+    };
+    let error = explain(failure);
+    let message = format!("{} {addition}", error.message());
+    ToolError::new(error.kind(), message).caused_by(error)
+}
+
 impl N8nFailure for HttpFailure {
     fn complaint(&self) -> Option<String> {
         let refusal = self.refusal();
@@ -174,6 +194,7 @@ fn scope(method: &Method, path: &[&str]) -> Option<String> {
         "audit" => return Some("securityAudit:generate".to_owned()),
         "source-control" => "sourceControl",
         "data-tables" if path.get(2) == Some(&"rows") => "dataTableRow",
+        "data-tables" if path.get(2) == Some(&"columns") => "dataTableColumn",
         "data-tables" => "dataTable",
         "community-packages" => "communityPackage",
         "projects" if path.get(2) == Some(&"folders") => "folder",

@@ -4,16 +4,20 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use n8n_workflow::{Id, Workflow, WorkflowRow};
-use serde::Serialize;
+use n8n_workflow::{Id, UnpublishedDraft, Workflow, WorkflowRow};
 use serde::de::DeserializeOwned;
+use serde::{Deserialize, Serialize};
 use serde_json::Value;
 use serde_json::value::RawValue;
 use tokio::time::Instant;
 use upstream::http::{HttpFailure, Method, StatusCode};
+use upstream::redact::redacted;
+use upstream::text::truncate;
 
 use super::{Api, N8nFailure as _, Page};
 
+/// Characters of the reason for which an answer cannot be read.
+const MAX_CAUSE: usize = 200;
 /// The error for a cursor that n8n rejects.
 pub(crate) const UNKNOWN_CURSOR: &str = "`cursor` is not a cursor of n8n. Pass the `next_cursor` \
     of the previous page, or leave `cursor` out for the first page.";
@@ -51,7 +55,7 @@ impl Api {
                 ToolError::from(failure)
             }
         })?;
-        let (data, unreadable) = readable(&page.data);
+        let (data, unreadable) = readable("Workflow", &page.data);
         let next_cursor = page.next_cursor;
         Ok((Page { data, next_cursor }, unreadable))
     }
@@ -81,8 +85,9 @@ impl Api {
             self.get(&["workflows", id.as_str()], &[]).await;
         let raw = raw.map_err(|failure| explain(failure, id))?;
         let unreadable = |error| {
-            ToolError::upstream("n8n's description of the workflow cannot be read.")
-                .caused_by(error)
+            let cause = cause(&error);
+            let message = format!("n8n's description of workflow {id} cannot be read: {cause}.");
+            ToolError::upstream(message).caused_by(error)
         };
         let workflow = serde_json::from_str(raw.get()).map_err(unreadable)?;
         let other = serde_json::from_str(raw.get()).map_err(unreadable)?;
@@ -90,15 +95,36 @@ impl Api {
         Ok((workflow, other))
     }
 
+    /// The versions of a workflow whose draft is not what is live, and who has written the draft, if n8n says so.
+    pub(crate) async fn unpublished(&self, workflow: &Workflow) -> Option<UnpublishedDraft> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Version {
+            authors: Option<String>,
+            created_at: Option<String>,
+        }
+        let mut found = workflow.unpublished_draft()?;
+        let path = ["workflows", &workflow.id, "versions", &found.draft_version];
+        if let Ok(version) = self.get::<Version>(&path, &[]).await {
+            (found.changed_by, found.changed_at) = (version.authors, version.created_at);
+        }
+        Some(found)
+    }
+
     /// The active workflows with this tag, with their nodes.
     pub(crate) async fn tagged(&self, tag: &str) -> Result<Vec<Workflow>, ToolError> {
-        let query = [
-            ("tags", tag),
-            ("active", "true"),
-            ("excludePinnedData", "true"),
-        ];
+        self.all_workflows(&[("tags", tag), ("active", "true")])
+            .await
+    }
+
+    /// The workflows of a query, with their nodes, as far as they can be read.
+    pub(crate) async fn all_workflows(
+        &self,
+        query: &[(&str, &str)],
+    ) -> Result<Vec<Workflow>, ToolError> {
+        let query = [query, &[("excludePinnedData", "true")]].concat();
         let (all, _): (Vec<Box<RawValue>>, _) = self.all(&["workflows"], &query).await?;
-        let (workflows, unreadable) = readable(&all);
+        let (workflows, unreadable) = readable("Workflow", &all);
         for one in unreadable {
             tracing::warn!("{one}");
         }
@@ -107,7 +133,10 @@ impl Api {
 }
 
 /// The rows of a list that can be read, and what to say about the others.
-fn readable<T: DeserializeOwned>(rows: &[Box<RawValue>]) -> (Vec<T>, Vec<String>) {
+pub(super) fn readable<T: DeserializeOwned>(
+    kind: &str,
+    rows: &[Box<RawValue>],
+) -> (Vec<T>, Vec<String>) {
     let (mut all, mut unreadable) = (Vec::new(), Vec::new());
     for row in rows {
         match serde_json::from_str(row.get()) {
@@ -116,12 +145,18 @@ fn readable<T: DeserializeOwned>(rows: &[Box<RawValue>]) -> (Vec<T>, Vec<String>
                 let row: Value = serde_json::from_str(row.get()).unwrap_or_default();
                 let (id, name) = (&row["id"], &row["name"]);
                 unreadable.push(format!(
-                    "Workflow {id} ({name}) is left out, since it cannot be read: {error}."
+                    "{kind} {id} ({name}) is left out, since it cannot be read: {}.",
+                    cause(&error)
                 ));
             }
         }
     }
     (all, unreadable)
+}
+
+/// The reason against an answer, which may repeat a part of it.
+fn cause(error: &serde_json::Error) -> String {
+    truncate(&redacted(&error.to_string()), MAX_CAUSE)
 }
 
 fn explain(failure: HttpFailure, id: &Id) -> ToolError {

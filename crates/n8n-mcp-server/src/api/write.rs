@@ -1,7 +1,8 @@
 //! Writes workflows. Retries only what n8n has rejected as a whole, and deletions, which are
 //! idempotent.
 
-use std::sync::Arc;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
@@ -11,11 +12,11 @@ use n8n_workflow::{Id, UnpublishedDraft, Workflow};
 use serde::Deserialize;
 use serde::de::IgnoredAny;
 use serde_json::{Value, json};
-use tokio::time::{Instant, sleep};
+use tokio::time::{Instant, sleep, sleep_until};
 use upstream::http::{HttpFailure, Method, StatusCode};
 
 use super::locks::WorkflowLock;
-use super::{Api, N8nFailure as _};
+use super::{Api, N8nFailure as _, change_error};
 use crate::policy::NEW_IS_CLOSED;
 
 /// Leaves the last version of an active workflow live.
@@ -27,6 +28,8 @@ const CHANGE_TIMEOUT: Duration = Duration::from_secs(20);
 /// The longest time that n8n needs to deactivate a workflow before it deletes it: if all of its
 /// workers are busy, the deactivation waits for n8n's next poll, every 15 s.
 const DEACTIVATION_TIMEOUT: Duration = Duration::from_secs(20);
+/// The time until n8n runs a version that it has published.
+const PUBLISHING_TIME: Duration = Duration::from_millis(1_500);
 const DELETE_RETRY_INTERVAL: Duration = Duration::from_millis(200);
 
 /// A tag with its id.
@@ -52,14 +55,46 @@ pub(crate) enum Publication {
     Live,
     /// It is a draft, as the caller wanted.
     Draft,
-    /// It is a draft, since the draft before was not what is live: publishing it would have published
-    /// another's changes, too.
+    /// It is a draft, since the draft before held changes of others that are not live: publishing it would
+    /// have published those, too.
     SecondDraft(UnpublishedDraft),
     /// It is a draft, since n8n does not publish it, for this reason.
     Refused(String),
 }
 
+/// The changes that this server has made last, by workflow.
+#[derive(Default)]
+pub(super) struct OwnChanges(Mutex<HashMap<Id, OwnChange>>);
+
+#[derive(Default)]
+struct OwnChange {
+    /// The draft, if it differs from what is live by changes of this server only.
+    draft: Option<String>,
+    published: Option<Instant>,
+}
+
+impl OwnChanges {
+    fn with<T>(&self, id: &Id, use_it: impl FnOnce(&mut OwnChange) -> T) -> T {
+        let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        use_it(all.entry(id.clone()).or_default())
+    }
+}
+
 impl Api {
+    /// Waits until n8n runs what was published last: it answers before that.
+    pub(crate) async fn settle(&self, id: &Id) {
+        let published = self.own_changes.with(id, |one| one.published);
+        if let Some(published) = published {
+            sleep_until(published + PUBLISHING_TIME).await;
+        }
+    }
+
+    /// Remembers that n8n was made to publish another version of an active workflow.
+    pub(crate) fn note_published(&self, id: &Id) {
+        let now = Instant::now();
+        self.own_changes.with(id, |one| one.published = Some(now));
+    }
+
     /// Creates a workflow.
     pub(crate) async fn create_workflow(
         &self,
@@ -89,8 +124,8 @@ impl Api {
         })
     }
 
-    /// Replaces a workflow that is still as it was `read`. If it is active and its draft is what is live,
-    /// `publish` makes the change live.
+    /// Replaces a workflow that is still as it was `read`. If it is active and its draft is what is live, or
+    /// differs from it by changes of this server only, `publish` makes the change live.
     ///
     /// # Errors
     /// Also if it was changed since. Nothing was written then.
@@ -132,15 +167,9 @@ impl Api {
             return Err(changed_meanwhile(id));
         }
         self.policy.check_write(&before)?;
-        let has_drafts = before.active_version_id.is_some();
-        // With drafts, n8n is asked to publish exactly the version that was written.
-        let query: &[_] = if publish && !has_drafts {
-            &[]
-        } else {
-            &DRAFT_ONLY
-        };
+        // n8n is asked to publish exactly the version that was written.
         let path = ["workflows", id.as_str()];
-        let written = self.write(Method::PUT, &path, query, draft).await;
+        let written = self.write(Method::PUT, &path, &DRAFT_ONLY, draft).await;
         let (workflow, left_out) = written.map_err(|failure| self.explain(failure))?;
         let mut written = WrittenWorkflow {
             publication: if workflow.active {
@@ -151,11 +180,20 @@ impl Api {
             workflow,
             left_out,
         };
-        if let Some(unpublished) = written.workflow.unpublished_draft().filter(|_| has_drafts) {
-            written.publication = match before.unpublished_draft() {
-                _ if !publish => Publication::Draft,
-                Some(_) => Publication::SecondDraft(unpublished),
-                None => self.publish(&mut written.workflow, id, unpublished).await,
+        if let Some(unpublished) = written.workflow.unpublished_draft() {
+            let old = before.unpublished_draft().map(|old| old.draft_version);
+            let new = unpublished.draft_version.clone();
+            let is_ours = self.own_changes.with(id, |one| {
+                let is_ours = old.is_none() || old == one.draft;
+                one.draft = is_ours.then_some(new);
+                is_ours
+            });
+            written.publication = if !publish {
+                Publication::Draft
+            } else if is_ours {
+                self.publish(&mut written.workflow, id, unpublished).await
+            } else {
+                Publication::SecondDraft(unpublished)
             };
         }
         Ok(written)
@@ -172,7 +210,10 @@ impl Api {
         let body = json!({"versionId": version.draft_version});
         let request = self.request(Method::POST, &path).body(&body);
         let failure = match request.timeout(CHANGE_TIMEOUT).json::<IgnoredAny>().await {
-            Ok(_) => return Publication::Live,
+            Ok(_) => {
+                self.note_published(id);
+                return Publication::Live;
+            }
             Err(failure) => failure,
         };
         // n8n deactivates a workflow whose triggers it cannot start.
@@ -333,7 +374,7 @@ impl Api {
                  path, or the workflow is being changed right now.",
             );
         }
-        failure.into()
+        change_error(failure, ToolError::from)
     }
 }
 

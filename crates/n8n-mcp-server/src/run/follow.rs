@@ -59,9 +59,7 @@ impl ExecutionWatch<'_> {
         run.reply.wait_at_most(reply_timeout).await?;
         let outcome = self.url_outcome(&mut run).await?;
         Ok(match run.reply() {
-            Some(reply) if run.is_webhook => {
-                outcome.with_response(reply, run.replies_at_end, &self.n8n.redactor())
-            }
+            Some(reply) if run.is_webhook => outcome.with_response(reply, run.replies_at_end),
             _ => outcome,
         })
     }

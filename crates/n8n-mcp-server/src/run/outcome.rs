@@ -2,14 +2,16 @@
 
 use std::collections::BTreeMap;
 
-use n8n_workflow::trace::{ItemLimits, MAX_MESSAGE, ResultData, shortened};
-use n8n_workflow::{Execution, Id, Status};
+use n8n_workflow::trace::{
+    ItemLimits, MAX_MESSAGE, ResultData, Trace, drop_error_stack, find_handled, shortened,
+};
+use n8n_workflow::trigger::{WaitsFor, fields_of, schema_of_fields, waits_for};
+use n8n_workflow::{Execution, Id, Status, Workflow};
 use schemars::JsonSchema;
 use serde::Serialize;
-use serde_json::Value;
 use serde_json::value::{RawValue, to_raw_value};
+use serde_json::{Map, Value};
 use serde_with::skip_serializing_none;
-use upstream::http::StatusCode;
 use upstream::redact::Redactor;
 use upstream::text::{fitting, head, truncate};
 
@@ -38,6 +40,21 @@ pub(crate) struct Run {
     trigger: Option<String>,
     /// Start method.
     way: Option<StartMethod>,
+    /// The version of the workflow that ran.
+    version_id: Option<String>,
+    waits: Option<Waiting>,
+}
+
+/// A node that waits.
+#[skip_serializing_none]
+#[derive(Debug, Serialize, JsonSchema)]
+struct Waiting {
+    node: Option<String>,
+    /// What continues it.
+    r#for: &'static str,
+    until: Option<String>,
+    /// JSON Schema of the parameters for resume_execution.
+    parameters: Option<Map<String, Value>>,
 }
 
 /// The state of a run.
@@ -86,6 +103,7 @@ impl From<Status> for RunStatus {
 impl Run {
     pub(crate) fn from_execution(execution: Execution) -> Self {
         let mut run = Self::new(execution.status.into(), Some(&execution.id));
+        run.version_id.clone_from(&execution.workflow_version_id);
         let result = ResultData::read(execution.data.as_deref());
         match run.status {
             RunStatus::Completed if execution.data_too_large_to_display => {
@@ -94,6 +112,13 @@ impl Run {
             RunStatus::Completed => match result.last_items(execution.workflow_data.as_deref()) {
                 Some(items) => {
                     run.items = Some(items);
+                    if let Some(node) = handled(&execution) {
+                        let note = format!(
+                            "{node:?} failed, and the workflow went on, as its onError says: \
+                             explain_execution says more."
+                        );
+                        run = run.with_note(note);
+                    }
                     let others = result.other_ends();
                     if !others.is_empty() {
                         let note = format!(
@@ -110,8 +135,8 @@ impl Run {
                 return run.with_error(node, message);
             }
             RunStatus::Waiting => {
-                let note = "It waits, and continues by itself or when somebody resumes it: \
-                    resume_execution (toolset executions).";
+                let (waits, note) = Waiting::read(&execution, result.last());
+                run.waits = Some(waits);
                 return run.with_note(note);
             }
             RunStatus::Canceled => {
@@ -166,6 +191,10 @@ impl Run {
         run.with_note(format!("{NOT_KEPT}; this is the reply of its trigger."))
     }
 
+    pub(super) fn version(&self) -> Option<&str> {
+        self.version_id.as_deref()
+    }
+
     pub(super) fn has_ended(&self) -> bool {
         matches!(self.status, RunStatus::Completed | RunStatus::Failed)
     }
@@ -180,6 +209,9 @@ impl Run {
 
     /// The run as it is shown: its output redacted, selected and truncated.
     pub(crate) fn shown(mut self, redactor: &Redactor, selection: &OutputSelection) -> Self {
+        if let Some(response) = &mut self.response {
+            response.show(self.items.as_deref(), redactor, selection);
+        }
         if let Some(items) = self.items.take() {
             let (output, note) = selection.apply(items, redactor);
             // The schema does not allow null.
@@ -191,23 +223,16 @@ impl Run {
         if let Some(error) = &mut self.error {
             error.message = truncate(&redactor.text(&error.message), MAX_MESSAGE);
         }
-        let output = self.output.as_deref();
-        self.response = self.response.map(|response| response.without(output));
         self
     }
 
     /// Adds the webhook's answer. The output of a node that answers at the end is the request itself,
     /// and is left out.
-    pub(super) fn with_response(
-        mut self,
-        reply: &UrlReply,
-        is_at_end: bool,
-        redactor: &Redactor,
-    ) -> Self {
-        let response = WebhookResponse::new(reply, redactor);
+    pub(super) fn with_response(mut self, reply: &UrlReply, is_at_end: bool) -> Self {
+        let response = WebhookResponse::new(reply);
         let mut items = self.items.iter().flatten();
         let has_request = items.any(|item| item.get().contains(REQUEST_ID));
-        let is_answered = is_at_end && response.has_body();
+        let is_answered = is_at_end && !reply.body.is_empty();
         self.response = Some(response);
         if is_answered && has_request {
             self.items = None;
@@ -241,6 +266,57 @@ impl Run {
     }
 }
 
+/// The node whose errors the workflow handled.
+fn handled(execution: &Execution) -> Option<String> {
+    let workflow = execution.workflow_data.as_deref()?.get();
+    // Most have none: their data are not read again.
+    if !workflow.contains("\"continue") {
+        return None;
+    }
+    let workflow: Workflow = serde_json::from_str(workflow).ok()?;
+    let trace = Trace::read(execution.data.as_deref());
+    find_handled(&trace, &workflow, &Redactor::new(true))?.node
+}
+
+impl Waiting {
+    /// What the last node of `execution` waits for, and what to do about it.
+    fn read(execution: &Execution, node: Option<String>) -> (Self, &'static str) {
+        let workflow = execution.workflow_data.as_deref();
+        let workflow = workflow.and_then(|raw| serde_json::from_str::<Workflow>(raw.get()).ok());
+        let nodes = workflow.iter().flat_map(|workflow| &workflow.nodes);
+        let found = nodes
+            .into_iter()
+            .find(|one| Some(&one.name) == node.as_ref());
+        let (what, note) = match found.map(waits_for) {
+            Some(WaitsFor::Form) => ("form", RESUMED_BY_CALL),
+            Some(WaitsFor::Request) => ("request", RESUMED_BY_CALL),
+            Some(WaitsFor::Time) => ("time", "It continues by itself at that time."),
+            Some(WaitsFor::Person) => (
+                "answer",
+                "It waits for the answer of a person, whom n8n has sent a link.",
+            ),
+            None => (
+                "unknown",
+                "It waits, and continues by itself or when somebody resumes it: resume_execution \
+                 (toolset executions).",
+            ),
+        };
+        let fields = found.filter(|_| what == "form").and_then(fields_of);
+        let schema = fields.map(|fields| schema_of_fields(&fields));
+        let until = execution.wait_till.clone();
+        let waits = Self {
+            node,
+            r#for: what,
+            until: until.filter(|_| !execution.waits_for_person()),
+            parameters: schema.and_then(|schema| schema.as_object().cloned()),
+        };
+        (waits, note)
+    }
+}
+
+const RESUMED_BY_CALL: &str =
+    "It waits until it is resumed: resume_execution (toolset executions).";
+
 /// Bytes of JSON; about 2,000 tokens.
 const MAX_OUTPUT: usize = 8 * 1024;
 /// Limits for one item that is too large, stricter step by step: (bytes of a text, members of a
@@ -273,7 +349,7 @@ impl OutputSelection {
             // the bound is not shown.
             let item = match size > MAX_OUTPUT {
                 true => item,
-                false => redactor.raw_json(item),
+                false => redactor.raw_json(without_error_stack(item)),
             };
             let item = self.members(item);
             size += item.get().len();
@@ -283,6 +359,17 @@ impl OutputSelection {
         let (output, note) = truncate_items(items, is_one);
         let chosen = || format!("The first {limit} of {count} items.");
         (output, note.or_else(|| (limit < count).then(chosen)))
+    }
+
+    /// What is selected of an answer: of the elements of a list, or of an object.
+    fn of_answer(&self, answer: Box<RawValue>) -> Box<RawValue> {
+        let list: Option<Vec<Box<RawValue>>> = serde_json::from_str(answer.get()).ok();
+        let Some(list) = list.filter(|_| self.items.is_some() || !self.fields.is_empty()) else {
+            return self.members(answer);
+        };
+        let limit = self.items.map_or(list.len(), |limit| limit as usize);
+        let list = list.into_iter().take(limit).map(|item| self.members(item));
+        to_raw_value(&list.collect::<Vec<_>>()).unwrap_or(answer)
     }
 
     fn members(&self, item: Box<RawValue>) -> Box<RawValue> {
@@ -353,44 +440,68 @@ pub(super) struct WebhookResponse {
     body: Option<Box<RawValue>>,
     /// Size of a binary body in bytes.
     bytes: Option<usize>,
+    #[serde(skip)]
+    text: Option<String>,
 }
 
 impl WebhookResponse {
-    pub(super) fn new(reply: &UrlReply, redactor: &Redactor) -> Self {
+    fn new(reply: &UrlReply) -> Self {
         let text = std::str::from_utf8(&reply.body).ok();
-        let body = text.filter(|text| !text.is_empty()).and_then(|text| {
-            let json: Option<&RawValue> = serde_json::from_str(text).ok();
-            match json {
-                Some(json) if text.len() <= MAX_BODY => {
-                    Some(redactor.raw_json(without_stack(json.to_owned(), reply.status)))
-                }
-                _ => to_raw_value(&head(&redactor.text(text), MAX_BODY)).ok(),
-            }
-        });
         Self {
             status: reply.status.as_u16(),
             content_type: reply.content_type.clone(),
-            body: body.filter(|body| body.get() != "null"),
+            body: None,
             bytes: text.is_none().then_some(reply.body.len()),
+            text: text.filter(|text| !text.is_empty()).map(str::to_owned),
         }
     }
 
-    pub(super) fn has_body(&self) -> bool {
-        self.body.is_some()
+    /// Fills in the body as it is shown, unless it holds the `items` that are the output, all or the first.
+    fn show(
+        &mut self,
+        items: Option<&[Box<RawValue>]>,
+        redactor: &Redactor,
+        selection: &OutputSelection,
+    ) {
+        let Some(text) = self.text.take() else { return };
+        let value = |text: &str| serde_json::from_str::<Value>(text).ok();
+        if let (Some(items), Some(body)) = (items, value(&text)) {
+            let items: Vec<_> = items.iter().filter_map(|item| value(item.get())).collect();
+            let is_output = items.first() == Some(&body) || body.as_array() == Some(&items);
+            if is_output {
+                return;
+            }
+        }
+        let json: Option<&RawValue> = serde_json::from_str(&text).ok();
+        let shown = json.map(|json| {
+            let body = without_stack(json.to_owned(), self.status);
+            selection.of_answer(redactor.raw_json(body))
+        });
+        let body = match shown {
+            Some(body) if body.get().len() <= MAX_BODY => Some(body),
+            Some(body) => to_raw_value(&head(body.get(), MAX_BODY)).ok(),
+            None => to_raw_value(&head(&redactor.text(&text), MAX_BODY)).ok(),
+        };
+        self.body = body.filter(|body| body.get() != "null");
     }
+}
 
-    /// Leaves the body out if it is the same as `output`.
-    pub(super) fn without(mut self, output: Option<&RawValue>) -> Self {
-        let is_same = |body: &RawValue| output.is_some_and(|output| output.get() == body.get());
-        self.body = self.body.filter(|body| !is_same(body));
-        self
+/// An item of an error that the workflow handled, without the places in n8n's source.
+fn without_error_stack(item: Box<RawValue>) -> Box<RawValue> {
+    if !item.get().contains("\"stack\"") {
+        return item;
+    }
+    let mut value: Value = serde_json::from_str(item.get()).unwrap_or_default();
+    match drop_error_stack(&mut value) {
+        true => to_raw_value(&value).unwrap_or(item),
+        false => item,
     }
 }
 
 /// n8n's own error without the places in its source, which are lines `    at NAME (FILE:LINE:COLUMN)`
 /// after the message; any other body as it is.
-fn without_stack(body: Box<RawValue>, status: StatusCode) -> Box<RawValue> {
-    if !status.is_client_error() && !status.is_server_error() {
+fn without_stack(body: Box<RawValue>, status: u16) -> Box<RawValue> {
+    if status < 400 {
         return body;
     }
     let members = serde_json::from_str::<BTreeMap<String, &RawValue>>(body.get());
@@ -532,7 +643,6 @@ mod tests {
     #[test]
     fn only_errors_of_n8n_lose_their_stack() {
         let shown = |status: u16, body: &Value| {
-            let status = StatusCode::from_u16(status).unwrap();
             let shown = without_stack(to_raw_value(body).unwrap(), status);
             serde_json::from_str::<Value>(shown.get()).unwrap()
         };

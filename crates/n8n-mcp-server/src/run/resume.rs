@@ -5,7 +5,7 @@ use std::time::Duration;
 
 use mcp_core::tool::{Call, ToolError};
 use n8n_workflow::trace::ResultData;
-use n8n_workflow::trigger::fields_of;
+use n8n_workflow::trigger::{WaitsFor, fields_of, waits_for};
 use n8n_workflow::{Execution, Id, Node, Workflow};
 use serde::Deserialize;
 use serde_json::{Map, Value};
@@ -63,19 +63,18 @@ impl Resumption {
         })?;
         let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
         let name = &node.name;
-        let kind = node.kind.rsplit('.').next().unwrap_or_default();
-        let (start, method) = match (kind, text("resume")) {
-            ("form", _) | ("wait", Some("form")) => (StartMethod::Form, Method::POST),
-            ("wait", Some("webhook")) => {
+        let (start, method) = match waits_for(node) {
+            WaitsFor::Form => (StartMethod::Form, Method::POST),
+            WaitsFor::Request => {
                 let method = text("httpMethod").unwrap_or("GET").parse();
                 (StartMethod::Webhook, method.unwrap_or(Method::GET))
             }
-            ("wait", _) => {
+            WaitsFor::Time => {
                 return Err(ToolError::conflict(format!(
                     "Execution {id} waits at {name:?} for a time, and continues by itself."
                 )));
             }
-            _ => {
+            WaitsFor::Person => {
                 return Err(ToolError::conflict(format!(
                     "Execution {id} waits at {name:?} for the answer of a person: n8n signs the links in \
                      the message that it has sent, so that only those continue it."

@@ -1,6 +1,6 @@
 //! The toolset `admin`: the parts of n8n's API that have no tools of their own, as n8n's OpenAPI file
-//! (`/api/v1/openapi.yml`) describes them. Workflows, executions, credentials, tags and data tables are not among
-//! them: their tools have rules that these two would go around.
+//! (`/api/v1/openapi.yml`) describes them. Workflows, executions, credentials, tags and the rows of data tables are not
+//! among them: their tools have rules that these two would go around.
 
 use std::time::Duration;
 
@@ -56,7 +56,7 @@ impl Operation {
     }
 }
 
-static OPERATIONS: [Operation; 31] = [
+static OPERATIONS: [Operation; 35] = [
     operation("GET", "users"),
     operation("POST", "users"),
     operation("GET", "users/{id}"),
@@ -88,6 +88,11 @@ static OPERATIONS: [Operation; 31] = [
     operation("POST", "variables"),
     operation("PUT", "variables/{id}"),
     operation("DELETE", "variables/{id}").asks("Deletes variable {} of n8n."),
+    operation("GET", "data-tables/{id}/columns"),
+    operation("POST", "data-tables/{id}/columns"),
+    operation("PATCH", "data-tables/{id}/columns/{column}"),
+    operation("DELETE", "data-tables/{id}/columns/{column}")
+        .asks("Deletes column {} of a data table of n8n with all values in it."),
     operation("GET", "source-control/status").reaches_all(),
     operation("POST", "source-control/push").reaches_all(),
     operation("POST", "source-control/pull")
@@ -105,7 +110,7 @@ static OPERATIONS: [Operation; 31] = [
 ];
 
 /// Reads from n8n's own API what other tools do not: `users`, `users/ID`, `projects`,
-/// `projects/ID/users`, `projects/ID/folders`, `variables`, `source-control/status`,
+/// `projects/ID/users`, `projects/ID/folders`, `variables`, `data-tables/ID/columns`, `source-control/status`,
 /// `community-packages`, and `discover` for the scopes of the key.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -143,16 +148,16 @@ impl Tool for ReadN8nApi {
 }
 
 /// Changes what other tools do not with n8n's own API, in n8n's names: users, projects, folders, variables,
-/// source control, packages of custom nodes, and runs the security audit. Deletions, installations and a pull need
+/// columns of data tables, source control, packages of custom nodes, and runs the security audit. Deletions, installations and a pull need
 /// the agreement of the user.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 struct CallN8nApi {
     /// As `path` says.
     method: Change,
-    /// POST `users`, `projects`, `projects/ID/users`, `projects/ID/folders`, `variables`, `source-control/push`,
-    /// `source-control/pull`, `audit`, `community-packages`. PUT `projects/ID`, `variables/ID`. PATCH
-    /// `users/ID/role`, `projects/ID/users/ID`, `projects/ID/folders/ID`, `community-packages/NAME`. DELETE a path
+    /// POST `users`, `projects`, `projects/ID/users`, `projects/ID/folders`, `variables`, `data-tables/ID/columns`,
+    /// `source-control/push`, `source-control/pull`, `audit`, `community-packages`. PUT `projects/ID`, `variables/ID`. PATCH
+    /// `users/ID/role`, `projects/ID/users/ID`, `projects/ID/folders/ID`, `data-tables/ID/columns/ID`, `community-packages/NAME`. DELETE a path
     /// that ends with an id or a name.
     path: String,
     /// For example {"transferToFolderId": "…"}.
@@ -160,7 +165,7 @@ struct CallN8nApi {
     query: Map<String, Value>,
     /// `users` [{email, role}], `users/ID/role` {newRoleName}, `projects` {name}, `projects/ID/users`
     /// {relations: [{userId, role}]}, its PATCH {role}, `folders` {name, parentFolderId}, `variables` {key, value,
-    /// projectId}, `source-control/push` {commitMessage, fileNames: [{id, type}], force}, its pull {force}, `audit`
+    /// projectId}, `columns` {name, type}, its PATCH {name, index}, `source-control/push` {commitMessage, fileNames: [{id, type}], force}, its pull {force}, `audit`
     /// {additionalOptions: {categories, daysAbandonedWorkflow}}, `community-packages` {name, version}.
     #[schemars(extend("not" = {"type": "null"}))]
     body: Option<Value>,
@@ -228,12 +233,16 @@ impl ApiRequest<'_> {
             .iter()
             .map(|(name, value)| (name, text(value)))
             .collect();
+        let is_change = self.method != Method::GET;
         let mut request = n8n.api.request(self.method, &path).query(&query);
         if let Some(body) = self.body {
             request = request.body(body);
         }
         let answer = request.timeout(TIMEOUT).json().await;
-        let mut answer = answer.map_err(|failure| refusal(failure, MISSING))?;
+        let mut answer = answer.map_err(|failure| match is_change {
+            true => refused_change(failure, MISSING),
+            false => refusal(failure, MISSING),
+        })?;
         hide_invitations(&mut answer);
         n8n.redactor().json(&mut answer);
         Ok(ApiAnswer { answer })
@@ -384,6 +393,7 @@ mod tests {
             let path = path
                 .replace("{id}", "ID")
                 .replace("{user}", "ID")
+                .replace("{column}", "ID")
                 .replace("{folder}", "ID");
             let parent = path.trim_end_matches("/ID");
             assert!(described.contains(parent), "{path}");

@@ -10,7 +10,7 @@ use serde_json::Value;
 use upstream::http::{HttpFailure, Method};
 use upstream::redact::HIDDEN;
 
-use crate::api::{N8nFailure as _, Page};
+use crate::api::{N8nFailure as _, Page, change_error};
 use crate::service::N8n;
 
 /// Page size of every list.
@@ -74,7 +74,7 @@ impl Collection {
     ) -> Result<T, ToolError> {
         let path = [&[self.path], below].concat();
         let sent = n8n.api.send(method, &path, body).await;
-        sent.map_err(|failure| refusal(failure, self.missing))
+        sent.map_err(|failure| refused_change(failure, self.missing))
     }
 
     /// Deletes an object, once the user has agreed to the `loss` (`{id}` stands for the id).
@@ -91,7 +91,7 @@ impl Collection {
         call.confirm(&loss, id, confirm.as_deref()).await?;
         let request = n8n.api.request(Method::DELETE, &[self.path, id]);
         let deleted = request.json::<IgnoredAny>().await;
-        deleted.map_err(|failure| refusal(failure, self.missing))?;
+        deleted.map_err(|failure| refused_change(failure, self.missing))?;
         let deleted = id.to_owned();
         Ok(Deleted { deleted })
     }
@@ -119,6 +119,11 @@ pub(super) fn refuse_placeholder(name: &str, given: &impl Serialize) -> Result<(
          Write the real value, or leave it out to keep what is there.",
         places.join("`, `")
     )))
+}
+
+/// The error for a failed change, which may have happened in spite of it.
+pub(super) fn refused_change(failure: HttpFailure, missing: &str) -> ToolError {
+    change_error(failure, |failure| refusal(failure, missing))
 }
 
 /// The error for a failed request: n8n's own words about wrong arguments, `missing` for an unknown

@@ -1,6 +1,10 @@
 //! The toolset `credentials`. No tool returns a secret: n8n's API returns none, and
 //! `create_credential` does not repeat its input.
 
+use std::collections::{BTreeSet, HashMap};
+
+use n8n_workflow::Workflow;
+
 use crate::tools::collection::DEFAULT_LIMIT;
 use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;
@@ -13,6 +17,8 @@ const TRANSFERS: Collection = Collection {
     path: "credentials",
     missing: "n8n has no such credential or project, or the user of the API key may not use it.",
 };
+/// The start of n8n's message for a type of credential without a test.
+const NO_TEST: &str = "No testing function found";
 const MISSING_TYPE: &str = "This n8n knows no such type of credential. Its nodes name the types that they take (get_node), \
      for example slackApi or httpHeaderAuth.";
 
@@ -21,6 +27,7 @@ pub(crate) fn credentials() -> Toolset<N8n> {
         .with::<ListCredentials>()
         .with::<GetCredentialSchema>()
         .with::<CreateCredential>()
+        .with::<UpdateCredential>()
         .with::<TestCredential>()
         .with::<TransferCredential>()
         .with::<DeleteCredential>()
@@ -32,6 +39,9 @@ pub(crate) fn credentials() -> Toolset<N8n> {
 struct ListCredentials {
     /// Only of this type, for example slackApi.
     r#type: Option<String>,
+    /// Name the workflows that use each.
+    #[serde(default)]
+    uses: bool,
     /// Page size; default 100.
     limit: Option<Limit>,
     /// Previous page's `next_cursor`.
@@ -51,6 +61,26 @@ struct Credential {
     id: String,
     name: String,
     r#type: String,
+    /// Workflows, if they were asked for.
+    #[serde(skip_deserializing, skip_serializing_if = "Option::is_none")]
+    used_by: Option<Vec<String>>,
+}
+
+/// The workflows that use each credential, by its id: those that the policy allows.
+async fn uses(n8n: &N8n) -> Result<HashMap<String, Vec<String>>, ToolError> {
+    let mut uses: HashMap<String, Vec<String>> = HashMap::new();
+    let workflows = n8n.api.all_workflows(&[]).await?;
+    let open = |workflow: &&Workflow| n8n.api.policy.admits(workflow);
+    for workflow in workflows.iter().filter(open) {
+        let nodes = workflow.nodes.iter().chain(workflow.live_nodes());
+        let used = nodes.flat_map(|node| node.credentials.values());
+        let ids: BTreeSet<_> = used.filter_map(|one| one.id.as_ref()).collect();
+        for id in ids {
+            let named = format!("{} ({})", workflow.name, workflow.id);
+            uses.entry(id.clone()).or_default().push(named);
+        }
+    }
+    Ok(uses)
 }
 
 impl Tool for ListCredentials {
@@ -71,7 +101,13 @@ impl Tool for ListCredentials {
         };
         let limit = self.limit.map_or(DEFAULT_LIMIT, Bounded::get) as usize;
         let listed = filtered_page(limit, self.cursor.as_deref(), fetch);
-        let (credentials, next_cursor) = listed.await?;
+        let (mut credentials, next_cursor) = listed.await?;
+        if self.uses {
+            let mut uses = uses(n8n).await?;
+            for one in &mut credentials {
+                one.used_by = Some(uses.remove(&one.id).unwrap_or_default());
+            }
+        }
         Ok(Credentials {
             credentials,
             next_cursor,
@@ -134,7 +170,46 @@ impl Tool for CreateCredential {
             body["projectId"] = project.as_str().into();
         }
         let created = n8n.api.send(Method::POST, &["credentials"], &body).await;
-        created.map_err(|failure| refusal(failure, MISSING_TYPE))
+        created.map_err(|failure| refused_change(failure, MISSING_TYPE))
+    }
+}
+
+/// Changes the name or fields of a credential; fields that are left out stay. Workflows that use it take the new
+/// ones at once. What is passed here stays in the conversation.
+#[derive(Deserialize, JsonSchema)]
+#[serde(deny_unknown_fields)]
+struct UpdateCredential {
+    /// From list_credentials.
+    credential_id: Id,
+    /// A new display name.
+    name: Option<String>,
+    /// New values of its fields.
+    #[serde(default)]
+    data: Map<String, Value>,
+}
+
+impl Tool for UpdateCredential {
+    const NAME: &'static str = "update_credential";
+    const EFFECT: Effect = Effect::Destructive;
+    type Service = N8n;
+    type Output = Credential;
+
+    async fn call(self, n8n: &N8n, _: &Call) -> Result<Credential, ToolError> {
+        n8n.api.policy.check_all_open(Self::NAME)?;
+        refuse_placeholder("data", &self.data)?;
+        let mut body = Map::new();
+        body.extend(self.name.map(|name| ("name".to_owned(), name.into())));
+        if !self.data.is_empty() {
+            body.insert("data".to_owned(), self.data.into());
+            body.insert("isPartialData".to_owned(), true.into());
+        }
+        if body.is_empty() {
+            return Err(ToolError::invalid_argument("Pass `name`, `data` or both."));
+        }
+        let path = [self.credential_id.as_str()];
+        CREDENTIALS
+            .send(n8n, Method::PATCH, &path, &body.into())
+            .await
     }
 }
 
@@ -148,7 +223,9 @@ struct TestCredential {
 
 #[derive(Serialize, JsonSchema)]
 struct CredentialTest {
-    works: bool,
+    /// Absent if n8n has no test for this type.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    works: Option<bool>,
     message: String,
 }
 
@@ -168,8 +245,16 @@ impl Tool for TestCredential {
         let path = ["credentials", self.credential_id.as_str(), "test"];
         let answer: Result<Answer, _> = n8n.api.request(Method::POST, &path).json().await;
         let answer = answer.map_err(|failure| refusal(failure, CREDENTIALS.missing))?;
+        if answer.message.starts_with(NO_TEST) {
+            return Ok(CredentialTest {
+                works: None,
+                message:
+                    "n8n has no test for this type of credential: a run shows whether it works."
+                        .to_owned(),
+            });
+        }
         Ok(CredentialTest {
-            works: answer.status == "OK",
+            works: Some(answer.status == "OK"),
             message: n8n.redactor().text(&answer.message),
         })
     }
@@ -235,9 +320,16 @@ impl Tool for DeleteCredential {
 
     async fn call(self, n8n: &N8n, call: &Call) -> Result<Deleted, ToolError> {
         n8n.api.policy.check_all_open(Self::NAME)?;
-        let loss = "Deletes credential {id} of n8n; workflows that use it will fail.";
-        CREDENTIALS
-            .delete(n8n, call, &self.credential_id, self.confirm, loss)
-            .await
+        let id = &self.credential_id;
+        let (rows, _): (Vec<Credential>, _) = n8n.api.all(&["credentials"], &[]).await?;
+        let name = rows.iter().find(|row| row.id == id.as_str());
+        let name = name.map_or(String::new(), |row| format!(" {:?}", row.name));
+        let used_by = uses(n8n).await?.remove(id.as_str()).unwrap_or_default();
+        let used_by = match used_by.as_slice() {
+            [] => "no workflow uses it".to_owned(),
+            some => format!("these workflows use it and will fail: {}", some.join(", ")),
+        };
+        let loss = format!("Deletes credential{name} ({{id}}) of n8n; {used_by}.");
+        CREDENTIALS.delete(n8n, call, id, self.confirm, &loss).await
     }
 }

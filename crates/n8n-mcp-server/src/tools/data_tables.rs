@@ -193,6 +193,9 @@ impl Tool for GetDataTableRows {
 #[derive(Serialize, JsonSchema)]
 struct ChangedRows {
     rows: usize,
+    /// Of added rows.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    ids: Vec<u64>,
 }
 
 /// Adds rows to a data table.
@@ -215,8 +218,15 @@ impl Tool for InsertDataTableRows {
         let path = [self.data_table_id.as_str(), "rows"];
         refuse_placeholder("rows", &self.rows)?;
         let body = json!({"data": self.rows, "returnType": "id"});
-        let rows = TABLES.send(n8n, Method::POST, &path, &body).await?;
-        Ok(changed(&rows))
+        let rows: Value = TABLES.send(n8n, Method::POST, &path, &body).await?;
+        let id = |row: &Value| row.get("id").unwrap_or(row).as_u64();
+        let ids = rows
+            .as_array()
+            .map(|rows| rows.iter().filter_map(id).collect());
+        Ok(ChangedRows {
+            ids: ids.unwrap_or_default(),
+            ..changed(&rows)
+        })
     }
 }
 
@@ -287,10 +297,10 @@ impl Tool for DeleteDataTableRows {
             let request = n8n.api.request(Method::DELETE, &path).query(&query);
             let rows = request.json().await;
             rows.map(|rows| changed(&rows))
-                .map_err(|failure| refusal(failure, TABLES.missing))
+                .map_err(|failure| refused_change(failure, TABLES.missing))
         };
         // The number of rows is important for the user's decision.
-        let ChangedRows { rows } = delete("true").await?;
+        let ChangedRows { rows, .. } = delete("true").await?;
         let loss = format!("Deletes {rows} rows of data table {id} of n8n.");
         call.confirm(&loss, id, self.confirm.as_deref()).await?;
         delete("false").await
@@ -316,7 +326,10 @@ fn changed(answer: &Value) -> ChangedRows {
         });
         ids.map(Value::to_string).collect::<HashSet<_>>().len()
     });
-    ChangedRows { rows }
+    ChangedRows {
+        rows,
+        ids: Vec::new(),
+    }
 }
 
 /// One condition on a row.

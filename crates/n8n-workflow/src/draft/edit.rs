@@ -11,6 +11,9 @@ use crate::expressions;
 /// Fields of a node that `fields` cannot set; other arguments or operations do.
 const RESERVED_FIELDS: [&str; 3] = ["id", "name", "parameters"];
 
+/// Texts of a node that an error names.
+const MAX_TEXTS: usize = 30;
+
 /// One change.
 #[derive(Clone, Debug, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -38,6 +41,12 @@ pub struct Operation {
     output: Option<u16>,
     /// Number of the input, from 0.
     input: Option<u16>,
+    /// Of replace_text: the parameter, such as jsCode or options.a[0].value.
+    path: Option<String>,
+    /// A text that is there once.
+    find: Option<String>,
+    /// The text in its place.
+    replace: Option<String>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Deserialize, Serialize, JsonSchema)]
@@ -48,21 +57,31 @@ enum Op {
     RemoveNode,
     RenameNode,
     ConfigureNode,
+    ReplaceText,
     Connect,
     Disconnect,
     SetSettings,
     RenameWorkflow,
 }
 
-/// Applies all operations, in order.
+/// Applies all operations, in order. Texts are replaced in what was `shown` of the draft, in which values are
+/// hidden; [`super::restore`] puts those back.
 ///
 /// # Errors
 /// The first operation that is not possible, and why; then none is applied.
-pub fn apply(draft: &Draft, operations: Vec<Operation>) -> Result<Draft, DraftError> {
+pub fn apply(
+    draft: &Draft,
+    shown: &Draft,
+    operations: Vec<Operation>,
+) -> Result<Draft, DraftError> {
     let mut changed = draft.clone();
     for (at, operation) in operations.into_iter().enumerate() {
         let op = json!(operation.op);
-        changed.apply(operation).map_err(|reason| {
+        let applied = match operation.op {
+            Op::ReplaceText => changed.replace_text(operation, draft, shown),
+            _ => changed.apply(operation),
+        };
+        applied.map_err(|reason| {
             let op = op.as_str().unwrap_or_default();
             DraftError(format!(
                 "operations[{at}] ({op}): {reason}. Nothing was changed."
@@ -99,6 +118,8 @@ impl Draft {
                 let name = self.existing(operation.node.clone())?;
                 self.configure(&name, operation)
             }
+            // With the draft as it was shown.
+            Op::ReplaceText => Ok(()),
             Op::RemoveNode => {
                 let name = self.existing(operation.node)?;
                 self.nodes.retain(|node| name_of(node) != name);
@@ -177,6 +198,51 @@ impl Draft {
         Ok(())
     }
 
+    fn replace_text(
+        &mut self,
+        operation: Operation,
+        before: &Draft,
+        shown: &Draft,
+    ) -> Result<(), String> {
+        let name = self.existing(operation.node)?;
+        let path = required(operation.path, "path")?;
+        let path = path.trim_start_matches("parameters.");
+        let find = required(operation.find, "find")?;
+        let replace = required(operation.replace, "replace")?;
+        let node = self.nodes.iter_mut().find(|node| name_of(node) == name);
+        let node = required(node, "node")?;
+        let id = node.get("id").cloned();
+        let old = |all: &Draft| {
+            let node = all.nodes.iter().find(|one| one.get("id") == id.as_ref())?;
+            text_at(&mut node.clone(), path).cloned()
+        };
+        let (old, shown) = (old(before), old(shown));
+        let Some(text) = text_at(node, path) else {
+            let mut texts = Vec::new();
+            expressions::visit_texts(&node["parameters"], "", &mut |path, _| {
+                texts.push(path.to_owned());
+            });
+            texts.truncate(MAX_TEXTS);
+            let texts = texts.join(", ");
+            return Err(format!("`path` {path:?} is no text; {name:?} has: {texts}"));
+        };
+        if let Some(shown) = shown.filter(|_| old.as_ref() == Some(text)) {
+            *text = shown;
+        }
+        let count = if find.is_empty() {
+            0
+        } else {
+            text.matches(&find).count()
+        };
+        if count != 1 {
+            return Err(format!(
+                "`find` must be in `{path}` once, and is there {count} times"
+            ));
+        }
+        *text = text.replacen(&find, &replace, 1);
+        Ok(())
+    }
+
     fn rename(&mut self, old: &str, new: String) -> Result<(), String> {
         if new.trim().is_empty() || self.node(&new).is_some() {
             return Err(format!(
@@ -233,6 +299,21 @@ impl Draft {
         let names = self.nodes.iter().map(|node| format!("{:?}", name_of(node)));
         let names = names.collect::<Vec<_>>().join(", ");
         Err(format!("there is no node {name:?}; there are {names}"))
+    }
+}
+
+/// The text in the parameters of a node at a path such as `options.a[0].value`.
+fn text_at<'a>(node: &'a mut Map<String, Value>, path: &str) -> Option<&'a mut String> {
+    let path = path.replace('[', ".").replace(']', "");
+    let start = node.get_mut("parameters")?;
+    let found = path.split('.').try_fold(start, |value, key| match value {
+        Value::Object(all) => all.get_mut(key),
+        Value::Array(all) => all.get_mut(key.parse::<usize>().ok()?),
+        _ => None,
+    });
+    match found? {
+        Value::String(text) => Some(text),
+        _ => None,
     }
 }
 

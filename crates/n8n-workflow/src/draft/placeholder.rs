@@ -237,19 +237,24 @@ fn visit_value(value: &Value, place: &Place, see: &mut impl FnMut(&Place, &str))
     }
 }
 
-/// The places in `value`, which is called `name`, that hold the placeholder of a hidden value.
-pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
-    let start = Place {
-        path: name.to_owned(),
-        name: name.to_owned(),
-    };
+/// The places in a value that hold the placeholder of a hidden value.
+pub(super) fn hidden_in(value: &Value, place: &Place) -> Vec<String> {
     let mut found = Vec::new();
-    visit_value(value, &start, &mut |place, text| {
+    visit_value(value, place, &mut |place, text| {
         if !secrets(text).is_empty() {
             found.push(place.path.clone());
         }
     });
     found
+}
+
+/// The same for a value that is called `name`.
+pub fn hidden_places(name: &str, value: &Value) -> Vec<String> {
+    let start = Place {
+        path: name.to_owned(),
+        name: name.to_owned(),
+    };
+    hidden_in(value, &start)
 }
 
 #[cfg(test)]

@@ -7,7 +7,7 @@ use serde_json::{Map, Value};
 use upstream::text::clean;
 
 use super::placeholder::{
-    PLACEHOLDER, Place, Surroundings, label, longer_groups, placeholders, secrets,
+    PLACEHOLDER, Place, Surroundings, hidden_in, label, longer_groups, placeholders, secrets,
 };
 use super::{Draft, DraftError, name_of, type_of};
 
@@ -27,7 +27,11 @@ pub fn restore(draft: &mut Draft, shown: &Draft, current: &Draft) -> Result<(), 
         let pair = at.and_then(|at| Some((shown.nodes.get(at)?, current.nodes.get(at)?)));
         match pair {
             Some((shown, current)) => restore_members(node, shown, current, &place, &mut unclear),
-            None => refuse_members(node, &place, &mut unclear),
+            None => {
+                for (key, value) in node.iter() {
+                    unclear.extend(hidden_in(value, &place.member(key, node)));
+                }
+            }
         }
     }
     refused(&unclear)?;
@@ -102,7 +106,7 @@ fn restore_members(
             (Some(shown), Some(current)) if !(is_renamed && key == "value") => {
                 restore_value(given, shown, current, &place, unclear);
             }
-            _ => refuse_value(given, &place, unclear),
+            _ => unclear.extend(hidden_in(given, &place)),
         }
     }
 }
@@ -131,7 +135,7 @@ fn restore_value(
                 None => unclear.push(place.path.clone()),
             }
         }
-        _ => refuse_value(given, place, unclear),
+        _ => unclear.extend(hidden_in(given, place)),
     }
 }
 
@@ -152,7 +156,7 @@ fn restore_elements(
             Some(origin) => {
                 restore_value(given, &shown[origin], &current[origin], &place, unclear);
             }
-            None => refuse_value(given, &place, unclear),
+            None => unclear.extend(hidden_in(given, &place)),
         }
     }
 }
@@ -197,32 +201,7 @@ fn origin(given: &[Value], at: usize, shown: &[Value], current: &[Value]) -> Opt
 }
 
 fn holds_placeholder(value: &Value) -> bool {
-    match value {
-        Value::String(text) => !secrets(text).is_empty(),
-        Value::Array(all) => all.iter().any(holds_placeholder),
-        Value::Object(all) => all.values().any(holds_placeholder),
-        _ => false,
-    }
-}
-
-fn refuse_members(given: &Map<String, Value>, place: &Place, unclear: &mut Vec<String>) {
-    for (key, value) in given {
-        refuse_value(value, &place.member(key, given), unclear);
-    }
-}
-
-/// Names the placeholders in a value for which nothing was shown.
-fn refuse_value(given: &Value, place: &Place, unclear: &mut Vec<String>) {
-    match given {
-        Value::String(text) if !secrets(text).is_empty() => unclear.push(place.path.clone()),
-        Value::Array(all) => {
-            for (at, value) in all.iter().enumerate() {
-                refuse_value(value, &place.element(at), unclear);
-            }
-        }
-        Value::Object(all) => refuse_members(all, place, unclear),
-        _ => {}
-    }
+    !hidden_in(value, &Place::node(&Map::new())).is_empty()
 }
 
 /// A text that was shown redacted and then changed, with its hidden values; `None` if it is not certain where

@@ -61,7 +61,7 @@ fn values_of_other_programs_are_written_as_n8n_takes_them() {
 #[test]
 fn node_is_renamed_in_expressions_and_connections() {
     let rename = json!([{"op": "rename_node", "node": "Webhook", "to": "In's"}]);
-    let changed = apply(&sample(), operations(rename)).unwrap();
+    let changed = apply(&sample(), &sample(), operations(rename)).unwrap();
     let text = &changed.node("Set").unwrap()["parameters"]["value"];
     let expected = r#"={{ $('In\'s').item.json.x + $node["In's"].json.y }}"#;
     assert_eq!(*text, expected);
@@ -80,7 +80,7 @@ fn nodes_are_added_connected_and_configured() {
         {"op": "rename_workflow", "to": "Other"},
         {"op": "disconnect", "node": "Webhook", "to": "Set"},
     ]));
-    let changed = apply(&sample(), all).unwrap();
+    let changed = apply(&sample(), &sample(), all).unwrap();
     assert_eq!(changed.name, "Other");
     let set = changed.node("Set").unwrap();
     assert_eq!(set["parameters"]["deep"], json!({"b": 2, "c": 3}));
@@ -108,7 +108,8 @@ fn impossible_operation_is_rejected_with_the_reason() {
     ]);
     for row in table.as_array().unwrap() {
         let (bad, part) = (&row[0], row[1].as_str().unwrap());
-        let error = apply(&sample(), operations(json!([first, bad]))).unwrap_err();
+        let given = operations(json!([first, bad]));
+        let error = apply(&sample(), &sample(), given).unwrap_err();
         let error = error.to_string();
         assert!(error.starts_with("operations[1]"), "{error}");
         assert!(error.contains(part), "{error}");

@@ -17,6 +17,18 @@ type Rule = (&'static [u16], &'static str, &'static str, &'static str);
 const RULES: &[Rule] = &[
     (
         &[],
+        "\"supplydata\" method but no \"execute\"",
+        "The node is a part of another one, such as the model or memory of an agent, and a `main` connection leads to it.",
+        "Remove that connection, and connect the node to the one that uses it by its ai_ kind.",
+    ),
+    (
+        &[],
+        "access to env vars denied",
+        "n8n does not let workflows read its environment variables.",
+        "Use a credential or a variable of n8n ($vars), or let n8n's operator set N8N_BLOCK_ENV_ACCESS_IN_NODE=false.",
+    ),
+    (
+        &[],
         "cancelled because it timed out",
         "The execution took longer than its workflow may.",
         "Make it faster, or raise executionTimeout in the settings of the workflow.",

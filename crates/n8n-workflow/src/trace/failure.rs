@@ -9,11 +9,15 @@ use serde_json::{Map, Value};
 use upstream::redact::Redactor;
 use upstream::text::truncate;
 
-use super::data::{MAX_MESSAGE, NodeError, NodeRun, Trace, without_stack};
+use super::data::{MAX_MESSAGE, NodeError, NodeItem, NodeRun, Trace, without_stack};
 use super::items::ItemBudget;
+use crate::expressions::visit_texts;
+use crate::workflow::{Node, Workflow};
 
 /// Items of the input that are shown.
 const MAX_INPUT_ITEMS: usize = 3;
+/// Characters of the source of a failure.
+const MAX_SOURCE: usize = 300;
 
 /// A failed node.
 #[derive(Default, Serialize, JsonSchema)]
@@ -40,6 +44,12 @@ pub struct NodeFailure {
     /// The wrong parameter.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub parameter: Option<String>,
+    /// The line of code, the expression or the URL.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub source: Option<String>,
+    /// Items for which it failed, if the workflow went on.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub handled: Option<usize>,
     /// The failed item, counted from 0.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub item: Option<u64>,
@@ -99,6 +109,8 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
         http_status: number(&error.http_code).and_then(|code| code.try_into().ok()),
         line: number(&error.line_number),
         parameter: context.parameter,
+        source: None,
+        handled: None,
         item,
         error: error.name,
         node,
@@ -106,6 +118,70 @@ pub fn find_failure(trace: &Trace, redactor: &Redactor) -> Option<NodeFailure> {
         input_items,
         input,
         used_by,
+    })
+}
+
+impl NodeFailure {
+    /// Fills in what failed, from the parameters of the node.
+    pub fn find_source(&mut self, node: &Node, redactor: &Redactor) {
+        let text = |key: &str| node.parameters.get(key).and_then(Value::as_str);
+        let code = ["jsCode", "pythonCode", "functionCode"]
+            .into_iter()
+            .find_map(text);
+        let line = self
+            .line
+            .and_then(|line| usize::try_from(line).ok()?.checked_sub(1));
+        let line = code
+            .zip(line)
+            .and_then(|(code, line)| code.lines().nth(line));
+        let mut expressions = Vec::new();
+        let parameters = Value::Object(node.parameters.clone());
+        visit_texts(&parameters, "", &mut |path, text| {
+            let is_it = |parameter: &String| path.ends_with(parameter.as_str());
+            if text.starts_with('=') && self.parameter.as_ref().is_none_or(is_it) {
+                expressions.push(text.to_owned());
+            }
+        });
+        let expression = match expressions.as_slice() {
+            [only] if code.is_none() => Some(only.as_str()),
+            _ => None,
+        };
+        let found = line.or(text("url")).or(expression);
+        self.source = found.map(|text| truncate(&redactor.text(text.trim()), MAX_SOURCE));
+    }
+}
+
+/// The last node whose errors the workflow handled.
+pub fn find_handled(
+    trace: &Trace,
+    workflow: &Workflow,
+    redactor: &Redactor,
+) -> Option<NodeFailure> {
+    let error = |item: &NodeItem| {
+        let item: Value = serde_json::from_str(item.json.get()).ok()?;
+        let error = item.get("error")?;
+        error
+            .get("message")
+            .unwrap_or(error)
+            .as_str()
+            .map(str::to_owned)
+    };
+    trace.nodes.iter().rev().find_map(|(name, runs)| {
+        let mut nodes = workflow.nodes.iter();
+        nodes.find(|node| node.name == *name && node.handles_errors())?;
+        let run = runs.last()?;
+        let errors: Vec<String> = run.items().filter_map(error).collect();
+        let message = redactor.text(without_stack(errors.first()?));
+        let (input_from, input_items, input) = input(trace, Some(run), None, redactor);
+        Some(NodeFailure {
+            node: Some(name.clone()),
+            message: truncate(&message, MAX_MESSAGE),
+            handled: Some(errors.len()),
+            input_from,
+            input_items,
+            input,
+            ..NodeFailure::default()
+        })
     })
 }
 

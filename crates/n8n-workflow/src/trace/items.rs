@@ -53,6 +53,7 @@ impl<'r> ItemBudget<'r> {
                 break;
             }
             let mut value = json_of(item);
+            drop_error_stack(&mut value);
             // Before a part is left out: the rest of a secret may not look like one.
             self.redactor.json(&mut value);
             let value = shortened(&value, ITEM_LIMITS, &mut self.is_cut);
@@ -100,6 +101,17 @@ fn json_of(item: &NodeItem) -> Value {
         other => *other = json!({"$binary": described}),
     }
     value
+}
+
+/// Takes the stack, which names files of n8n, out of an item with an error that the workflow handled; true if it
+/// had one.
+pub fn drop_error_stack(item: &mut Value) -> bool {
+    let error = item.get_mut("error").and_then(Value::as_object_mut);
+    error.is_some_and(|error| {
+        let stack = error.get("stack").and_then(Value::as_str);
+        let is_stack = stack.is_some_and(|stack| stack.contains("\n    at "));
+        is_stack && error.remove("stack").is_some()
+    })
 }
 
 /// The value with long texts, lists and objects truncated.

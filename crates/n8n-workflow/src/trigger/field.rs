@@ -3,6 +3,7 @@
 use serde_json::{Map, Value};
 
 use super::Trigger;
+use crate::node_type::last_part;
 use crate::workflow::Node;
 
 /// From this version on the fields of a form have names besides their labels.
@@ -82,6 +83,30 @@ impl Trigger<'_> {
                 rows.filter_map(input).collect()
             }
         }
+    }
+}
+
+/// What a node that waits is continued by.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum WaitsFor {
+    /// The next page of a form.
+    Form,
+    /// A request to its URL.
+    Request,
+    /// A moment.
+    Time,
+    /// The answer of a person, by a link that n8n has signed.
+    Person,
+}
+
+/// What `node`, which waits, is continued by.
+pub fn waits_for(node: &Node) -> WaitsFor {
+    let resume = node.parameters.get("resume").and_then(Value::as_str);
+    match (last_part(&node.kind), resume) {
+        ("form", _) | ("wait", Some("form")) => WaitsFor::Form,
+        ("wait", Some("webhook")) => WaitsFor::Request,
+        ("wait", _) => WaitsFor::Time,
+        _ => WaitsFor::Person,
     }
 }
 

@@ -5,7 +5,7 @@ use std::sync::LazyLock;
 use regex::Regex;
 use serde_json::{Map, Value, json};
 
-use super::{FormFieldKind, Trigger, TriggerKind};
+use super::{FormField, FormFieldKind, Trigger, TriggerKind};
 use crate::expressions::visit_texts;
 use crate::workflow::Node;
 
@@ -59,17 +59,32 @@ pub fn without_code(note: &str) -> String {
 pub const COMPUTED_FIELDS: &str = "An expression computes the fields of this form: pass them as \
     `field-0`, `field-1` and so on, in their order.";
 
+/// The schema of the values for the fields of a form.
+pub fn schema_of_fields(fields: &[FormField]) -> Value {
+    let mut properties = Map::new();
+    let mut required = Vec::new();
+    for field in fields {
+        properties.insert(field.name.clone(), schema_of_field(&field.kind));
+        required.extend(field.required.then(|| field.name.clone()));
+    }
+    let mut schema = json!({"type": "object", "properties": properties});
+    if !required.is_empty() {
+        schema["required"] = required.into();
+    }
+    schema
+}
+
 /// The schema, from the trigger itself and from the expressions of the other nodes.
 pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
     let mut properties = Map::new();
     let mut required: Vec<String> = Vec::new();
     match trigger.kind {
-        TriggerKind::Form => {
-            for field in trigger.fields().into_iter().flatten() {
-                properties.insert(field.name.clone(), schema_of_field(&field.kind));
-                required.extend(field.required.then_some(field.name));
+        TriggerKind::Form => match trigger.fields() {
+            Some(fields) => return schema_of_fields(&fields),
+            None => {
+                return json!({"type": "object", "properties": {}, "description": COMPUTED_FIELDS});
             }
-        }
+        },
         TriggerKind::Chat => {
             let property = json!({"type": "string", "description": "The message."});
             properties.insert("chatInput".into(), property);
@@ -105,9 +120,6 @@ pub fn parameters_of(trigger: &Trigger<'_>) -> Value {
     let mut schema = json!({"type": "object", "properties": properties});
     if !required.is_empty() {
         schema["required"] = required.into();
-    }
-    if trigger.kind == TriggerKind::Form && trigger.fields().is_none() {
-        schema["description"] = COMPUTED_FIELDS.into();
     }
     schema
 }

@@ -95,7 +95,7 @@ async fn change_that_n8n_does_not_publish_stays_a_draft() {
     let add = json!({"op": "add_node", "node": "Mail", "type": "n8n-nodes-base.emailSend",
         "version": 2.1});
     let operations = json!([add, {"op": "connect", "node": "Set", "to": "Mail"}]);
-    let edit = json!({"workflow_id": live.id, "operations": operations});
+    let edit = json!({"workflow_id": live.id, "operations": operations, "publish": true});
     let written = done(&env, "edit_workflow", edit).await;
     assert_has!(written, {"active": true});
     for part in [
@@ -160,7 +160,8 @@ const WRITES: [&str; 9] = [
 /// Makes one of [`WRITES`]; returns the tool's answer.
 async fn write(env: &Env, workflow: &TestWorkflow, write: &str, version: &str) -> Value {
     let id = &workflow.id;
-    let operations = |operation: Value| json!({"workflow_id": id, "operations": [operation]});
+    let operations =
+        |operation: Value| json!({"workflow_id": id, "operations": [operation], "publish": true});
     let (tool, arguments) = match write {
         "edit_workflow" => (
             write,
@@ -168,7 +169,7 @@ async fn write(env: &Env, workflow: &TestWorkflow, write: &str, version: &str) -
         ),
         "update_workflow" => (
             write,
-            json!({"workflow_id": id, "workflow": {"name": workflow.name}}),
+            json!({"workflow_id": id, "workflow": {"name": workflow.name}, "publish": true}),
         ),
         "rename_workflow" => (
             "edit_workflow",
@@ -220,7 +221,11 @@ async fn draft_of_a_person_is_published_by_no_other_change() {
             if full {
                 arguments["full"] = json!(true);
             }
-            assert_eq!(done(&env, tool, arguments).await["unpublished"], both);
+            let shown = done(&env, tool, arguments).await;
+            assert_has!(shown["unpublished"], both);
+            for part in ["changed_by", "changed_at"] {
+                assert!(shown["unpublished"][part].is_string(), "{shown}");
+            }
         }
         let listed = done!(env, "list_workflows", {"name": now["name"]});
         let rows = listed["workflows"].as_array().unwrap();
@@ -505,21 +510,34 @@ async fn redacted_values_are_not_lost() {
 }
 
 #[tokio::test]
-async fn change_of_an_active_workflow_is_live() {
+async fn change_of_an_active_workflow_is_a_draft_until_it_is_published() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![webhook("lastNode"), set("old")]).await;
     let ran = env.run(&workflow, json!({})).await;
     assert_eq!(ran["output"], json!({"result": "old"}), "{ran}");
-    let assignment = json!({"id": "1", "name": "result", "value": "new", "type": "string"});
-    let parameters = json!({"assignments": {"assignments": [assignment]}});
-    let written = done!(env, "edit_workflow", {"workflow_id": workflow.id,
-        "operations": [{"op": "configure_node", "node": "Set", "parameters": parameters}]});
-    assert_contains(&written["note"], "live");
-    // n8n takes a moment to publish.
-    wait_until("the edit to be live", async || {
-        env.run(&workflow, json!({})).await["output"] == json!({"result": "new"})
-    })
-    .await;
+    let edit = |value: &str, publish: bool| {
+        let operation = json!({"op": "replace_text", "node": "Set",
+            "path": "assignments.assignments[0].value", "find": value, "replace": format!("{value}+")});
+        json!({"workflow_id": workflow.id, "operations": [operation], "publish": publish})
+    };
+    let written = done(&env, "edit_workflow", edit("old", false)).await;
+    assert_contains(&written["note"], "live has not changed");
+    let ran = env.run(&workflow, json!({})).await;
+    assert_eq!(ran["output"], json!({"result": "old"}), "{ran}");
+    // The draft holds changes of this server only. The run waits until n8n has changed over.
+    for value in ["old+", "old++", "old+++"] {
+        let written = done(&env, "edit_workflow", edit(value, true)).await;
+        assert_contains(&written["note"], "the change is live");
+        let now = env.read(&workflow).await;
+        assert_eq!(now["versionId"], now["activeVersionId"]);
+        let ran = env.run(&workflow, json!({})).await;
+        assert_eq!(
+            ran["output"],
+            json!({"result": format!("{value}+")}),
+            "{ran}"
+        );
+        assert_eq!(ran["version_id"], now["activeVersionId"], "{ran}");
+    }
     env.delete(&workflow).await;
 }
 

@@ -29,6 +29,26 @@ async fn list_is_filtered_and_continues_after_the_cursor() {
 }
 
 #[tokio::test]
+async fn failures_are_listed_with_their_cause_and_counted() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.live(vec![webhook("lastNode"), fail("boom")]).await;
+    for _ in 0..3 {
+        env.run(&workflow, json!({})).await;
+    }
+    let listed = done!(env, "list_executions", {"workflow_id": workflow.id});
+    for row in listed["executions"].as_array().unwrap() {
+        assert_has!(row, {"workflow_name": workflow.name, "failed_node": "Stop", "error": "boom"});
+    }
+    let newest = &listed["executions"][0]["execution_id"];
+    let grouped = done!(env, "list_executions", {"workflow_id": workflow.id, "group": true});
+    assert_eq!(grouped.get("executions"), None, "{grouped}");
+    assert_eq!(grouped["groups"].as_array().unwrap().len(), 1, "{grouped}");
+    assert_has!(grouped["groups"][0], {"workflow_name": workflow.name, "failed_node": "Stop", "error": "boom",
+        "count": 3, "execution_id": newest});
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
 async fn running_and_waiting_executions_are_listed() {
     let Some(env) = Env::full().await else { return };
     let workflow = env.live(vec![webhook("onReceived"), wait(60)]).await;

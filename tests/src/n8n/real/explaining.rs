@@ -262,6 +262,83 @@ async fn gaps_of_completed_executions_are_explained() {
     }
 }
 
+/// An error that an output of its own, or the next node, goes on with.
+#[tokio::test]
+async fn handled_errors_are_explained_and_have_no_stack() {
+    let Some(env) = Env::urls().await else { return };
+    for how in ["continueErrorOutput", "continueRegularOutput"] {
+        let mut node = http_request("http://127.0.0.1:1/handled");
+        node["onError"] = json!(how);
+        let workflow = env.live(vec![webhook("lastNode"), node]).await;
+        let ran = env.run(&workflow, json!({})).await;
+        assert_has!(ran, {"status": "completed"});
+        assert_contains(
+            &ran["note"],
+            "HTTP Request\" failed, and the workflow went on",
+        );
+        let id = &ran["execution_id"];
+        let full = done!(env, "get_execution", {"execution_id": id, "view": "full"});
+        for shown in [&ran, &full] {
+            assert_lacks(&shown.to_string(), "node_modules");
+            assert_lacks(&shown.to_string(), "    at ");
+        }
+        let why = done!(env, "explain_execution", {"execution_id": id});
+        assert_explained(&why, "HTTP Request", "cannot connect", "n8n's own machine");
+        assert_has!(why, {"failed": {"handled": 1, "source": "http://127.0.0.1:1/handled"}});
+        env.delete(&workflow).await;
+    }
+}
+
+/// Mistakes that n8n publishes and that are known before a run, and after it.
+#[tokio::test]
+async fn failures_that_n8n_publishes_are_known_before() {
+    let Some(env) = Env::urls().await else { return };
+    let kind = "@n8n/n8n-nodes-langchain.memoryBufferWindow";
+    let memory = node(
+        "Memory",
+        kind,
+        1.3,
+        json!({"sessionIdType": "customKey", "sessionKey": "k"}),
+    );
+    let env_in_code = code("const a = 1;\nreturn [{json: {a: $env.HOME}}];");
+    for (node, name, before, cause, source) in [
+        (
+            memory,
+            "Memory",
+            "`main` connection",
+            "a part of another one",
+            Value::Null,
+        ),
+        (
+            env_in_code,
+            "Code",
+            "environment variables",
+            "environment variables",
+            // n8n names no line.
+            Value::Null,
+        ),
+        (
+            set("={{ $env.HOME }}"),
+            "Set",
+            "environment variables",
+            "environment variables",
+            json!("={{ $env.HOME }}"),
+        ),
+    ] {
+        let workflow = env.live(vec![webhook("lastNode"), node]).await;
+        let checked = done!(env, "validate_workflow", {"workflow_id": workflow.id});
+        let findings = checked["findings"].as_array().unwrap();
+        let is_it =
+            |one: &Value| one["node"] == name && one["message"].as_str().unwrap().contains(before);
+        assert!(findings.iter().any(is_it), "{checked}");
+        let ran = env.run(&workflow, json!({})).await;
+        let why = done!(env, "explain_execution", {"execution_id": ran["execution_id"]});
+        assert_explained(&why, name, cause, "");
+        assert_eq!(why["failed"]["source"], source, "{why}");
+        env.delete(&workflow).await;
+    }
+}
+
 #[tokio::test]
 async fn items_that_leave_through_an_unconnected_output_are_explained() {
     let Some(env) = Env::urls().await else { return };

@@ -199,6 +199,73 @@ async fn hidden_values_are_put_back_or_the_write_is_refused() {
     }
 }
 
+/// Texts are replaced in what was shown, so that no value is found out by looking for it.
+#[tokio::test]
+async fn texts_are_replaced_beside_hidden_values() {
+    let Some(env) = Env::full().await else { return };
+    let workflow = env.draft(nodes()).await;
+    let before = env.read(&workflow).await;
+    let edit = |node: &str, path: &str, find: &str, replace: &str| {
+        let operation = json!({"op": "replace_text", "node": node, "path": path, "find": find, "replace": replace});
+        json!({"workflow_id": workflow.id, "operations": [operation]})
+    };
+    for (node, path, find, replace, part) in [
+        ("Code", "jsCode", "C1Secret99", "x", "0 times"),
+        ("Code", "jsCode", "const", "let", "3 times"),
+        (
+            "Code",
+            "jsCode",
+            "const apiKey",
+            "const other",
+            "parameters.jsCode",
+        ),
+        ("Code", "code", "a", "b", "Code\" has: "),
+        (
+            "Request",
+            "url",
+            "@h.example",
+            "@evil.example",
+            "parameters.url",
+        ),
+    ] {
+        assert_refused(&env, "edit_workflow", edit(node, path, find, replace), part).await;
+    }
+    assert_eq!(env.read(&workflow).await["nodes"], before["nodes"]);
+    for (node, path, find, replace) in [
+        ("Code", "jsCode", "n: 1", "n: 2"),
+        (
+            "Code",
+            "jsCode",
+            "const apiKey = '***';",
+            "const apiKey = '***'; // kept",
+        ),
+        ("Request", "parameters.url", "/v1?", "/v2?"),
+        (
+            "Request",
+            "headerParameters.parameters[0].name",
+            "X-Api-Key",
+            "X-Api-Key",
+        ),
+    ] {
+        done(&env, "edit_workflow", edit(node, path, find, replace)).await;
+    }
+    let now = env.read(&workflow).await;
+    let code = now["nodes"][at(&now, "Code")]["parameters"]["jsCode"].to_string();
+    assert_contains(&code, "const apiKey = 'C1Secret99'; // kept");
+    assert_contains(&code, "n: 2");
+    let request = &now["nodes"][at(&now, "Request")]["parameters"];
+    assert_eq!(
+        request["url"],
+        "https://bob:Pw1Secret@h.example/v2?api_key=K1Secret99&b=2"
+    );
+    let shown = done!(env, "get_workflow", {"workflow_id": workflow.id, "nodes": ["Code"]});
+    assert_eq!(member_texts(&shown["whole_nodes"], "name"), ["Code"]);
+    assert_lacks(&shown.to_string(), "Secret99");
+    assert_eq!(shown.get("nodes"), None, "{shown}");
+    refused!(env, "get_workflow", {"workflow_id": workflow.id, "nodes": ["No"]}, "Webhook, Request");
+    env.delete(&workflow).await;
+}
+
 #[tokio::test]
 async fn copies_and_versions_keep_hidden_values() {
     let Some(env) = Env::full().await else { return };

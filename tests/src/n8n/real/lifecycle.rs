@@ -35,8 +35,15 @@ async fn workflow_that_cannot_be_activated_returns_the_reason() {
     // n8n registers its path in a moment.
     env.run(&first, json!({})).await;
     let second = env.draft(vec![webhook_at(&path, "POST", "lastNode")]).await;
-    refused!(env, "activate_workflow", {"workflow_id": second.id}, "n8n refuses this");
-    for workflow in [&by_hand, &mail, &first, &second] {
+    let reason = refused!(env, "activate_workflow", {"workflow_id": second.id}, "n8n refuses this");
+    assert_contains(&reason, &first.id);
+    // n8n says nothing about a path with parameters.
+    let with = |name: &str| vec![webhook_at(&format!("{path}/:{name}"), "POST", "lastNode")];
+    let third = env.live(with("a")).await;
+    let fourth = env.draft(with("b")).await;
+    let state = done!(env, "activate_workflow", {"workflow_id": fourth.id});
+    assert_contains(&state["note"], &third.id);
+    for workflow in [&by_hand, &mail, &first, &second, &third, &fourth] {
         env.delete(workflow).await;
     }
 }

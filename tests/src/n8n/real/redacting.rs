@@ -84,7 +84,14 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
     let of_execution = json!({"execution_id": execution});
     match tool {
         "list_workflows" => vec![json!({})],
-        "get_workflow" => vec![of_workflow, json!({"workflow_id": id, "full": true})],
+        "get_workflow" => {
+            let nodes = member_texts(&workflow["nodes"], "name");
+            vec![
+                of_workflow,
+                json!({"workflow_id": id, "full": true}),
+                json!({"workflow_id": id, "nodes": nodes}),
+            ]
+        }
         "validate_workflow" | "list_executions" | "list_workflow_versions" => vec![of_workflow],
         "get_workflow_version" => {
             let shown = json!({"workflow_id": id, "version_id": version});
@@ -126,6 +133,7 @@ fn calls_that_show(tool: &str, workflow: &Value, execution: &Value) -> Vec<Value
         | "list_credentials"
         | "get_credential_schema"
         | "create_credential"
+        | "update_credential"
         | "test_credential"
         | "transfer_credential"
         | "delete_credential"

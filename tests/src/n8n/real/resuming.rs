@@ -18,10 +18,10 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
         "formFields": {"values": [{"fieldLabel": "answer"}]}});
     let post = json!({"resume": "webhook", "httpMethod": "POST", "options": {}});
     let get = json!({"resume": "webhook", "options": {"webhookSuffix": "decision"}});
-    for (parameters, expression) in [
-        (form, "={{ $json.answer }}"),
-        (post, "={{ $json.body.answer }}"),
-        (get, "={{ $json.query.answer }}"),
+    for (parameters, expression, what) in [
+        (form, "={{ $json.answer }}", "form"),
+        (post, "={{ $json.body.answer }}", "request"),
+        (get, "={{ $json.query.answer }}", "request"),
     ] {
         let nodes = vec![
             webhook("onReceived"),
@@ -29,6 +29,13 @@ async fn request_and_form_that_an_execution_waits_for_are_sent() {
             set(expression),
         ];
         let (workflow, id) = waiting(&env, nodes).await;
+        let shown = done!(env, "get_execution", {"execution_id": id});
+        assert_has!(shown, {"status": "waiting", "waits": {"node": "Wait", "for": what}});
+        assert_eq!(shown["waits"].get("until"), None, "{shown}");
+        if what == "form" {
+            let fields = json!({"type": "object", "properties": {"answer": {"type": "string"}}});
+            assert_eq!(shown["waits"]["parameters"], fields);
+        }
         let mut arguments = json!({"execution_id": id, "parameters": {"answer": "yes"}});
         let asked = call(&env, "resume_execution", arguments.clone()).await;
         assert!(asked.is_error, "{}", asked.text());
@@ -110,5 +117,9 @@ async fn execution_that_waits_for_something_else_is_not_resumed() {
     let Some(env) = Env::urls().await else { return };
     let (workflow, id) = waiting(&env, vec![webhook("onReceived"), wait(90), set("x")]).await;
     refused!(env, "resume_execution", {"execution_id": id, "confirm": id}, "continues by itself");
+    let shown = done!(env, "get_execution", {"execution_id": id});
+    assert_has!(shown, {"waits": {"node": "Wait", "for": "time"}});
+    assert!(shown["waits"]["until"].is_string(), "{shown}");
+    assert_contains(&shown["note"], "by itself at that time");
     env.delete(&workflow).await;
 }

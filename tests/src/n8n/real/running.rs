@@ -100,6 +100,33 @@ async fn answer_of_the_webhook_is_part_of_the_result() {
 }
 
 #[tokio::test]
+async fn answer_is_shown_once_and_obeys_the_selection() {
+    let Some(env) = Env::urls().await else { return };
+    let text = "return Array.from({length: 200}, (_, i) => ({json: {i, text: 'x'.repeat(50)}}))";
+    let mut hook = webhook("lastNode");
+    hook["parameters"]["responseData"] = json!("allEntries");
+    let workflow = env.live(vec![hook, code(text)]).await;
+    let id = &workflow.id;
+    env.run(&workflow, json!({})).await;
+    for arguments in [
+        json!({"workflow_id": id}),
+        json!({"workflow_id": id, "items": 1, "fields": ["i"]}),
+    ] {
+        let ran = run_with(&env, arguments).await;
+        assert_eq!(ran["status"], "completed", "{ran}");
+        assert_eq!(ran["response"].get("body"), None, "{ran}");
+    }
+    env.delete(&workflow).await;
+    let mut answer = respond();
+    answer["parameters"]["responseBody"] = json!("[{\"a\": 1, \"b\": 2}, {\"a\": 3, \"b\": 4}]");
+    let workflow = env.live(vec![webhook("responseNode"), answer]).await;
+    let selected = json!({"workflow_id": workflow.id, "items": 1, "fields": ["a"]});
+    let ran = run_with(&env, selected).await;
+    assert_eq!(ran["response"]["body"], json!([{"a": 1}]), "{ran}");
+    env.delete(&workflow).await;
+}
+
+#[tokio::test]
 async fn run_that_fails_before_its_trigger_has_saved_the_request_is_found() {
     let Some(env) = Env::urls().await else { return };
     let workflow = env.live(vec![webhook("responseNode"), echo()]).await;

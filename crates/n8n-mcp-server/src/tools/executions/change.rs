@@ -84,7 +84,7 @@ async fn find_retry(n8n: &N8n, failed: &Execution) -> Option<Execution> {
     let workflow = failed.workflow_id.as_ref();
     for status in [Some("running"), None] {
         let filter = ExecutionFilter::newest(workflow, status, MAX_RECENT_EXECUTIONS);
-        let page = n8n.api.executions::<Execution>(&filter).await.ok()?;
+        let (page, _) = n8n.api.executions(&filter).await.ok()?;
         let is_retry = |one: &Execution| one.retry_of.as_ref() == Some(&failed.id);
         if let Some(found) = page.data.into_iter().find(is_retry) {
             return Some(found);

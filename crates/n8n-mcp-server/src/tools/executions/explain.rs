@@ -1,7 +1,7 @@
 //! `explain_execution`
 
 use n8n_workflow::draft::called_ids;
-use n8n_workflow::trace::{Cause, Loss, NodeFailure, Trace, find_failure, find_loss};
+use n8n_workflow::trace::{Cause, Loss, NodeFailure, Trace, find_failure, find_handled, find_loss};
 use n8n_workflow::{Execution, Node, Status, Workflow};
 use upstream::time::parse_timestamp;
 
@@ -131,6 +131,25 @@ fn diagnose(
             .into_iter()
             .find(|node| Some(&node.name) == failed.node.as_ref())
     };
+    if execution.status == Status::Success
+        && let Some(workflow) = workflow
+        && let Some(mut failed) = find_handled(trace, workflow, &n8n.redactor())
+    {
+        let node = node_of(&failed);
+        if let Some(node) = node {
+            failed.find_source(node, &n8n.redactor());
+        }
+        let node_type = node.map(|node| node.kind.clone());
+        let Cause { cause, advice } = Cause::from_failure(&failed, node_type.as_deref());
+        return Ok(Diagnosis {
+            node_type,
+            cause: format!("{cause} The workflow went on, as the node's onError says."),
+            advice,
+            started: Vec::new(),
+            time: None,
+            failed,
+        });
+    }
     if execution.status == Status::Success {
         let loss = workflow.and_then(|workflow| find_loss(trace, workflow, &n8n.redactor()));
         let Loss {
@@ -155,8 +174,11 @@ fn diagnose(
         return Err(did_not_fail(execution));
     }
     let failed = find_failure(trace, &n8n.redactor());
-    let failed = failed.unwrap_or_else(|| unrecorded(trace, execution.status));
+    let mut failed = failed.unwrap_or_else(|| unrecorded(trace, execution.status));
     let node = node_of(&failed);
+    if let Some(node) = node {
+        failed.find_source(node, &n8n.redactor());
+    }
     let node_type = node.map(|node| node.kind.clone());
     let node_type = node_type.or_else(|| trace.failed_type());
     let Cause { cause, advice } = if execution.status == Status::Crashed {
@@ -182,7 +204,7 @@ impl Diagnosis {
         for id in &self.started {
             let id = Id::try_from(id.clone()).ok()?;
             let filter = ExecutionFilter::newest(Some(&id), Some("error"), MAX_RECENT_EXECUTIONS);
-            let page = n8n.api.executions::<Execution>(&filter).await.ok()?;
+            let (page, _) = n8n.api.executions(&filter).await.ok()?;
             let is_its = |one: &Execution| {
                 let started = one.started_at.as_deref().and_then(parse_timestamp);
                 let started = started.map(|started| started.as_millisecond() as f64);

@@ -1,7 +1,13 @@
 //! `list_executions`
 
-use n8n_workflow::Execution;
+use std::collections::{HashMap, HashSet};
+use std::sync::{Mutex, PoisonError};
+
+use futures_util::stream::{self, StreamExt as _};
+use n8n_workflow::trace::ResultData;
+use n8n_workflow::{Execution, Status};
 use upstream::http::HttpFailure;
+use upstream::text::first_line;
 use upstream::time::{Since, Timestamp};
 
 use crate::api::{ExecutionFilter, N8nFailure as _, Page, UNKNOWN_CURSOR};
@@ -10,8 +16,13 @@ use crate::tools::filtered_page::filtered_page;
 use crate::tools::prelude::*;
 
 const DEFAULT_LIMIT: u32 = 20;
+/// Failed executions that are read for their errors, as each may be large, and so many at a time.
+const MAX_ERRORS: usize = 50;
+const CONCURRENT_READS: usize = 4;
+/// Characters of an error.
+const MAX_ERROR: usize = 200;
 
-/// Lists executions, newest first, without their data.
+/// Lists executions, newest first, without their data, and failed ones with their error.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListExecutions {
@@ -23,6 +34,9 @@ pub(crate) struct ListExecutions {
     project_id: Option<Id>,
     /// Only those that started since then: `30m`, `24h`, `7d` ago, or a time in RFC 3339.
     since: Option<String>,
+    /// Only failures, counted by workflow and cause.
+    #[serde(default)]
+    group: bool,
     /// Page size; default 20.
     limit: Option<Bounded<1, 250>>,
     /// Previous page's `next_cursor`.
@@ -42,7 +56,17 @@ enum StatusFilter {
 
 #[derive(Serialize, JsonSchema)]
 pub(crate) struct ExecutionPage {
-    executions: Vec<ExecutionRow>,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    executions: Option<Vec<ExecutionRow>>,
+    /// The most frequent first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    groups: Vec<FailureGroup>,
+    /// Rows that cannot be read.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    left_out: Vec<String>,
+    /// The errors of older failures were not read.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    cut: bool,
     /// Absent on the last page.
     #[serde(skip_serializing_if = "Option::is_none")]
     next_cursor: Option<String>,
@@ -53,12 +77,31 @@ pub(crate) struct ExecutionPage {
 struct ExecutionRow {
     execution_id: String,
     workflow_id: Option<String>,
+    workflow_name: Option<String>,
     status: RunStatus,
+    failed_node: Option<String>,
+    /// First line.
+    error: Option<String>,
     /// Kind of trigger.
     mode: Option<String>,
     started_at: Option<String>,
     stopped_at: Option<String>,
     retry_of: Option<String>,
+}
+
+/// Failures of one workflow with the same cause.
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
+struct FailureGroup {
+    workflow_id: Option<String>,
+    workflow_name: Option<String>,
+    failed_node: Option<String>,
+    error: Option<String>,
+    count: usize,
+    first_at: Option<String>,
+    last_at: Option<String>,
+    /// The newest.
+    execution_id: String,
 }
 
 impl Tool for ListExecutions {
@@ -68,8 +111,12 @@ impl Tool for ListExecutions {
     type Output = ExecutionPage;
 
     async fn call(self, n8n: &N8n, _: &Call) -> Result<ExecutionPage, ToolError> {
-        let cursor = self.cursor.clone();
-        let filter = self.filter()?;
+        let (cursor, group) = (self.cursor.clone(), self.group);
+        let mut filter = self.filter()?;
+        if group {
+            filter.status.get_or_insert("error");
+        }
+        let left_out = &Mutex::new(Vec::new());
         if let Some(workflow) = &filter.workflow {
             n8n.api.admit_id(workflow).await?;
         }
@@ -80,7 +127,8 @@ impl Tool for ListExecutions {
                 ..filter.clone()
             };
             async move {
-                let page = page(n8n, &filter).await?;
+                let (page, unreadable) = page(n8n, &filter).await?;
+                add(left_out, unreadable);
                 Ok((n8n.api.admitted(page.data).await?, page.next_cursor))
             }
         };
@@ -91,21 +139,109 @@ impl Tool for ListExecutions {
                 status: Some("running"),
                 ..filter.clone()
             };
-            let running = page(n8n, &running).await?.data;
+            let running = page(n8n, &running).await?.0.data;
             let running = n8n.api.admitted(running).await?.into_iter().flatten();
             let known = |one: &Execution| executions.iter().any(|other| other.id == one.id);
             let running: Vec<_> = running.filter(|one| !known(one)).collect();
             executions.splice(0..0, running);
         }
+        let mut left_out =
+            std::mem::take(&mut *left_out.lock().unwrap_or_else(PoisonError::into_inner));
+        // Their workflows are unknown.
+        left_out.retain(|_| n8n.api.policy.is_open());
+        let (executions, cut) = rows(n8n, executions).await;
+        let (executions, groups) = match group {
+            true => (None, groups(executions)),
+            false => (Some(executions), Vec::new()),
+        };
         Ok(ExecutionPage {
-            executions: executions.into_iter().map(ExecutionRow::from).collect(),
+            executions,
+            groups,
+            left_out,
+            cut,
             next_cursor,
         })
     }
 }
 
+fn add(left_out: &Mutex<Vec<String>>, more: Vec<String>) {
+    let mut all = left_out.lock().unwrap_or_else(PoisonError::into_inner);
+    all.extend(more);
+}
+
+/// The rows, with what n8n's list does not hold: names of workflows and errors; true if there are more errors.
+async fn rows(n8n: &N8n, executions: Vec<Execution>) -> (Vec<ExecutionRow>, bool) {
+    let ids: HashSet<Id> = executions
+        .iter()
+        .filter_map(|one| one.workflow_id.clone())
+        .collect();
+    let names = stream::iter(ids).map(|id| async move {
+        let workflow = n8n.api.workflow(&id).await.ok()?;
+        Some((id, workflow.name))
+    });
+    let names: Vec<_> = names.buffer_unordered(CONCURRENT_READS).collect().await;
+    let names: HashMap<Id, String> = names.into_iter().flatten().collect();
+    let failed = executions
+        .iter()
+        .filter(|one| matches!(one.status, Status::Error | Status::Crashed));
+    let cut = failed.clone().count() > MAX_ERRORS;
+    let ids: Vec<Id> = failed.take(MAX_ERRORS).map(|one| one.id.clone()).collect();
+    let redactor = &n8n.redactor();
+    let errors = stream::iter(ids).map(|id| async move {
+        let read = n8n.api.execution(&id, true).await.ok()??;
+        let (node, message) = ResultData::read(read.data.as_deref()).failure();
+        Some((id, (node, first_line(&redactor.text(&message), MAX_ERROR))))
+    });
+    let errors: Vec<_> = errors.buffer_unordered(CONCURRENT_READS).collect().await;
+    let mut errors: HashMap<Id, _> = errors.into_iter().flatten().collect();
+    let row = |execution: Execution| {
+        let (failed_node, error) = errors.remove(&execution.id).unzip();
+        let name = execution.workflow_id.as_ref().and_then(|id| names.get(id));
+        ExecutionRow {
+            workflow_name: name.cloned(),
+            failed_node: failed_node.flatten(),
+            error,
+            ..execution.into()
+        }
+    };
+    (executions.into_iter().map(row).collect(), cut)
+}
+
+/// Failures with the same workflow, node and error, of rows from the newest on.
+fn groups(rows: Vec<ExecutionRow>) -> Vec<FailureGroup> {
+    let mut groups: Vec<FailureGroup> = Vec::new();
+    for row in rows {
+        let same = groups.iter_mut().find(|one| {
+            one.workflow_id == row.workflow_id
+                && one.failed_node == row.failed_node
+                && one.error == row.error
+        });
+        match same {
+            Some(group) => {
+                group.count += 1;
+                group.first_at = row.started_at;
+            }
+            None => groups.push(FailureGroup {
+                workflow_id: row.workflow_id,
+                workflow_name: row.workflow_name,
+                failed_node: row.failed_node,
+                error: row.error,
+                count: 1,
+                first_at: row.started_at.clone(),
+                last_at: row.started_at,
+                execution_id: row.execution_id,
+            }),
+        }
+    }
+    groups.sort_by_key(|group| std::cmp::Reverse(group.count));
+    groups
+}
+
 /// A page of n8n's list.
-async fn page(n8n: &N8n, filter: &ExecutionFilter) -> Result<Page<Execution>, ToolError> {
+async fn page(
+    n8n: &N8n,
+    filter: &ExecutionFilter,
+) -> Result<(Page<Execution>, Vec<String>), ToolError> {
     let listed = n8n.api.executions(filter).await;
     listed.map_err(|failure| explain(failure, filter))
 }
@@ -161,7 +297,10 @@ impl From<Execution> for ExecutionRow {
             execution_id: execution.id.to_string(),
             retry_of: execution.retry_of.map(|id| id.to_string()),
             workflow_id: execution.workflow_id.map(|id| id.to_string()),
+            workflow_name: None,
             status: execution.status.into(),
+            failed_node: None,
+            error: None,
             mode: execution.mode,
             started_at: execution.started_at,
             stopped_at: execution.stopped_at,

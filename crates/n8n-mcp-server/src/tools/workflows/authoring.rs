@@ -67,7 +67,9 @@ fn note(publication: &Publication, is_active: bool) -> Option<String> {
         Publication::Inactive => return None,
         Publication::Live => "It is active: the change is live in a moment.".to_owned(),
         Publication::Draft => {
-            "Written as a draft: the version that is live has not changed.".to_owned()
+            "Written as a draft: the version that is live has not changed. activate_workflow publishes the \
+             draft; publish=true does so with a change."
+                .to_owned()
         }
         Publication::SecondDraft(versions) => format!(
             "Written as a draft, and not published: the draft already differed from the version that is live \
@@ -159,9 +161,8 @@ pub(super) async fn load_for_change(
     Ok((lock, workflow, draft))
 }
 
-/// Changes a workflow by small operations. If one fails or the result would have errors, none is
-/// done. An active workflow changes at once, unless its draft was not what is live, or n8n does not
-/// publish it: then only the draft changes.
+/// Changes the draft of a workflow by small operations. If one fails or the result would have errors, none
+/// is done.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct EditWorkflow {
@@ -177,6 +178,9 @@ pub(crate) struct EditWorkflow {
     /// Write it as a draft in spite of errors; an active one keeps its last version.
     #[serde(default)]
     allow_invalid: bool,
+    /// Make it live, if the workflow is active and its draft holds no other changes than yours.
+    #[serde(default)]
+    publish: bool,
 }
 
 impl Tool for EditWorkflow {
@@ -192,8 +196,9 @@ impl Tool for EditWorkflow {
         let (id, version) = (&self.workflow_id, self.version.as_deref());
         let loaded = load_for_change(n8n, id, version).await?;
         let (_, current, before) = &loaded;
-        let mut draft = apply(before, self.operations).map_err(impossible)?;
-        restore(&mut draft, &redacted(n8n, before), before).map_err(impossible)?;
+        let shown = redacted(n8n, before);
+        let mut draft = apply(before, &shown, self.operations).map_err(impossible)?;
+        restore(&mut draft, &shown, before).map_err(impossible)?;
         let change = Some((current, before));
         let warnings = check_change(n8n, change, &draft, self.allow_invalid).await?;
         if self.dry_run {
@@ -206,7 +211,7 @@ impl Tool for EditWorkflow {
             let checked = Written::new(nothing, warnings);
             return Ok(checked.with_note("Checked only: nothing was written."));
         }
-        replace(n8n, loaded, &draft, warnings).await
+        replace(n8n, loaded, &draft, warnings, self.publish).await
     }
 }
 
@@ -216,10 +221,11 @@ async fn replace(
     (lock, current, before): (WorkflowLock, Workflow, Draft),
     draft: &Draft,
     found: Vec<Finding>,
+    publish: bool,
 ) -> Result<Written, ToolError> {
-    let is_good = found.iter().all(|one| one.severity != Severity::Error);
+    let publish = publish && found.iter().all(|one| one.severity != Severity::Error);
     let api = &n8n.api;
-    let written = api.replace_workflow(lock, &current, draft, is_good).await?;
+    let written = api.replace_workflow(lock, &current, draft, publish).await?;
     let is_draft = matches!(
         written.publication,
         Publication::Draft | Publication::SecondDraft(_)
@@ -269,8 +275,8 @@ impl Tool for CreateWorkflow {
     }
 }
 
-/// Replaces a workflow by a whole definition, after checking it. For small changes use
-/// edit_workflow. An active workflow changes as with edit_workflow.
+/// Replaces the draft of a workflow by a whole definition, after checking it. For small changes use
+/// edit_workflow.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct UpdateWorkflow {
@@ -284,6 +290,9 @@ pub(crate) struct UpdateWorkflow {
     /// As in edit_workflow.
     #[serde(default)]
     allow_invalid: bool,
+    /// As in edit_workflow.
+    #[serde(default)]
+    publish: bool,
 }
 
 impl Tool for UpdateWorkflow {
@@ -311,7 +320,7 @@ impl Tool for UpdateWorkflow {
         restore(&mut draft, &redacted(n8n, before), before).map_err(impossible)?;
         let change = Some((current, before));
         let found = check_change(n8n, change, &draft, self.allow_invalid).await?;
-        replace(n8n, loaded, &draft, found).await
+        replace(n8n, loaded, &draft, found, self.publish).await
     }
 }
 

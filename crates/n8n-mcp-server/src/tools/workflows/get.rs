@@ -1,10 +1,13 @@
 //! `get_workflow`
 
 use n8n_workflow::connections::{Connection, MAIN, parse_connections};
+use n8n_workflow::draft::{Draft, name_of};
 use n8n_workflow::node_type::runs_code;
 use n8n_workflow::trigger::{Trigger, TriggerKind, parameters_of, triggers};
 use n8n_workflow::{Definition, Node, UnpublishedDraft, Workflow};
 
+use super::authoring::redacted;
+use super::load;
 use crate::start_method::Access;
 use crate::tools::prelude::*;
 
@@ -17,6 +20,9 @@ pub(crate) struct GetWorkflow {
     /// The whole definition, as update_workflow takes it, instead of the summary of nodes.
     #[serde(default)]
     full: bool,
+    /// Only these nodes, with all that is in them, instead of the summary.
+    #[serde(default)]
+    nodes: Vec<String>,
 }
 
 #[skip_serializing_none]
@@ -35,6 +41,7 @@ pub(crate) struct WorkflowDetails {
     unpublished: Option<UnpublishedDraft>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     tags: Vec<String>,
+    #[serde(skip_serializing_if = "Vec::is_empty")]
     triggers: Vec<TriggerSummary>,
     #[serde(skip_serializing_if = "Vec::is_empty")]
     nodes: Vec<NodeSummary>,
@@ -46,6 +53,9 @@ pub(crate) struct WorkflowDetails {
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pinned: Vec<String>,
     definition: Option<Definition>,
+    /// The nodes that were asked for.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    whole_nodes: Vec<Map<String, Value>>,
 }
 
 #[derive(Serialize, JsonSchema)]
@@ -91,7 +101,20 @@ impl Tool for GetWorkflow {
             definition.nodes = n8n.redactor().raw_json(definition.nodes);
             return Ok(WorkflowDetails {
                 definition: Some(definition),
+                unpublished: n8n.api.unpublished(&workflow).await,
                 ..about(&workflow, &access)
+            });
+        }
+        if !self.nodes.is_empty() {
+            let (workflow, draft) = load(n8n, &self.workflow_id).await?;
+            return Ok(WorkflowDetails {
+                id: workflow.id.clone(),
+                name: workflow.name.clone(),
+                active: workflow.active,
+                version: workflow.updated_at.clone(),
+                unpublished: n8n.api.unpublished(&workflow).await,
+                whole_nodes: self.whole_nodes(&redacted(n8n, &draft))?,
+                ..WorkflowDetails::default()
             });
         }
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
@@ -99,6 +122,7 @@ impl Tool for GetWorkflow {
             nodes: workflow.nodes.iter().map(node_summary).collect(),
             connections: lines(&workflow.connections),
             settings: Some(workflow.settings.clone()).filter(|settings| !settings.is_empty()),
+            unpublished: n8n.api.unpublished(&workflow).await,
             ..about(&workflow, &access)
         })
     }
@@ -110,7 +134,21 @@ impl GetWorkflow {
         Self {
             workflow_id,
             full: false,
+            nodes: Vec::new(),
         }
+    }
+
+    fn whole_nodes(&self, shown: &Draft) -> Result<Vec<Map<String, Value>>, ToolError> {
+        let node = |name: &String| match shown.node(name) {
+            Some(node) => Ok(node.clone()),
+            None => {
+                let names: Vec<_> = shown.nodes.iter().map(name_of).collect();
+                let names = names.join(", ");
+                let message = format!("`nodes` names {name:?}. The workflow has: {names}.");
+                Err(ToolError::invalid_argument(message))
+            }
+        };
+        self.nodes.iter().map(node).collect()
     }
 }
 
@@ -125,7 +163,6 @@ fn about(workflow: &Workflow, access: &Access) -> WorkflowDetails {
         active: workflow.active,
         archived: workflow.is_archived,
         version: workflow.updated_at.clone(),
-        unpublished: workflow.unpublished_draft(),
         tags: workflow.tags.clone(),
         triggers: triggers
             .iter()

@@ -1,6 +1,8 @@
 //! The toolset `lifecycle`: activating, tagging, archiving, moving and deleting workflows.
 
-use n8n_workflow::Workflow;
+use mcp_core::tool::ToolErrorKind;
+use n8n_workflow::node_type::last_part;
+use n8n_workflow::{Node, Workflow};
 
 use super::load;
 use crate::api::WorkflowLock;
@@ -31,6 +33,8 @@ pub(crate) struct WorkflowState {
     active: bool,
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     archived: bool,
+    #[serde(skip_serializing_if = "Option::is_none")]
+    note: Option<String>,
 }
 
 impl From<Workflow> for WorkflowState {
@@ -40,12 +44,12 @@ impl From<Workflow> for WorkflowState {
             name: workflow.name,
             active: workflow.active,
             archived: workflow.is_archived,
+            note: None,
         }
     }
 }
 
-/// Activates a workflow: from now on its triggers start it. This publishes its last
-/// version.
+/// Activates a workflow: from now on its triggers start it. This publishes its draft.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(crate) struct ActivateWorkflow {
@@ -63,9 +67,70 @@ impl Tool for ActivateWorkflow {
         let lock = n8n.api.lock(&self.workflow_id).await;
         let workflow = n8n.api.workflow(&self.workflow_id).await?;
         n8n.api.policy.check_start(&workflow)?;
-        let active = n8n.api.act(&lock, "activate").await?;
-        Ok(active.into())
+        let taken = taken_paths(n8n, &workflow).await;
+        let active = n8n.api.act(&lock, "activate").await;
+        let active = active.map_err(|error| match (&taken, error.kind()) {
+            (Some(taken), ToolErrorKind::Conflict) => {
+                ToolError::conflict(format!("{} {taken}", error.message())).caused_by(error)
+            }
+            _ => error,
+        })?;
+        if workflow.active {
+            n8n.api.note_published(&self.workflow_id);
+        }
+        Ok(WorkflowState {
+            note: taken,
+            ..active.into()
+        })
     }
+}
+
+/// Names the webhooks of a workflow whose method and path another active workflow has: n8n registers one of them
+/// only. With parameters in the path it does so without a word.
+async fn taken_paths(n8n: &N8n, workflow: &Workflow) -> Option<String> {
+    let own = webhook_urls(&workflow.nodes);
+    if own.is_empty() {
+        return None;
+    }
+    let others = n8n.api.all_workflows(&[("active", "true")]).await.ok()?;
+    let mut others = others.iter().filter(|other| other.id != workflow.id);
+    let (url, other) = others.find_map(|other| {
+        let taken = webhook_urls(other.live_nodes());
+        let url = own.iter().find(|url| taken.contains(url))?;
+        Some((url, other))
+    })?;
+    let whose = match n8n.api.policy.admits(other) {
+        true => format!("workflow {:?} ({})", other.name, other.id),
+        false => "another workflow".to_owned(),
+    };
+    Some(format!(
+        "{whose} is active with the same method and path ({url}), and n8n calls only one of the two: change \
+         the path of one."
+    ))
+}
+
+/// Methods and paths of webhooks, in which all names of parameters are the same.
+fn webhook_urls(nodes: &[Node]) -> Vec<String> {
+    let of_node = |node: &Node| {
+        let is_webhook = !node.disabled && last_part(&node.kind) == "webhook";
+        let text = |value: &Value| value.as_str().map(str::to_owned);
+        let path = node.parameters.get("path").and_then(text);
+        let path = path.filter(|path| is_webhook && !path.starts_with('='))?;
+        let segment = |one: &str| if one.starts_with(':') { ":" } else { one }.to_owned();
+        let path: Vec<_> = path.trim_matches('/').split('/').map(segment).collect();
+        let methods: Vec<String> = match node.parameters.get("httpMethod") {
+            Some(Value::Array(all)) => all.iter().filter_map(text).collect(),
+            Some(one) => text(one).into_iter().collect(),
+            None => vec!["GET".to_owned()],
+        };
+        let path = path.join("/");
+        Some(
+            methods
+                .into_iter()
+                .map(move |method| format!("{method} {path}")),
+        )
+    };
+    nodes.iter().filter_map(of_node).flatten().collect()
 }
 
 /// Deactivates a workflow: triggers no longer start it. Current runs continue.

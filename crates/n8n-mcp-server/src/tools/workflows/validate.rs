@@ -51,7 +51,7 @@ impl Tool for ValidateWorkflow {
         let (is_active, draft) = match (self.workflow_id, self.workflow) {
             (Some(id), None) => {
                 let (workflow, draft) = load(n8n, &id).await?;
-                unpublished = workflow.unpublished_draft();
+                unpublished = n8n.api.unpublished(&workflow).await;
                 (workflow.active, draft)
             }
             (None, Some(given)) => {

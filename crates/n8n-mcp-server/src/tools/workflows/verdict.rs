@@ -1,7 +1,7 @@
 //! All findings about a draft: what n8n says to publishing it, if it is asked, and warnings beyond that.
 
 use mcp_core::tool::ToolErrorKind;
-use n8n_workflow::check::{Finding, Findings, NO_TRIGGER, Severity, check, check_settings};
+use n8n_workflow::check::{Finding, Findings, NO_TRIGGER, Severity, check};
 use n8n_workflow::draft::{Draft, called_workflows};
 use serde_json::{Map, Value};
 
@@ -37,7 +37,6 @@ pub(super) async fn judge(
     publishing: Publishing,
 ) -> Verdict {
     let (mut findings, mut unchecked) = (check(draft), Vec::new());
-    findings.extend(check_settings(draft));
     // n8n would repeat errors of structure, and say no more.
     let is_told = findings
         .iter()
