@@ -62,7 +62,7 @@ pub(crate) fn check(layout: &Layout) -> anyhow::Result<ExitCode> {
         bail!(unavailable(obstacle));
     }
     DOCKER_26.install(layout)?;
-    let compose = docker::install_compose(layout)?.join("docker-compose");
+    let compose = docker::install_plugins(layout)?.join("docker-compose");
     let programs = build(layout)?;
     let instance = Instance::lock(layout, "compose", Purpose::Test, 0)?;
     instance.clear()?;

@@ -42,7 +42,7 @@ type Area = (&'static str, &'static [&'static str], &'static str);
 const AREAS: [Area; 5] = [
     (
         "docker",
-        &["docker"],
+        &["docker-26"],
         "package(/^docker-/) | test(/^docker::/)",
     ),
     ("n8n", &["n8n"], "package(/^n8n-/) | test(/^n8n::/)"),
@@ -53,7 +53,7 @@ const AREAS: [Area; 5] = [
     ),
     (
         "gateway",
-        &["n8n", "openhands", "docker", "postgres"],
+        &["n8n", "openhands", "docker-26", "postgres"],
         "package(/gateway/) | test(/^gateway::/)",
     ),
     (

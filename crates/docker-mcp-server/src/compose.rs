@@ -1,24 +1,20 @@
-//! Compose projects, found by the labels of their containers: this needs no compose file or program.
+//! Compose projects, found by the labels of their containers: to see them needs no compose file or program.
 //!
 //! An image that compose builds has labels with its project and service, too, and every container of such an image
 //! inherits them. Those that compose made also have the hash of their configuration; networks and volumes that it
 //! made have the name that the compose file gives them.
 
-mod files;
 mod model;
-mod order;
 
 use std::collections::BTreeMap;
 
 use mcp_core::tool::ToolError;
 
 use crate::docker::Docker;
-use crate::engine::{ContainerName, ContainerSummary, ObjectName};
+use crate::engine::{ContainerDetails, ContainerName, ContainerSummary, ObjectName};
 use crate::policy::CREATED;
 
-pub(crate) use files::project_files;
 pub(crate) use model::{ComposeModel, UpOptions};
-pub(crate) use order::{in_order, is_of, needs};
 
 /// The label with the project of a container.
 pub(crate) const PROJECT: &str = "com.docker.compose.project";
@@ -71,19 +67,29 @@ pub(crate) async fn projects(
     Ok(projects)
 }
 
-/// Whether a project was created by this server alone; also true of one that does not exist.
-/// Errors when it has a container that must not be changed, a hidden one included.
-pub(crate) async fn is_own(docker: &Docker, project: &str) -> Result<bool, ToolError> {
-    let mut is_own = true;
+/// The containers of a project that may be changed, with those that run a single command.
+/// Errors when it has one that must not be changed, a hidden one included.
+pub(crate) async fn mutable(
+    docker: &Docker,
+    project: &str,
+) -> Result<Vec<ContainerDetails>, ToolError> {
+    let mut containers = Vec::new();
     for container in docker.engine.containers(true).await? {
         if project_of(&container.labels).is_some_and(|name| name == project)
             && let Ok(id) = ContainerName::new(&container.id)
         {
-            docker.mutable_container(&id).await?;
-            is_own &= container.labels.contains_key(CREATED);
+            containers.push(docker.mutable_container(&id).await?);
         }
     }
-    Ok(is_own)
+    Ok(containers)
+}
+
+/// Whether a project was created by this server alone; also true of one that does not exist.
+/// Errors when it has a container that must not be changed, a hidden one included.
+pub(crate) async fn is_own(docker: &Docker, project: &str) -> Result<bool, ToolError> {
+    let containers = mutable(docker, project).await?;
+    let is_own = |at: &ContainerDetails| at.config.labels.contains_key(CREATED);
+    Ok(containers.iter().all(is_own))
 }
 
 /// The visible containers of one project.

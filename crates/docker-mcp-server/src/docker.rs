@@ -4,7 +4,6 @@
 //! the rules to the object as it is. What a call adds, such as a new name, the tool checks itself.
 
 mod action;
-mod build;
 mod new_container;
 mod not_found;
 mod objects;
@@ -110,23 +109,17 @@ impl Docker {
 
     /// The visible running containers, or `all`, in the engine's order.
     pub(crate) async fn containers(&self, all: bool) -> Result<Vec<ContainerSummary>> {
-        self.visible(self.engine.containers(all).await?).await
+        Ok(self.visible(self.engine.containers(all).await?))
     }
 
     /// The visible ones of the newest containers, stopped ones included.
     pub(crate) async fn newest_containers(&self, most: usize) -> Result<Vec<ContainerSummary>> {
-        self.visible(self.engine.newest_containers(most).await?)
-            .await
+        Ok(self.visible(self.engine.newest_containers(most).await?))
     }
 
-    async fn visible(&self, mut listed: Vec<ContainerSummary>) -> Result<Vec<ContainerSummary>> {
-        let images = self.image_names().await?;
-        listed.retain(|container| {
-            let names = images.get(&container.image_id).into_iter().flatten();
-            let subject = Subject::from(container).with_images(names.map(String::as_str));
-            self.policy.permits(&subject)
-        });
-        Ok(listed)
+    fn visible(&self, mut listed: Vec<ContainerSummary>) -> Vec<ContainerSummary> {
+        listed.retain(|container| self.policy.permits(&Subject::from(container)));
+        listed
     }
 
     /// The details of a visible container.
@@ -139,9 +132,7 @@ impl Docker {
                 return Err(self.explain_about(failure, object, None).await);
             }
         };
-        let images = self.image_names().await?;
-        let names = images.get(&details.image).into_iter().flatten();
-        let subject = Subject::from(&details).with_images(names.map(String::as_str));
+        let subject = Subject::from(&details);
         self.policy.permit_as(name.as_str(), &subject)?;
         Ok(details)
     }
@@ -248,13 +239,12 @@ pub(crate) fn redactor_of(redact: bool, container: &ContainerDetails) -> Redacto
 
 impl<'a> From<&'a ContainerDetails> for Subject<'a> {
     fn from(details: &'a ContainerDetails) -> Self {
-        let config = &details.config;
-        Self::container(details.display_name(), &config.image, &config.labels)
+        Self::new(details.display_name(), &details.config.labels)
     }
 }
 
 impl<'a> From<&'a ContainerSummary> for Subject<'a> {
     fn from(summary: &'a ContainerSummary) -> Self {
-        Self::container(summary.display_name(), &summary.image, &summary.labels)
+        Self::new(summary.display_name(), &summary.labels)
     }
 }

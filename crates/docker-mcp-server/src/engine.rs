@@ -3,7 +3,6 @@
 //! [`Address::find`] finds an engine in the way of the docker CLI; an [`Engine`] sends requests to it.
 //! Errors are [`EngineError`], which code can match, or the same in words ([`Engine::explain`]).
 //!
-//! - [`build`]: the files of a build, and the images that it uses
 //! - [`command`]: programs of this machine
 //! - [`exec`]: processes in containers
 //! - [`log`]: the last lines of a container's log
@@ -14,14 +13,13 @@
 //! A caller's text cannot become another request: a [`Path`] consists of fixed words, checked names
 //! ([`name::Name`]) and encoded values.
 //!
-//! Pulls, pushes, builds and commands are bollard's typed calls. All other requests are our own, over the
+//! Pulls, pushes and commands are bollard's typed calls. All other requests are our own, over the
 //! same connections. One value that is missing in bollard's types (a state of a newer engine, an event
 //! type of Podman, a member that version 1.52 removed) would fail a whole reply: we read only the members
 //! that we use, with types that every engine can fill. And bollard buffers the line of a terminal until
 //! it ends, which may never happen.
 
 mod address;
-pub(crate) mod build;
 mod client;
 pub(crate) mod command;
 mod connector;
@@ -53,7 +51,7 @@ pub(crate) use container::{
 pub(crate) use error::EngineError;
 pub(crate) use events::{Event, SHOWN_DETAILS};
 pub(crate) use history::History;
-pub(crate) use image::{BuildRequest, TransferStream};
+pub(crate) use image::TransferStream;
 pub(crate) use local::LocalFacts;
 pub(crate) use name::{ContainerName, ImageName, InvalidName, ObjectName};
 pub(crate) use object::{ImageDetails, ImageSummary, Network, Volume};

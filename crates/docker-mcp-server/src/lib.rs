@@ -6,6 +6,7 @@
 //! Docker and explains its errors. Results are cleaned, redacted (`upstream::redact`) and truncated,
 //! since a container decides the content and the size of its log and its labels.
 
+mod cli;
 mod compose;
 mod diagnose;
 mod docker;

@@ -63,7 +63,7 @@ pub(crate) struct DockerOptions {
     #[arg(hide_short_help = true)]
     pub only_created: bool,
 
-    /// Only these containers: name=shop-*, image=postgres or label=tier=web, separated by commas.
+    /// Only these containers: name=shop-* or label=tier=web, separated by commas.
     #[arg(long, env = "DOCKER_MCP_ALLOW", value_name = "RULE")]
     #[arg(value_delimiter = ',')]
     #[arg(hide_short_help = true)]

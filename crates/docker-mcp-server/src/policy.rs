@@ -109,11 +109,6 @@ impl Policy {
         !self.rules.are_none()
     }
 
-    /// Whether there are rules about images.
-    pub(crate) fn has_image_rules(&self) -> bool {
-        self.rules.know_images()
-    }
-
     /// Whether an object with these labels may be changed.
     pub(crate) fn may_change(&self, labels: &BTreeMap<String, String>) -> bool {
         !self.settings.only_created || labels.contains_key(CREATED)
@@ -256,7 +251,7 @@ mod tests {
             ("other", false, true),
             ("shop-secret", false, false),
         ] {
-            let volume = Subject::object(name, &labels);
+            let volume = Subject::new(name, &labels);
             assert_eq!(policy.permits(&volume), is_visible, "{name}");
             assert_eq!(policy.permit(&volume).is_ok(), is_visible, "{name}");
             assert_eq!(policy.permit_use(&volume).is_ok(), is_usable, "{name}");
@@ -267,13 +262,12 @@ mod tests {
             }
         }
         let words = ["`shop-secret`", "--allow", "--deny"];
-        let secret = Subject::object("shop-secret", &labels);
+        let secret = Subject::new("shop-secret", &labels);
         assert_forbidden(policy.permit(&secret), &words);
         assert_forbidden(policy.permit_use(&secret), &words);
         assert_forbidden(Err(policy.refusal("shop-secret")), &words);
-        assert!(policy.has_rules() && !policy.has_image_rules());
+        assert!(policy.has_rules());
         assert!(!Policy::default().has_rules());
-        assert!(self::policy(r#"{"deny":["image=a"]}"#).has_image_rules());
     }
 
     #[test]

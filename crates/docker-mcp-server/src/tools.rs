@@ -50,12 +50,14 @@ mod transfer;
 mod update_container;
 mod wait_container;
 
+pub(crate) use deadline::Deadline;
 pub(crate) use get_container::GetContainer;
 pub(crate) use get_container_logs::GetContainerLogs;
 pub(crate) use get_container_stats::GetContainerStats;
 pub(crate) use list_compose_projects::ListComposeProjects;
 pub(crate) use list_containers::ListContainers;
 pub(crate) use list_images::ListImages;
+pub(crate) use prelude::keep_end;
 pub(crate) use recreate_container::recover;
 
 use crate::docker::Docker;

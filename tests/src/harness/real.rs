@@ -71,7 +71,7 @@ pub(crate) fn podman() -> Option<String> {
     optional("MCP_TEST_PODMAN_HOST")
 }
 
-/// The folder of the program `docker-compose`.
+/// The folder of the programs `docker-compose` and `docker-buildx`.
 pub(crate) fn compose_dir() -> Option<String> {
     variable("MCP_TEST_COMPOSE_DIR")
 }

@@ -39,7 +39,7 @@ fn kubernetes(layout: &Layout) -> anyhow::Result<()> {
 }
 
 fn compose(layout: &Layout) -> anyhow::Result<()> {
-    let program = docker::install_compose(layout)?.join("docker-compose");
+    let program = docker::install_plugins(layout)?.join("docker-compose");
     let config = |missing: Option<&str>| {
         let mut compose = Command::new(&program);
         compose.arg("--file").arg(layout.root.join(COMPOSE_FILE));

@@ -40,8 +40,10 @@ const ENGINE_PACKAGES: DebianPackages =
 /// Replaces [`ENGINE_PACKAGES`] if `dockerd` is installed: the shell for the example image.
 const BUSYBOX: DebianPackages = DebianPackages::new("busybox", &["busybox-static"]);
 
-const COMPOSE: DebianPackages =
-    DebianPackages::new("compose", &["docker-compose"]).with_suite("trixie");
+/// `docker compose` and `docker buildx`.
+const PLUGINS: DebianPackages =
+    DebianPackages::new("docker-plugins", &["docker-compose", "docker-buildx"])
+        .with_suite("trixie");
 
 /// A registry and an SSH server, which tests start in front of an engine. An installed registry would
 /// need no package, but is rare.
@@ -59,23 +61,23 @@ pub(crate) struct Engine {
     command: fn(&Layout, &Instance, Option<PathBuf>) -> anyhow::Result<Program>,
 }
 
-/// The engine for `run-all`: the installed one, or Debian's.
+/// The engine for `run-all`: the installed one, or Debian's. For the tests Docker 20.10, with version 1.41 of the
+/// API, in `nightly`.
 pub(crate) static DOCKER: Engine = Engine {
     name: "docker",
     packages: None,
-    test_variable: "MCP_TEST_DOCKER_HOST",
+    test_variable: "MCP_TEST_DOCKER_HOSTS",
     command: dockerd,
 };
 
-/// An engine of a newer generation for the tests, Docker 26.1, with version 1.45 of the API; the
-/// first engine has 1.41. It shares the container runtime of the first one, as its
+/// The engine of the tests, Docker 26.1, with version 1.45 of the API. It shares the container runtime of the first one, as its
 /// own needs a newer C library than this machine may have.
 pub(crate) static DOCKER_26: Engine = Engine {
     name: "docker-26",
     packages: Some(
         DebianPackages::new("docker-26", &["docker.io", "containerd"]).with_suite("trixie"),
     ),
-    test_variable: "MCP_TEST_DOCKER_HOSTS",
+    test_variable: "MCP_TEST_DOCKER_HOST",
     command: dockerd,
 };
 
@@ -178,15 +180,16 @@ fn dockerd(_: &Layout, instance: &Instance, root: Option<PathBuf>) -> anyhow::Re
         .without(["DOCKER_HOST"]))
 }
 
-/// Downloads compose if it is missing; returns the folder of `docker-compose`.
-pub(crate) fn install_compose(layout: &Layout) -> anyhow::Result<PathBuf> {
+/// Downloads the plugins of the docker command if one is missing; returns the folder of `docker-compose` and
+/// `docker-buildx`.
+pub(crate) fn install_plugins(layout: &Layout) -> anyhow::Result<PathBuf> {
     let installed = on_path("docker-compose").and_then(|file| Some(file.parent()?.to_owned()));
-    if let Some(folder) = installed {
+    if let Some(folder) = installed.filter(|folder| folder.join("docker-buildx").exists()) {
         return Ok(folder);
     }
-    COMPOSE.install(layout)?;
-    // A plugin of the docker command that is also a program of its own.
-    Ok(COMPOSE.root(layout).join("usr/libexec/docker/cli-plugins"))
+    PLUGINS.install(layout)?;
+    // Each is also a program of its own.
+    Ok(PLUGINS.root(layout).join("usr/libexec/docker/cli-plugins"))
 }
 
 /// Downloads the programs that tests start themselves, as far as they are missing; returns the
@@ -201,7 +204,7 @@ pub(crate) fn install_test_programs(
     let command =
         on_path("docker").unwrap_or_else(|| packages().root(layout).join("usr/bin/docker"));
     vec![
-        ("MCP_TEST_COMPOSE_DIR", install_compose(layout)),
+        ("MCP_TEST_COMPOSE_DIR", install_plugins(layout)),
         (
             "MCP_TEST_REGISTRY",
             install(&REGISTRY, "usr/bin/docker-registry"),

@@ -32,7 +32,7 @@ pub(crate) type WantedService = (&'static dyn Service, Role);
 pub(crate) const MAIN: [WantedService; 4] = [
     (&n8n::CURRENT, Role::Shared),
     (&openhands::CURRENT, Role::Shared),
-    (&DOCKER, Role::Shared),
+    (&DOCKER_26, Role::Shared),
     (&Postgres, Role::Shared),
 ];
 
@@ -42,7 +42,7 @@ pub(crate) const ALL: [WantedService; 7] = [
     MAIN[1],
     MAIN[2],
     MAIN[3],
-    (&DOCKER_26, Role::Shared),
+    (&DOCKER, Role::Shared),
     (&PODMAN, Role::Shared),
     (&openhands::OF_APP, Role::Alone),
 ];
@@ -114,10 +114,16 @@ impl RealServices {
 
     /// Returns the modules of tests that lack their service: `real` below the service's name.
     pub(crate) fn modules_without_service(&self) -> impl Iterator<Item = String> {
-        let servers = ["n8n", "openhands", "docker"];
-        let is_missing = |name: &&str| self.missing.iter().any(|(missing, _)| missing == name);
-        let missing = servers.into_iter().filter(is_missing);
-        missing.map(|name| format!("{name}::real"))
+        let servers = [
+            ("n8n", "n8n"),
+            ("openhands", "openhands"),
+            ("docker-26", "docker"),
+        ];
+        let is_missing = |name: &str| self.missing.iter().any(|(missing, _)| *missing == name);
+        let missing = servers
+            .into_iter()
+            .filter(move |(name, _)| is_missing(name));
+        missing.map(|(_, module)| format!("{module}::real"))
     }
 
     /// Returns the variables with which the tests find the services.

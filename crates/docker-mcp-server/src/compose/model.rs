@@ -44,13 +44,13 @@ const MAX_COPIES: u64 = 100;
 pub(crate) struct ComposeModel(Value);
 
 /// Further work when a project is brought up.
-#[derive(Clone, Copy, Default)]
+#[derive(Default)]
 pub(crate) struct UpOptions {
     /// Images are built, and pulled, also if they exist.
     pub(crate) build: bool,
     pub(crate) pull: bool,
-    /// Base images of builds may be got to be judged: nothing else is done without it.
-    pub(crate) may_pull: bool,
+    /// Containers of a service.
+    pub(crate) scale: BTreeMap<String, u32>,
 }
 
 impl ComposeModel {
@@ -70,20 +70,17 @@ impl ComposeModel {
         Ok(Self(model))
     }
 
-    /// Sets the number of containers of a service.
-    /// Errors when the project has no such service.
-    pub(crate) fn scale(&mut self, name: &str, copies: u32) -> Result<(), ToolError> {
-        let services = self.0.get_mut("services").and_then(Value::as_object_mut);
-        let service = services.and_then(|all| all.get_mut(name)?.as_object_mut());
-        let Some(service) = service else {
-            let text = "`scale` names a service that is not among those to bring up.";
-            return Err(ToolError::invalid_argument(text));
-        };
-        service.insert("scale".to_owned(), copies.into());
-        if let Some(deploy) = service.get_mut("deploy").and_then(Value::as_object_mut) {
-            deploy.remove("replicas");
-        }
-        Ok(())
+    /// The name of the project.
+    pub(crate) fn name(&self) -> Result<String, ToolError> {
+        let name = text(&self.0["name"]);
+        ObjectName::new(name).map_err(|_| ToolError::invalid_argument("Give a project name."))?;
+        Ok(name.to_owned())
+    }
+
+    /// Whether a service is built.
+    pub(crate) fn has_builds(&self) -> bool {
+        let services = members(&self.0["services"]);
+        services.iter().any(|(_, at)| !at["build"].is_null())
     }
 
     /// Checks every service, volume, network, secret, configuration and build. Returns the names that
@@ -92,7 +89,7 @@ impl ComposeModel {
     pub(crate) async fn check(
         &self,
         docker: &Docker,
-        options: UpOptions,
+        options: &UpOptions,
     ) -> Result<Vec<String>, ToolError> {
         refuse_unknown(docker, &self.0, PROJECT_MEMBERS)?;
         for kind in ["services", "networks", "volumes"] {
@@ -164,7 +161,7 @@ impl ComposeModel {
         docker: &Docker,
         name: &str,
         service: &Value,
-        options: UpOptions,
+        options: &UpOptions,
     ) -> Result<Vec<String>, ToolError> {
         let known = format!("{CONTAINED} {CHECKED}");
         refuse_unknown(docker, service, &known)?;
@@ -182,7 +179,8 @@ impl ComposeModel {
         let mut body = self.body(service, image)?;
         let labels = body.labels.get_or_insert_default();
         labels.insert(super::SERVICE.to_owned(), name.to_owned());
-        let copies = service["scale"].as_u64();
+        let asked = options.scale.get(name).copied().map(u64::from);
+        let copies = asked.or_else(|| service["scale"].as_u64());
         let copies = copies.or_else(|| service["deploy"]["replicas"].as_u64());
         let copies = copies.unwrap_or(1).max(1);
         if copies > MAX_COPIES {
@@ -210,16 +208,17 @@ impl ComposeModel {
         if build.is_null() {
             return Ok(taken);
         }
-        // An image of another platform may be pulled.
-        let has_platform = !service["platform"].is_null() || !build["platforms"].is_null();
-        let pulls = options.pull || has_platform;
-        self.check_build(docker, build, pulls, options.may_pull)
-            .await?;
+        self.check_build(docker, build)?;
+        let builds = options.build || policy == "build";
+        let image_name = ImageName::new(image).map_err(invalid)?;
+        if builds || docker.try_image(&image_name).await?.is_none() {
+            docker.permit_build().await?;
+        }
         let names = build["tags"].as_array().into_iter().flatten();
         for tag in names.filter_map(Value::as_str).chain([image]) {
             let tag = ImageName::new(tag).map_err(invalid)?;
             if let Some(old) = docker.try_image(&tag).await?
-                && (options.build || policy == "build" || tag.as_str() != image)
+                && (builds || tag.as_str() != image)
             {
                 let labels = &old.config.labels;
                 docker.policy.permit_change(tag.as_str(), labels)?;
@@ -274,40 +273,18 @@ impl ComposeModel {
         serde_json::from_value(body).map_err(invalid)
     }
 
-    async fn check_build(
-        &self,
-        docker: &Docker,
-        build: &Value,
-        pulls: bool,
-        may_pull: bool,
-    ) -> Result<(), ToolError> {
+    fn check_build(&self, docker: &Docker, build: &Value) -> Result<(), ToolError> {
         refuse_unknown(docker, build, BUILD)?;
         let context = docker.policy.directory(text(&build["context"]))?;
         for (_, context) in members(&build["additional_contexts"]) {
             docker.policy.directory(text(context))?;
         }
-        let dockerfile = match build["dockerfile_inline"].as_str() {
-            Some(text) => text.to_owned(),
-            None => {
-                let path = context.join(build["dockerfile"].as_str().unwrap_or("Dockerfile"));
-                docker.policy.file(&path)?;
-                std::fs::read_to_string(path).map_err(|error| {
-                    let text = "The Dockerfile of a build cannot be read as text.";
-                    ToolError::invalid_argument(text).caused_by(error)
-                })?
-            }
-        };
-        let args = members(&build["args"]).into_iter();
-        let args = args.filter(|(_, value)| !value.is_null());
-        let args = args.map(|(name, value)| (name, text(value).to_owned()));
-        let pulls = pulls || build["pull"] == true;
-        docker
-            .permit_build(&dockerfile, &args.collect(), pulls, may_pull)
-            .await
+        let dockerfile = build["dockerfile"].as_str().unwrap_or("Dockerfile");
+        docker.policy.file(&context.join(dockerfile))
     }
 
     /// Marks all that is created as this server's.
-    pub(crate) fn mark(&mut self) {
+    fn mark(model: &mut Value) {
         let label = |object: &mut Value| {
             if object.is_null() {
                 *object = json!({});
@@ -315,7 +292,7 @@ impl ComposeModel {
             object["labels"][CREATED] = json!("true");
         };
         for kind in ["services", "networks", "volumes"] {
-            let objects = self.0.get_mut(kind).and_then(Value::as_object_mut);
+            let objects = model.get_mut(kind).and_then(Value::as_object_mut);
             let objects = objects.into_iter().flat_map(Map::values_mut);
             for object in objects.filter(|object| object["external"] != true) {
                 label(object);
@@ -326,9 +303,14 @@ impl ComposeModel {
         }
     }
 
-    /// As the text of a compose file, in which no variable is replaced.
-    pub(crate) fn to_text(&self) -> String {
-        map_texts(self.0.clone(), false, &|text| text.replace('$', "$$")).to_string()
+    /// As the text of a compose file, in which no variable is replaced; what is created is marked as this server's
+    /// if it `is_own`.
+    pub(crate) fn to_text(&self, is_own: bool) -> String {
+        let mut model = self.0.clone();
+        if is_own {
+            Self::mark(&mut model);
+        }
+        map_texts(model, false, &|text| text.replace('$', "$$")).to_string()
     }
 
     /// To be shown: without its secrets.

@@ -67,7 +67,7 @@ impl Docker {
         Ok((id, warnings.collect()))
     }
 
-    /// Checks all that a new container would touch against the policy: its name, image and labels, its
+    /// Checks all that a new container would touch against the policy: its name and labels, its
     /// volumes and networks as the engine resolves them, and its access to the host. Returns the
     /// volumes that do not exist yet.
     /// Errors when the policy does not allow it.
@@ -102,13 +102,9 @@ impl Docker {
         let labels = body.labels.iter().flatten();
         let labels = labels.map(|(key, value)| (key.clone(), value.clone()));
         let labels = labels.collect();
-        let image = ImageName::new(given)
+        ImageName::new(given)
             .map_err(|_| ToolError::invalid_argument("This is not the name of an image."))?;
-        let image = self.try_image(&image).await?;
-        let names = image.iter().flat_map(|image| &image.repo_tags);
-        let subject = Subject::container(name, given, &labels);
-        let subject = subject.with_images(names.map(String::as_str));
-        self.policy.permit(&subject)?;
+        self.policy.permit(&Subject::new(name, &labels))?;
         for other in namespaces
             .iter()
             .filter_map(|mode| mode.strip_prefix("container:"))
@@ -139,8 +135,7 @@ impl Docker {
         if matches!(mode, "default" | "bridge") {
             // The names of the engine's own network, of Docker and of Podman.
             let (none, mut names) = (BTreeMap::new(), ["bridge", "podman"].into_iter());
-            return names
-                .try_for_each(|name| self.policy.permit_use(&Subject::object(name, &none)));
+            return names.try_for_each(|name| self.policy.permit_use(&Subject::new(name, &none)));
         }
         let network = self
             .network(&ObjectName::new(mode).map_err(invalid)?)

@@ -16,58 +16,26 @@ use crate::policy::{Subject, forbidden};
 pub(crate) const HIDDEN: &str = "(hidden by the rules)";
 
 impl Docker {
-    /// The visible images.
+    /// The images.
     pub(crate) async fn images(&self) -> Result<Vec<ImageSummary>, ToolError> {
-        let mut images = self.engine.images().await?;
-        images.retain(|image| {
-            let name = image.tags().next().unwrap_or(&image.id);
-            self.policy
-                .permits(&Subject::image(name).with_images(image.tags()))
-        });
-        Ok(images)
+        self.engine.images().await
     }
 
-    /// The names of each image, by its id, if there are rules about images: a container may have been
-    /// created from an id.
-    pub(super) async fn image_names(&self) -> Result<BTreeMap<String, Vec<String>>, ToolError> {
-        if !self.policy.has_image_rules() {
-            return Ok(BTreeMap::new());
-        }
-        let images = self.engine.images().await?;
-        let named = images.into_iter().map(|image| (image.id, image.repo_tags));
-        Ok(named.collect())
-    }
-
-    /// A visible image.
-    /// Errors when it does not exist, or the policy hides it.
+    /// An image.
+    /// Errors when it does not exist.
     pub(crate) async fn image(&self, name: &ImageName) -> Result<ImageDetails, ToolError> {
-        self.permit_image(name)?;
         let path = Path::to("/images").id(name).then("/json");
         let image = (ObjectKind::Image, name.as_str());
-        let details: ImageDetails = self.get_object(image, path).await?;
-        self.permit_names(name, &details)?;
-        Ok(details)
+        self.get_object(image, path).await
     }
 
-    /// Refuses an image by the names that it has, since an id or another name must not bypass a rule.
-    fn permit_names(&self, given: &ImageName, image: &ImageDetails) -> Result<(), ToolError> {
-        let mut names = image.repo_tags.iter().chain(&image.repo_digests);
-        names.try_for_each(|name| self.policy.permit_as(given.as_str(), &Subject::image(name)))
-    }
-
-    /// A visible image; `None` if it does not exist here.
-    /// Errors when the policy hides it.
+    /// An image; `None` if it does not exist here.
     pub(crate) async fn try_image(
         &self,
         name: &ImageName,
     ) -> Result<Option<ImageDetails>, ToolError> {
-        self.permit_image(name)?;
-        let path = Path::to("/images").id(name).then("/json");
-        let found: Option<ImageDetails> = self.existing(path).await?;
-        if let Some(image) = &found {
-            self.permit_names(name, image)?;
-        }
-        Ok(found)
+        self.existing(Path::to("/images").id(name).then("/json"))
+            .await
     }
 
     /// An image that may be removed.
@@ -79,15 +47,10 @@ impl Docker {
         Ok(details)
     }
 
-    /// Refuses the name of an image that the policy puts out of bounds.
-    pub(crate) fn permit_image(&self, name: &ImageName) -> Result<(), ToolError> {
-        self.policy.permit(&Subject::image(name.as_str()))
-    }
-
     /// The visible networks.
     pub(crate) async fn networks(&self) -> Result<Vec<Network>, ToolError> {
         let mut networks = self.engine.networks().await?;
-        networks.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
+        networks.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
         networks.sort_by(|a, b| a.name.cmp(&b.name).then_with(|| a.id.cmp(&b.id)));
         Ok(networks)
     }
@@ -98,7 +61,7 @@ impl Docker {
         let path = Path::to("/networks").id(name);
         let network = (ObjectKind::Network, name.as_str());
         let network: Network = self.get_object(network, path).await?;
-        let subject = Subject::object(&network.name, &network.labels);
+        let subject = Subject::new(&network.name, &network.labels);
         self.policy.permit_as(name.as_str(), &subject)?;
         Ok(network)
     }
@@ -146,7 +109,7 @@ impl Docker {
             };
             let found: Option<Volume> = self.existing(Path::to("/volumes").id(&name)).await?;
             let labels = found.unwrap_or_default().labels;
-            let volume = Subject::object(&mount.name, &labels);
+            let volume = Subject::new(&mount.name, &labels);
             if self.policy.permit_use(&volume).is_err() {
                 return Err(forbidden(format!(
                     "`{}` mounts a volume that is not accessible through this server: its rules \
@@ -190,7 +153,7 @@ impl Docker {
     /// The visible volumes.
     pub(crate) async fn volumes(&self) -> Result<Vec<Volume>, ToolError> {
         let mut volumes = self.engine.volumes().await?;
-        volumes.retain(|at| self.policy.permits(&Subject::object(&at.name, &at.labels)));
+        volumes.retain(|at| self.policy.permits(&Subject::new(&at.name, &at.labels)));
         volumes.sort_by(|a, b| a.name.cmp(&b.name));
         Ok(volumes)
     }
@@ -215,7 +178,7 @@ impl Docker {
         let networks = networks.map(|at| (at.name, at.labels));
         let all = networks.chain(volumes.map(|at| (at.name, at.labels)));
         let denied = all.filter(|(name, labels)| {
-            let subject = Subject::object(name, labels);
+            let subject = Subject::new(name, labels);
             self.policy.permit_use(&subject).is_err()
         });
         Ok(denied.map(|(name, _)| name).collect())
@@ -227,18 +190,13 @@ impl Docker {
         name: &str,
         labels: &BTreeMap<String, String>,
     ) -> Result<(), ToolError> {
-        self.policy.permit(&Subject::object(name, labels))
+        self.policy.permit(&Subject::new(name, labels))
     }
 
     /// Whether an event is visible. The attributes of a container include its labels.
     pub(crate) fn may_see_event(&self, event: &Event) -> bool {
         let (name, labels) = (event.name(), event.attributes());
-        let image = labels.get("image").map_or("", String::as_str);
-        self.policy.permits(&match &*event.kind {
-            "container" => Subject::container(name, image, labels),
-            "image" => Subject::image(name),
-            _ => Subject::object(name, labels),
-        })
+        event.kind == "image" || self.policy.permits(&Subject::new(name, labels))
     }
 
     /// The number of containers of each image, by its whole id; includes hidden containers.

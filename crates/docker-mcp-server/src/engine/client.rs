@@ -70,13 +70,6 @@ impl Engine {
         }
     }
 
-    /// Whether it is Podman, which leaves out some of what a Docker Engine tells.
-    pub(crate) async fn is_podman(&self) -> Result<bool, ToolError> {
-        let reply: Value = self.get(Path::to("/version")).await?;
-        let mut parts = reply["Components"].as_array().into_iter().flatten();
-        Ok(parts.any(|part| part["Name"] == "Podman Engine"))
-    }
-
     /// The JSON at `path` as `T`.
     pub(crate) async fn get<T: DeserializeOwned>(&self, path: Path) -> Result<T, ToolError> {
         self.get_within(self.timeout, path).await

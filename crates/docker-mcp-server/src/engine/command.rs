@@ -35,6 +35,7 @@ pub(crate) struct RunningGroups {
 
 /// A process group that is killed when this is dropped, unless its leader has ended.
 pub(crate) struct ProcessGroup {
+    id: Option<u32>,
     streams: Streams,
     ended: JoinHandle<io::Result<ExitStatus>>,
     _kill: DropGuard,
@@ -71,6 +72,7 @@ impl ProcessGroup {
             .wrap(process_wrap::tokio::KillOnDrop)
             .wrap(process_wrap::tokio::JobObject);
         let mut child = command.spawn()?;
+        let id = child.id();
         let streams = (
             child.stdin().take(),
             child.stdout().take(),
@@ -87,10 +89,16 @@ impl ProcessGroup {
             child.inner_mut().wait().await
         });
         Ok(Self {
+            id,
             streams,
             ended,
             _kill: kill,
         })
+    }
+
+    /// The process id of the leader.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.id
     }
 
     /// Takes the streams of the leader.

@@ -4,7 +4,6 @@
 //! and meanings are those of the Docker Engine API.
 
 use std::collections::BTreeMap;
-use std::time::Duration;
 
 use mcp_core::tool::ToolError;
 use serde::Deserialize;
@@ -123,10 +122,6 @@ pub(crate) struct Config {
     pub(crate) stop_timeout: Option<u32>,
 }
 
-/// Of a health check that does not say: the interval and the timeout, and the failures in a row.
-const DEFAULT_CHECK_SECONDS: i64 = 30;
-const DEFAULT_RETRIES: i64 = 3;
-
 /// The health check of a container.
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(default, rename_all = "PascalCase")]
@@ -140,19 +135,6 @@ pub(crate) struct Healthcheck {
     pub(crate) start_period: i64,
     /// Failures in a row that make it unhealthy; 3 if it is zero.
     pub(crate) retries: i64,
-}
-
-impl Healthcheck {
-    /// The time until a started container is healthy or unhealthy.
-    pub(crate) fn longest_start(&self) -> Duration {
-        let nanos = |value: i64| Duration::from_nanos(value.try_into().unwrap_or(0));
-        let or = |value: i64, default: i64| if value > 0 { value } else { default };
-        let run = |value: i64| nanos(or(value, DEFAULT_CHECK_SECONDS * 1_000_000_000));
-        let retries = or(self.retries, DEFAULT_RETRIES).try_into();
-        let each = run(self.interval).saturating_add(run(self.timeout));
-        let all = each.saturating_mul(retries.unwrap_or(u32::MAX));
-        nanos(self.start_period).saturating_add(all)
-    }
 }
 
 #[derive(Clone, Debug, Default, Deserialize)]
@@ -336,28 +318,6 @@ fn summaries(listed: Vec<Value>) -> Vec<ContainerSummary> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn health_check_says_how_long_a_start_may_take() {
-        for (check, seconds) in [
-            ("{}", 180),
-            (
-                r#"{"Interval":500000000,"Timeout":1000000000,"Retries":50}"#,
-                75,
-            ),
-            (
-                r#"{"StartPeriod":120000000000,"Interval":10000000000,"Timeout":5000000000}"#,
-                165,
-            ),
-            (r#"{"StartPeriod":-1,"Retries":-1,"Interval":-1}"#, 180),
-        ] {
-            let check: Healthcheck = serde_json::from_str(check).unwrap();
-            assert_eq!(check.longest_start().as_secs(), seconds);
-        }
-        let check = r#"{"Retries":9223372036854775807,"Interval":9223372036854775807}"#;
-        let check: Healthcheck = serde_json::from_str(check).unwrap();
-        assert!(check.longest_start() > Duration::from_secs(600));
-    }
 
     #[test]
     fn invalid_container_does_not_fail_the_list() {

@@ -1,14 +1,10 @@
-//! Pulls, pushes and builds of images, told line by line. The engine ends the work when its connection
+//! Pulls and pushes of images, told line by line. The engine ends the work when its connection
 //! is closed, so dropping a stream ends it.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 
-use bollard::auth::DockerCredentials;
-use bollard::body_full;
 use bollard::models::{CreateImageInfo, ProgressDetail};
-use bollard::query_parameters::{
-    BuildImageOptionsBuilder, CreateImageOptionsBuilder, PushImageOptionsBuilder,
-};
+use bollard::query_parameters::{CreateImageOptionsBuilder, PushImageOptionsBuilder};
 use futures_util::StreamExt as _;
 use futures_util::stream::BoxStream;
 
@@ -27,30 +23,6 @@ pub(crate) struct TransferLine {
     pub(crate) status: String,
     /// Bytes of all layers that have arrived, and bytes of all layers as far as they are known.
     pub(crate) bytes: (u64, u64),
-}
-
-#[derive(Clone, Debug, Default)]
-pub(crate) struct BuildLine {
-    /// Some of the builder's output.
-    pub(crate) output: String,
-    /// The id of the new image.
-    pub(crate) image: Option<String>,
-}
-
-pub(crate) struct BuildRequest<'a> {
-    /// The name of the result.
-    pub(crate) tag: &'a ImageName,
-    /// An archive with the files and the Dockerfile, as [`crate::engine::build::pack`] makes it.
-    pub(crate) context: Vec<u8>,
-    pub(crate) labels: HashMap<&'a str, &'a str>,
-    /// Values of the Dockerfile's arguments.
-    pub(crate) args: &'a BTreeMap<String, String>,
-    /// The stage to build; by default the last.
-    pub(crate) stage: Option<&'a str>,
-    /// Runs every step again.
-    pub(crate) no_cache: bool,
-    /// Logins for the images that it uses, by registry.
-    pub(crate) logins: HashMap<String, DockerCredentials>,
 }
 
 impl Engine {
@@ -88,35 +60,6 @@ impl Engine {
                 progress_detail: line.progress_detail,
                 ..CreateImageInfo::default()
             }))
-        });
-        lines.boxed()
-    }
-
-    pub(crate) fn build(
-        &self,
-        request: BuildRequest<'_>,
-    ) -> BoxStream<'_, Result<BuildLine, EngineError>> {
-        let args = request.args.iter();
-        let args = args.map(|(name, value)| (name.as_str(), value.as_str()));
-        let options = BuildImageOptionsBuilder::new()
-            .t(request.tag.as_str())
-            .dockerfile(crate::engine::build::DOCKERFILE)
-            .labels(&request.labels)
-            .buildargs(&args.collect::<HashMap<_, _>>())
-            .nocache(request.no_cache)
-            .forcerm(true)
-            .target(request.stage.unwrap_or_default());
-        let context = body_full(request.context.into());
-        let logins = Some(request.logins);
-        let lines = self
-            .streams
-            .build_image(options.build(), logins, Some(context));
-        let lines = lines.map(|line| {
-            let line = line?;
-            Ok(BuildLine {
-                output: line.stream.unwrap_or_default(),
-                image: line.aux.and_then(|aux| aux.id),
-            })
         });
         lines.boxed()
     }

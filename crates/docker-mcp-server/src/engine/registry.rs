@@ -1,7 +1,7 @@
 //! Logins of image registries, from the docker configuration: what `docker login` has stored, itself or
 //! through a credential helper. Each is read when it is used, so that a new login needs no restart.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::Stdio;
 use std::time::Duration;
@@ -108,23 +108,6 @@ impl Registries {
                 RegistryLogin::Unreadable(error.message().to_owned())
             }
         })
-    }
-
-    /// The logins of the registries of these images, as far as there are any.
-    /// Errors when the configuration cannot be read.
-    pub(crate) async fn logins(
-        &self,
-        images: &[String],
-    ) -> Result<HashMap<String, DockerCredentials>, ToolError> {
-        let mut logins = HashMap::new();
-        for image in images {
-            if let Ok(image) = ImageName::new(image)
-                && let Some(login) = self.login(&image).await?.credentials()
-            {
-                logins.insert(server(&image).to_owned(), login);
-            }
-        }
-        Ok(logins)
     }
 
     fn read(&self) -> Result<Option<Config>, ToolError> {

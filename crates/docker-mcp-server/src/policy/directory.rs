@@ -8,6 +8,11 @@ use super::create::may_be_link;
 use super::{Policy, allow_if, forbidden};
 
 impl Policy {
+    /// The directories that builds and compose projects may be read from.
+    pub(crate) fn directories(&self) -> &[PathBuf] {
+        &self.settings.directories
+    }
+
     /// The directory at `path`, if builds and compose projects may be read from it.
     /// Errors when it is outside of the allowed directories, or does not exist.
     pub(crate) fn directory(&self, path: &str) -> Result<PathBuf, ToolError> {

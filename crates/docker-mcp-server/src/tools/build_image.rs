@@ -1,19 +1,17 @@
 //! `build_image`.
 
-use std::collections::HashMap;
+use std::path::PathBuf;
 
 use super::deadline::{Deadline, Seconds};
 use super::prelude::*;
-use crate::engine::{BuildRequest, EngineError, build};
+use crate::cli::{self, BuildDirectory, Cli, Run};
 use crate::policy::CREATED;
 
 /// Bytes of the builder's output in an answer, which contains them twice.
 const MAX_LOG_BYTES: usize = 12_000;
-/// Bytes of the builder's output that are kept during the build.
-const MAX_KEPT_BYTES: usize = 64 << 10;
 
 /// Build an image from the text of a Dockerfile, or from a directory of the server that the
-/// operator has allowed.
+/// operator has allowed. Needs `docker buildx` where this server runs.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BuildImage {
@@ -23,7 +21,7 @@ pub(super) struct BuildImage {
     dockerfile: Option<String>,
     /// Absolute; to copy from.
     directory: Option<String>,
-    /// Further files, by relative path.
+    /// Without a directory: files to copy from, by relative path.
     #[serde(default)]
     files: BTreeMap<String, String>,
     /// Values of its ARGs.
@@ -61,72 +59,56 @@ impl Tool for BuildImage {
     type Output = Built;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<Built, ToolError> {
-        docker.permit_image(&self.tag)?;
-        let (context, dockerfile) = self.context(docker).await?;
-        let permit = || docker.permit_build(&dockerfile, &self.build_args, false, true);
-        let slow = |_| "A base image could not be got in time: call pull_image first.".to_owned();
-        let deadline = Deadline::new(call, self.timeout_seconds);
-        deadline.run(call, permit(), slow).await??;
+        let texts = BuildDirectory::new(&self.files)?;
+        let directory = match &self.directory {
+            Some(path) => self.checked(docker, path)?,
+            None if self.dockerfile.is_none() => {
+                return Err(ToolError::invalid_argument("Give dockerfile or directory."));
+            }
+            None => texts.context(),
+        };
+        docker.permit_build().await?;
         docker
             .confirm_name(call, &self.tag, None, &self.confirm)
             .await?;
-        // The user may have taken minutes.
-        permit().await?;
-        let used = build::images(&dockerfile, &self.build_args).names;
-        let mut lines = docker.engine.build(BuildRequest {
-            tag: &self.tag,
-            context,
-            labels: HashMap::from([(CREATED, "true")]),
-            args: &self.build_args,
-            stage: self.target.as_deref(),
-            no_cache: self.no_cache,
-            logins: docker.registries.logins(&used).await?,
-        });
-        let (mut log, mut id, mut steps) = (String::new(), String::new(), 0);
+        let mut buildx = Cli::buildx(docker, directory).await?;
+        buildx.set(texts.variables(docker));
+        let label = format!("--label={CREATED}=true");
+        let mut arguments = vec!["build", "--progress=plain", "--load", &label];
+        arguments.extend(["--tag", self.tag.as_str()]);
+        arguments.extend(self.dockerfile.is_some().then_some("--file=-"));
+        arguments.extend(self.no_cache.then_some("--no-cache"));
+        let target = self
+            .target
+            .as_ref()
+            .map(|target| format!("--target={target}"));
+        arguments.extend(target.as_deref());
+        let build_args = self.build_args.iter();
+        let values: Vec<String> = build_args
+            .map(|(name, value)| format!("--build-arg={name}={value}"))
+            .collect();
+        arguments.extend(values.iter().map(String::as_str));
+        arguments.push(".");
         let build_args = self.build_args.iter();
         let build_args = build_args.map(|(name, value)| (name.as_str(), value.as_str()));
         let redactor = docker.redactor().with_secrets(build_args);
         let deadline = Deadline::new(call, self.timeout_seconds);
-        loop {
-            let ended = |seconds| {
-                let log = redactor.text(&log);
-                format!(
-                    "The build did not end within {seconds} s and was ended; a longer \
-                     timeout_seconds may let it end by itself. Its output so far:\n{}",
-                    newest_lines(&log, MAX_LOG_BYTES / 2)
-                )
-            };
-            // The builder stops with the connection.
-            let line = deadline.run(call, lines.next(), ended).await?;
-            let line = match line {
-                None => break,
-                Some(Ok(line)) => line,
-                Some(Err(EngineError::Failed(error))) => {
-                    let (log, error) = (redactor.text(&log), redactor.text(&error));
-                    let end = newest_lines(&log, MAX_LOG_BYTES / 2);
-                    return Err(ToolError::upstream(format!(
-                        "The build failed: {error}. The end of its output:\n{end}"
-                    )));
-                }
-                Some(Err(error)) => return Err(docker.engine.explain(error)),
-            };
-            let output = line.output;
-            if let Some((step, total)) = step(&output) {
-                steps = step;
-                let text = redactor.text(output.trim());
-                call.progress(step.into(), Some(total.into()), &text);
-            }
-            log.push_str(&output);
-            keep_end(&mut log, MAX_KEPT_BYTES);
-            if let Some(image) = line.image {
-                id = image;
-            }
+        let run = Run {
+            arguments: &arguments,
+            input: self.dockerfile.clone(),
+            ..Run::default()
+        };
+        let built = buildx.run(docker, call, &deadline, &redactor, run).await?;
+        if !built.succeeded {
+            let what = "The build failed";
+            return Err(cli::failed(&redactor, what, &built, MAX_LOG_BYTES / 2));
         }
-        let text = redactor.text(&log);
+        let image = docker.image(&self.tag).await?;
+        let text = redactor.text(&built.text);
         Ok(Built {
             tag: self.tag.to_string(),
-            id: short_id(&id).to_owned(),
-            steps,
+            id: short_id(&image.id).to_owned(),
+            steps: built.text.lines().filter_map(steps).max().unwrap_or(0),
             log: newest_lines(&text, MAX_LOG_BYTES).to_owned(),
             redacted: redactor.hidden(),
         })
@@ -134,26 +116,32 @@ impl Tool for BuildImage {
 }
 
 impl BuildImage {
-    async fn context(&self, docker: &Docker) -> Result<(Vec<u8>, String), ToolError> {
-        let directory = match &self.directory {
-            Some(path) => Some(docker.policy.directory(path)?),
-            None if self.dockerfile.is_none() => {
-                return Err(ToolError::invalid_argument("Give dockerfile or directory."));
+    /// The directory at `path`, if its files may be read.
+    fn checked(&self, docker: &Docker, path: &str) -> Result<PathBuf, ToolError> {
+        let directory = docker.policy.directory(path)?;
+        if !self.files.is_empty() {
+            return Err(ToolError::invalid_argument(
+                "files: a build of a directory copies only from it. Write a file in the Dockerfile instead: \
+                 COPY <<EOF /path.",
+            ));
+        }
+        let file = directory.join("Dockerfile");
+        if self.dockerfile.is_none() {
+            docker.policy.file(&file)?;
+            if !file.is_file() {
+                let text = "The directory has no Dockerfile: give dockerfile.";
+                return Err(ToolError::not_found(text));
             }
-            None => None,
-        };
-        let (dockerfile, files) = (self.dockerfile.clone(), self.files.clone());
-        let packed = tokio::task::spawn_blocking(move || {
-            build::pack(directory.as_deref(), dockerfile.as_deref(), &files)
-        });
-        let failed = |error| ToolError::upstream("The files cannot be read.").caused_by(error);
-        packed.await.map_err(failed)?
+        }
+        docker.policy.file(&directory.join(".dockerignore"))?;
+        Ok(directory)
     }
 }
 
-/// `Step 2/5 : RUN make`.
-fn step(line: &str) -> Option<(u32, u32)> {
-    let rest = line.strip_prefix("Step ")?;
-    let (step, total) = rest.split(' ').next()?.split_once('/')?;
-    Some((step.parse().ok()?, total.parse().ok()?))
+/// The number of steps in a line of the builder: `#5 [2/3] RUN make`, `#5 [build 2/3] RUN make`.
+fn steps(line: &str) -> Option<u32> {
+    let (_, rest) = line.split_once(" [")?;
+    let (inner, _) = rest.split_once(']')?;
+    let (_, total) = inner.rsplit(' ').next()?.split_once('/')?;
+    total.parse().ok()
 }

@@ -3,14 +3,11 @@
 use serde_json::{Map, Value};
 
 use super::compose_project::{ComposeProject, ProjectRequest};
-use super::deadline::Deadline;
 use super::prelude::*;
 use crate::compose::UpOptions;
 
 /// Bytes of the configuration in an answer, which contains it twice.
 const MAX_BYTES: usize = 6_500;
-/// Seconds for the compose program, which needs less than one for a usual project.
-const MAX_SECONDS: u32 = 60;
 
 /// Check a compose project and show it with variables, files and defaults resolved. Needs the compose
 /// program.
@@ -53,7 +50,6 @@ impl Tool for ComposeConfig {
     type Output = ShownConfig;
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<ShownConfig, ToolError> {
-        let deadline = Deadline::new(call, Bounded::new(MAX_SECONDS));
         let request = ProjectRequest {
             directory: &self.directory,
             project: self.project.as_ref(),
@@ -61,13 +57,13 @@ impl Tool for ComposeConfig {
             services: &self.services,
             profiles: &self.profiles,
         };
-        let project = ComposeProject::resolve(docker, call, &deadline, &request).await?;
+        let project = ComposeProject::resolve(docker, call, &request).await?;
         let redactor = docker.redactor();
         let mut config = match project.model.shown(&redactor) {
             Value::Object(config) => config,
             _ => Map::new(),
         };
-        let refused = project.permit(docker, UpOptions::default()).await.err();
+        let refused = project.permit(docker, &UpOptions::default()).await.err();
         let mut omitted = Vec::new();
         while Value::from(config.clone()).to_string().len() > MAX_BYTES
             && let Some(services) = config.get_mut("services").and_then(Value::as_object_mut)

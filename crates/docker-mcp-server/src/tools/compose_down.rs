@@ -1,16 +1,14 @@
 //! `compose_down`.
 
-use futures_util::future::join_all;
+use std::collections::BTreeSet;
 
+use super::compose_project::{of_running, told};
+use super::deadline::Deadline;
 use super::prelude::*;
-use super::remove_container::remove;
-use super::remove_network::remove_network;
-use super::remove_volume::remove_volume;
-use super::stop_container::{grace, stop};
 use crate::compose::{self, NETWORK, PROJECT, VOLUME};
 
-/// Stop and remove the containers and networks of a compose project. Works without the compose
-/// program.
+/// Stop and remove the containers and networks of a compose project, as `docker compose down` does. Needs
+/// the compose program.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeDown {
@@ -23,16 +21,19 @@ pub(super) struct ComposeDown {
     confirm: Option<String>,
 }
 
-#[derive(Default, Serialize, JsonSchema)]
+#[skip_serializing_none]
+#[derive(Serialize, JsonSchema)]
 pub(super) struct DownReport {
     project: String,
-    removed_containers: Vec<String>,
-    removed_networks: Vec<String>,
-    removed_volumes: Vec<String>,
-    /// Errors by object.
-    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
-    failed: BTreeMap<String, String>,
+    removed_containers: BTreeSet<String>,
+    removed_networks: BTreeSet<String>,
+    removed_volumes: BTreeSet<String>,
+    /// Why something stayed, as compose said it.
+    failed: Option<String>,
 }
+
+/// The containers, networks and volumes of a project.
+type Objects = [BTreeSet<String>; 3];
 
 impl Tool for ComposeDown {
     const NAME: &'static str = "compose_down";
@@ -43,122 +44,83 @@ impl Tool for ComposeDown {
 
     async fn call(self, docker: &Docker, call: &Call) -> Result<DownReport, ToolError> {
         docker.policy.permit_destructive()?;
-        let mut containers = Vec::new();
-        let all = compose::project(docker, &self.project).await?;
-        for container in all.iter().filter(|at| !compose::is_one_off(at)) {
-            if let Ok(id) = ContainerName::new(&container.id) {
-                // A single protected container blocks the whole call.
-                containers.push(docker.mutable_container(&id).await?);
-            }
-        }
-        let volumes = match self.volumes {
-            true => docker.volumes().await?,
-            false => Vec::new(),
-        };
-        let volumes = self.own(VOLUME, volumes.iter().map(|at| (&at.name, &at.labels)));
-        let loss = self.loss(&containers, &volumes);
+        compose::project(docker, &self.project).await?;
+        let before = self.objects(docker).await?;
+        let mut arguments = vec!["down"];
+        arguments.extend(self.volumes.then_some("--volumes"));
+        let dry = [&arguments[..], &["--dry-run"]].concat();
+        let deadline = Deadline::new(call, None);
+        let lost = of_running(docker, call, &deadline, &self.project, &dry).await?;
+        let loss = self.loss(&lost.text);
         let target = self.project.as_str();
         docker.confirm(call, &loss, target, &self.confirm).await?;
-
-        let graces = containers.iter().map(|at| grace::<0, 0>(None, at));
-        let longest = Duration::from_secs(graces.max().unwrap_or_default().into());
-        let mut failed = BTreeMap::new();
-        let mut removed = |name: &str, result: Result<(), ToolError>| match result {
-            Ok(()) => Some(name.to_owned()),
-            Err(error) => {
-                failed.insert(name.to_owned(), error.message().to_owned());
-                None
-            }
-        };
-        let mut report = DownReport {
+        // The user may have taken minutes.
+        self.objects(docker).await?;
+        let deadline = Deadline::new(call, None);
+        let done = of_running(docker, call, &deadline, &self.project, &arguments).await?;
+        let after = self.objects(docker).await?;
+        let mut removed = before
+            .iter()
+            .zip(&after)
+            .map(|(before, after)| before - after);
+        let redactor = docker.redactor();
+        Ok(DownReport {
             project: self.project.to_string(),
-            ..DownReport::default()
-        };
-        let groups = compose::in_order(containers);
-        call.extend_timeout(longest * u32::try_from(groups.len()).unwrap_or(1));
-        let total = groups.len() as f64;
-        for (done, group) in groups.iter().rev().enumerate() {
-            let ends = group.iter().map(|at| end(docker, at, self.volumes));
-            let results = join_all(ends).await;
-            let progress = "containers are removed";
-            call.progress(done as f64 + 1.0, Some(total + 1.0), progress);
-            let results = group.iter().zip(results);
-            let names = results.filter_map(|(at, result)| removed(at.display_name(), result));
-            report.removed_containers.extend(names);
-        }
-        let networks = docker.networks().await?;
-        for name in self.own(NETWORK, networks.iter().map(|at| (&at.name, &at.labels))) {
-            let removed = removed(name.as_str(), remove_network(docker, &name).await);
-            report.removed_networks.extend(removed);
-        }
-        for name in volumes {
-            let removed = removed(name.as_str(), remove_volume(docker, &name).await);
-            report.removed_volumes.extend(removed);
-        }
-        Ok(DownReport { failed, ..report })
+            removed_containers: removed.next().unwrap_or_default(),
+            removed_networks: removed.next().unwrap_or_default(),
+            removed_volumes: removed.next().unwrap_or_default(),
+            failed: (!done.succeeded).then(|| redactor.text(&done.text)),
+        })
     }
 }
 
 impl ComposeDown {
-    fn loss(&self, containers: &[ContainerDetails], volumes: &[ObjectName]) -> String {
-        let names: Vec<&str> = containers
-            .iter()
-            .map(ContainerDetails::display_name)
-            .collect();
-        let mut lost: Vec<String> = volumes.iter().map(ToString::to_string).collect();
-        let unnamed = containers.iter().flat_map(|at| {
-            let mounts = at.mounts.iter().filter(|mount| mount.is_anonymous());
-            mounts.map(|mount| format!("that of {} in {}", mount.destination, at.display_name()))
-        });
-        let unnamed: Vec<String> = unnamed.collect();
-        let has_unnamed = !unnamed.is_empty();
-        lost.extend(unnamed.into_iter().filter(|_| self.volumes));
-        let data = match (&*lost, self.volumes) {
-            ([_, ..], _) => " All data in its volumes is permanently lost:",
-            ([], false) if has_unnamed => {
-                " Its volumes stay; those without a name are not found by a later call."
+    /// The objects of the project.
+    /// Errors when one of them must not be changed, also one that the rules hide.
+    async fn objects(&self, docker: &Docker) -> Result<Objects, ToolError> {
+        let containers = compose::mutable(docker, self.project.as_str()).await?;
+        let containers = containers.iter().map(|at| at.display_name().to_owned());
+        let mut found = [containers.collect(), BTreeSet::new(), BTreeSet::new()];
+        let networks = docker.engine.networks().await?.into_iter();
+        let networks = networks.map(|at| (1, NETWORK, at.name, at.labels));
+        let volumes = docker.engine.volumes().await?.into_iter();
+        let volumes = volumes.map(|at| (2, VOLUME, at.name, at.labels));
+        for (kind, label, name, labels) in networks.chain(volumes.filter(|_| self.volumes)) {
+            let project = labels.get(PROJECT).map(String::as_str);
+            if project == Some(self.project.as_str()) && labels.contains_key(label) {
+                docker.permit_object(&name, &labels)?;
+                docker.policy.permit_change(&name, &labels)?;
+                found[kind].insert(name);
             }
-            _ => "",
+        }
+        Ok(found)
+    }
+
+    /// The sentence about what a dry run says.
+    fn loss(&self, dry_run: &str) -> String {
+        let mut lost: BTreeMap<&str, BTreeSet<&str>> = BTreeMap::new();
+        for (kind, name, _) in dry_run.lines().filter_map(told) {
+            lost.entry(kind).or_default().insert(name);
+        }
+        let names = |kind: &str| {
+            let names = lost.get(kind).into_iter().flatten().copied();
+            names.collect::<Vec<_>>().join(", ")
         };
-        let loss = format!(
-            "Stops and removes {} containers of `{}`, with their logs and the files they wrote: \
-             {}.{data} {}",
-            names.len(),
+        let containers = lost.get("Container").map_or(0, BTreeSet::len);
+        let data = match self.volumes {
+            true => format!(
+                " All data in its volumes is permanently lost, also of those without a name: {}",
+                names("Volume")
+            ),
+            false => {
+                " Its volumes stay; those without a name are not found by a later call.".to_owned()
+            }
+        };
+        format!(
+            "Stops and removes {containers} containers of `{}`, with their logs and the files they wrote: \
+             {}.{data}",
             self.project,
-            names.join(", "),
-            lost.join(", ")
-        );
-        loss.trim_end().to_owned()
-    }
-
-    /// The names of the objects that compose made for the project, which have this label, too.
-    fn own<'a>(
-        &self,
-        label: &str,
-        objects: impl Iterator<Item = (&'a String, &'a BTreeMap<String, String>)>,
-    ) -> Vec<ObjectName> {
-        let project = Some(self.project.as_str());
-        let own = objects.filter(|(_, labels)| {
-            labels.get(PROJECT).map(String::as_str) == project && labels.contains_key(label)
-        });
-        own.filter_map(|(name, _)| ObjectName::new(name).ok())
-            .collect()
-    }
-}
-
-/// Stops a container gracefully, and removes it, with its anonymous `volumes` or without.
-async fn end(
-    docker: &Docker,
-    container: &ContainerDetails,
-    volumes: bool,
-) -> Result<(), ToolError> {
-    let (name, id) = (container.display_name(), container.container_id()?);
-    if container.state.is_alive() {
-        stop(docker, name, &id, grace::<0, 0>(None, container)).await?;
-    }
-    match remove(docker, name, &id, true, volumes).await {
-        // With `--rm` the engine has already removed it.
-        Err(error) if error.kind() == ToolErrorKind::NotFound => Ok(()),
-        removed => removed,
+            names("Container"),
+        )
     }
 }

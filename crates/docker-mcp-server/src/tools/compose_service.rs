@@ -1,32 +1,25 @@
 //! `compose_service`.
 
 use futures_util::future::join_all;
-use tokio::time::Instant;
+use tokio_util::sync::CancellationToken;
 
+use super::compose_project::of_running;
 use super::deadline::Deadline;
 use super::prelude::*;
 use super::pull_image::pull;
-use super::start_container::start;
 use super::state_change::{self, StateChange};
-use super::stop_container::{grace, stop};
 use crate::compose;
 use crate::docker::permit_start;
 
-/// The least and the most time for the services that others need to be as these need them, and the
-/// interval of looking.
-const MIN_WAIT: Duration = Duration::from_secs(60);
-const MAX_WAIT: Duration = Duration::from_secs(600);
-const POLL_INTERVAL: Duration = Duration::from_millis(250);
-
-/// Start, stop or restart the containers of a compose project or service, in the order of `depends_on`,
-/// or pull its images. Does not need the compose program.
+/// Start, stop or restart the containers of a compose project or service, as `docker compose` does, which it
+/// needs for that, or pull its images.
 #[derive(Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct ComposeService {
     /// Its name.
     project: ObjectName,
     /// Default: all.
-    service: Option<String>,
+    service: Option<ObjectName>,
     /// `pull` is for the next compose_up.
     action: ServiceAction,
 }
@@ -48,7 +41,7 @@ pub(super) struct ServiceReport {
     omitted: Option<usize>,
     /// Images of which there was a newer one.
     pulled: Vec<String>,
-    /// Errors by container or image.
+    /// Errors by image.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
     failed: BTreeMap<String, String>,
 }
@@ -65,18 +58,16 @@ impl Tool for ComposeService {
         if matches!(self.action, ServiceAction::Stop | ServiceAction::Restart) {
             docker.policy.permit_destructive()?;
         }
-        let service = self.service.as_deref();
+        let service = self.service.as_ref().map(ObjectName::as_str);
+        let listed = compose::service_of(docker, &self.project, service).await?;
         let mut containers = Vec::new();
-        for container in compose::service_of(docker, &self.project, service).await? {
+        for container in &listed {
             let id = ContainerName::new(&container.id);
             let id = id.map_err(|error| ToolError::upstream(error.to_string()))?;
-            // A single protected container blocks the whole call.
-            containers.push(match self.action {
-                ServiceAction::Pull => docker.container(&id).await?,
-                _ => docker.mutable_container(&id).await?,
-            });
+            containers.push(docker.container(&id).await?);
         }
-        let (mut failed, mut pulled, mut changes) = (BTreeMap::new(), Vec::new(), Vec::new());
+        let (mut failed, mut pulled) = (BTreeMap::new(), Vec::new());
+        let mut changes = Vec::new();
         if self.action == ServiceAction::Pull {
             let deadline = Deadline::new(call, None);
             let mut images: Vec<_> = containers.iter().map(|at| &*at.config.image).collect();
@@ -94,24 +85,31 @@ impl Tool for ComposeService {
                 }
             }
         } else {
-            let graces = containers.iter().map(|at| grace::<0, 0>(None, at));
-            let longest = Duration::from_secs(graces.max().unwrap_or_default().into());
-            if self.action == ServiceAction::Restart {
-                permit_restart(docker, &containers).await?;
-            }
-            let groups = compose::in_order(containers);
-            let steps = u32::try_from(groups.len()).unwrap_or(1);
-            let all: Vec<_> = groups.iter().flatten().collect();
-            let waits = groups.iter().map(|group| longest_wait(group, &all));
-            call.extend_timeout(longest * steps + waits.sum::<Duration>());
-            let run = run(docker.clone(), self.action, groups);
-            (changes, failed) = match self.action {
-                // A whole, also if the caller leaves: services would stay stopped.
-                ServiceAction::Restart => tokio::spawn(run).await.map_err(|error| {
-                    ToolError::upstream("The restart broke off.").caused_by(error)
-                })?,
-                _ => run.await,
+            // A single protected container blocks the whole call: compose also starts what a service needs.
+            let binds = permit(docker, &self.project, self.action).await?;
+            let work = Work {
+                docker: docker.clone(),
+                project: self.project.clone(),
+                service: self.service.clone(),
             };
+            match self.action {
+                ServiceAction::Stop => work.run(call, "stop").await?,
+                ServiceAction::Start => work.run(call, "start").await?,
+                _ => {
+                    // As a whole, also if the caller leaves: services would stay stopped.
+                    let call = call.clone().with_cancellation(CancellationToken::new());
+                    let broken =
+                        |error| ToolError::upstream("The restart broke off.").caused_by(error);
+                    tokio::spawn(async move { work.restart(&call, binds).await })
+                        .await
+                        .map_err(broken)??;
+                }
+            }
+            let results = join_all(containers.iter().map(async |before| match self.action {
+                ServiceAction::Stop => state_change::since(docker, before).await,
+                _ => state_change::watch_early_exit(docker, before).await,
+            }));
+            changes = results.await.into_iter().collect::<Result<_, _>>()?;
         }
         let (containers, omitted) = fit(changes);
         Ok(ServiceReport {
@@ -124,169 +122,62 @@ impl Tool for ComposeService {
     }
 }
 
-/// Refuses to stop containers that could not be started again.
-async fn permit_restart(docker: &Docker, all: &[ContainerDetails]) -> Result<(), ToolError> {
-    for container in all {
-        let name = container.display_name();
-        if container.state.is_alive() && container.host_config.auto_remove {
-            let text = format!("Stopping `{name}` removes it (`--rm`). Nothing was stopped.");
-            return Err(conflict(text));
-        }
-        let id = container.container_id()?;
-        let permitted = permit_start(&docker.engine, &docker.policy, &id).await;
-        permitted.map_err(|error| {
-            let text = format!("`{name}`: {} Nothing was stopped.", error.message());
-            ToolError::new(error.kind(), text)
-        })?;
-    }
-    Ok(())
-}
-
-/// Stops and starts the containers, as far as the action does. Returns the changes, and the errors.
-async fn run(
-    docker: Docker,
+/// Whether containers of the project mount paths of the host that can be seen from here.
+/// Errors when one must not be changed or, unless they are only stopped, started.
+async fn permit(
+    docker: &Docker,
+    project: &ObjectName,
     action: ServiceAction,
-    groups: Vec<Vec<ContainerDetails>>,
-) -> (Vec<StateChange>, BTreeMap<String, String>) {
-    let (mut changes, mut failed) = (Vec::new(), BTreeMap::new());
-    let mut fail = |container: &ContainerDetails, error: &ToolError| {
-        let name = container.display_name().to_owned();
-        failed
-            .entry(name)
-            .or_insert_with(|| error.message().to_owned());
-    };
-    if action != ServiceAction::Start {
-        for group in groups.iter().rev() {
-            let results = join_all(group.iter().map(|at| stop_one(&docker, at))).await;
-            for (container, result) in group.iter().zip(results) {
-                match result {
-                    Ok(change) if action == ServiceAction::Stop => changes.push(change),
-                    Ok(_) => {}
-                    Err(error) => fail(container, &error),
-                }
+) -> Result<bool, ToolError> {
+    let mut has_binds = false;
+    for container in compose::mutable(docker, project.as_str()).await? {
+        if action != ServiceAction::Stop {
+            let id = container.container_id()?;
+            let permitted = permit_start(&docker.engine, &docker.policy, &id).await;
+            let binds = permitted.map_err(|error| {
+                let text = format!("`{}`: {}", container.display_name(), error.message());
+                ToolError::new(error.kind(), text)
+            })?;
+            has_binds |= !binds.is_empty();
+        }
+    }
+    Ok(has_binds)
+}
+
+/// The work of the compose program.
+struct Work {
+    docker: Docker,
+    project: ObjectName,
+    service: Option<ObjectName>,
+}
+
+impl Work {
+    async fn run(&self, call: &Call, action: &str) -> Result<(), ToolError> {
+        let mut arguments = vec![action];
+        arguments.extend(self.service.as_ref().map(ObjectName::as_str));
+        let deadline = Deadline::new(call, None);
+        let done = of_running(&self.docker, call, &deadline, &self.project, &arguments).await?;
+        match done.succeeded {
+            true => Ok(()),
+            false => {
+                let text = self.docker.redactor().text(&done.text);
+                Err(ToolError::upstream(format!(
+                    "`docker compose {action}` of `{}` failed. list_compose_projects shows the states. It \
+                     said:\n{text}",
+                    self.project
+                )))
             }
         }
     }
-    let all: Vec<&ContainerDetails> = groups.iter().flatten().collect();
-    let to_start = match action {
-        ServiceAction::Stop => &[],
-        _ => &*groups,
-    };
-    // The containers that cannot be used by others.
-    let mut broken: Vec<&ContainerDetails> = Vec::new();
-    for group in to_start {
-        let deadline = Instant::now() + longest_wait(group, &all);
-        let starts = group
-            .iter()
-            .map(|at| start_one(&docker, at, &all, &broken, deadline));
-        let results = join_all(starts).await;
-        for (container, result) in group.iter().zip(results) {
-            match result {
-                Ok(change) => changes.push(change),
-                Err(error) => {
-                    fail(container, &error);
-                    if !is_running(&docker, container).await {
-                        broken.push(container);
-                    }
-                }
-            }
-        }
-    }
-    (changes, failed)
-}
 
-async fn is_running(docker: &Docker, container: &ContainerDetails) -> bool {
-    let Ok(id) = container.container_id() else {
-        return false;
-    };
-    let now = docker.container_now(&id).await.ok().flatten();
-    now.is_some_and(|now| now.state.status == "running")
-}
-
-/// The time for all that the containers of a group need to be as they need it.
-fn longest_wait(group: &[ContainerDetails], all: &[&ContainerDetails]) -> Duration {
-    let needs = group.iter().flat_map(compose::needs);
-    let waits = needs.flat_map(|(service, condition)| {
-        let others = all.iter().filter(move |at| compose::is_of(at, service));
-        others.map(move |other| match condition {
-            "service_healthy" => {
-                let check = other.config.healthcheck.as_ref();
-                check.map_or(MIN_WAIT, |check| check.longest_start())
-            }
-            "service_completed_successfully" => MAX_WAIT,
-            _ => MIN_WAIT,
-        })
-    });
-    waits.max().unwrap_or(MIN_WAIT).clamp(MIN_WAIT, MAX_WAIT)
-}
-
-async fn stop_one(docker: &Docker, before: &ContainerDetails) -> Result<StateChange, ToolError> {
-    if before.state.is_alive() {
-        if before.host_config.auto_remove {
-            let text = "Stopping it removes it (`--rm`): call stop_container.";
-            return Err(conflict(text));
+    /// Stops and starts it, and checks between the two if it `is_checked`: until containers have ended, something
+    /// else may come in the place of what they mount.
+    async fn restart(&self, call: &Call, is_checked: bool) -> Result<(), ToolError> {
+        if !is_checked {
+            return self.run(call, "restart").await;
         }
-        let (name, grace) = (before.display_name(), grace::<0, 0>(None, before));
-        stop(docker, name, &before.container_id()?, grace).await?;
-    }
-    state_change::since(docker, before).await
-}
-
-/// Starts a container once the services that it needs are as they should be.
-async fn start_one(
-    docker: &Docker,
-    before: &ContainerDetails,
-    started: &[&ContainerDetails],
-    broken: &[&ContainerDetails],
-    deadline: Instant,
-) -> Result<StateChange, ToolError> {
-    for (service, condition) in compose::needs(before) {
-        let mut broken = broken.iter();
-        if broken.any(|at| compose::is_of(at, service)) {
-            let text = format!("It was not started: it needs `{service}`, which failed.");
-            return Err(conflict(text));
-        }
-        for other in started.iter().filter(|at| compose::is_of(at, service)) {
-            await_condition(docker, other, condition, deadline).await?;
-        }
-    }
-    let id = before.container_id()?;
-    let now = docker.container_now(&id).await?;
-    if now.is_some_and(|now| now.state.status == "running") {
-        return Ok(StateChange::none(before));
-    }
-    start(docker, &id, &id).await?;
-    state_change::watch_early_exit(docker, before).await
-}
-
-/// Waits until a container meets a condition of `depends_on`.
-async fn await_condition(
-    docker: &Docker,
-    container: &ContainerDetails,
-    condition: &str,
-    deadline: Instant,
-) -> Result<(), ToolError> {
-    let id = container.container_id()?;
-    loop {
-        let Some(now) = docker.container_now(&id).await? else {
-            return Ok(());
-        };
-        let (state, has_ended) = (&now.state, !now.state.is_alive());
-        let health = state.health.as_ref().map_or("", |health| &*health.status);
-        let is_met = match condition {
-            "service_healthy" => !has_ended && matches!(health, "healthy" | "" | "none"),
-            "service_completed_successfully" => has_ended && state.exit_code == 0,
-            _ => true,
-        };
-        if is_met {
-            return Ok(());
-        }
-        if has_ended || health == "unhealthy" || Instant::now() > deadline {
-            let name = container.display_name();
-            return Err(conflict(format!(
-                "It was not started: it needs `{name}` ({condition}). diagnose_container shows more."
-            )));
-        }
-        tokio::time::sleep(POLL_INTERVAL).await;
+        self.run(call, "stop").await?;
+        permit(&self.docker, &self.project, ServiceAction::Start).await?;
+        self.run(call, "start").await
     }
 }

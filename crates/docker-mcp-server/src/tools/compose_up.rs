@@ -83,7 +83,6 @@ impl Tool for ComposeUp {
 
 impl ComposeUp {
     async fn up(&self, docker: &Docker, call: &Call) -> Result<UpReport, ToolError> {
-        let deadline = Deadline::new(call, self.timeout_seconds);
         let request = ProjectRequest {
             directory: &self.directory,
             project: self.project.as_ref(),
@@ -91,37 +90,43 @@ impl ComposeUp {
             services: &self.services,
             profiles: &self.profiles,
         };
-        let mut project = ComposeProject::resolve(docker, call, &deadline, &request).await?;
-        for (service, copies) in &self.scale {
-            project.model.scale(service, copies.get())?;
-        }
-        let (build, pull) = (self.build, self.pull);
+        let mut project = ComposeProject::resolve(docker, call, &request).await?;
+        let scale = self.scale.iter();
         let options = UpOptions {
-            build,
-            pull,
-            may_pull: true,
+            build: self.build,
+            pull: self.pull,
+            scale: scale
+                .map(|(name, copies)| (name.clone(), copies.get()))
+                .collect(),
         };
-        let (_, taken) = project.permit(docker, options).await?;
-        self.confirm_losses(docker, call, &project, &taken).await?;
-        // The user may have taken minutes.
-        let (is_own, _) = project.permit(docker, options).await?;
+        let (is_own, taken) = project.permit(docker, &options).await?;
         // A label would recreate the containers of others.
-        if is_own {
-            project.model.mark();
+        project.is_own = is_own;
+        let scale = options.scale.iter();
+        let scale: Vec<String> = scale
+            .map(|(name, copies)| format!("{name}={copies}"))
+            .collect();
+        let mut arguments: Vec<&str> = Vec::new();
+        arguments.extend(self.build.then_some("--build"));
+        if self.pull {
+            arguments.extend(["--pull", "always"]);
         }
+        arguments.extend(scale.iter().flat_map(|scale| ["--scale", &**scale]));
+        arguments.extend(self.services.iter().map(ObjectName::as_str));
+        let lost = project.losses(docker, call, &arguments).await?;
+        self.confirm_losses(docker, call, &project, &lost, &taken)
+            .await?;
+        // The user may have taken minutes.
+        project.permit(docker, &options).await?;
         if let Some(text) = &self.yaml {
             write(&project.file, text).map_err(|error| {
                 ToolError::invalid_argument("The compose file cannot be written.").caused_by(error)
             })?;
         }
-        let mut arguments = Vec::new();
-        for (flag, is_set) in [("--build", build), ("--wait", self.wait)] {
-            arguments.extend(is_set.then_some(flag));
+        if self.wait {
+            arguments.insert(0, "--wait");
         }
-        if pull {
-            arguments.extend(["--pull", "always"]);
-        }
-        arguments.extend(self.services.iter().map(ObjectName::as_str));
+        let deadline = Deadline::new(call, self.timeout_seconds);
         let output = project.up(docker, call, &deadline, &arguments).await?;
         let redactor = docker.redactor();
         let projects = compose::projects(docker).await?;
@@ -144,15 +149,16 @@ impl ComposeUp {
         docker: &Docker,
         call: &Call,
         project: &ComposeProject,
+        lost: &[String],
         taken: &[String],
     ) -> Result<(), ToolError> {
         let name = &project.name;
         let mut losses = Vec::new();
-        if let Some(existing) = compose::projects(docker).await?.get(name) {
+        if !lost.is_empty() {
             losses.push(format!(
-                "Brings up `{name}`: of its {} containers, those whose configuration has changed \
-                 are recreated and lose the files that they wrote outside of volumes.",
-                existing.len()
+                "Brings up `{name}`: these containers are recreated or removed, and lose the files that they \
+                 wrote outside of volumes: {}.",
+                lost.join(", ")
             ));
         }
         let file = fs::read(&project.file).ok();

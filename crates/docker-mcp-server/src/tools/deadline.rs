@@ -5,18 +5,18 @@ use tokio::time::Instant;
 use super::prelude::*;
 
 /// The limit that a caller can set.
-pub(super) type Seconds = Bounded<1, 3600>;
+pub(crate) type Seconds = Bounded<1, 3600>;
 const DEFAULT_SECONDS: u32 = 600;
 
 /// The time after which work is ended.
-pub(super) struct Deadline {
+pub(crate) struct Deadline {
     seconds: u32,
     until: Instant,
 }
 
 impl Deadline {
     /// One from now on, to which the timeout of the call is raised.
-    pub(super) fn new(call: &Call, seconds: Option<Seconds>) -> Self {
+    pub(crate) fn new(call: &Call, seconds: Option<Seconds>) -> Self {
         let seconds = seconds.map_or(DEFAULT_SECONDS, Bounded::get);
         let limit = Duration::from_secs(seconds.into());
         call.extend_timeout(limit);
@@ -29,7 +29,7 @@ impl Deadline {
     /// The result of `work`, mostly the next line.
     /// Errors when the call is cancelled and, with the text that `ended` makes of the limit in seconds,
     /// after the deadline.
-    pub(super) async fn run<T>(
+    pub(crate) async fn run<T>(
         &self,
         call: &Call,
         work: impl Future<Output = T>,

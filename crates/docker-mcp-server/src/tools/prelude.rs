@@ -92,7 +92,7 @@ pub(super) fn redacted_labels(
 }
 
 /// Truncates the beginning of `text` to about `max` bytes once it is twice as long.
-pub(super) fn keep_end(text: &mut String, max: usize) {
+pub(crate) fn keep_end(text: &mut String, max: usize) {
     if text.len() > 2 * max {
         let from = text.ceil_char_boundary(text.len() - max);
         text.drain(..from);

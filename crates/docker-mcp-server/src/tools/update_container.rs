@@ -56,7 +56,7 @@ impl Tool for UpdateContainer {
             permit_marks(name.as_str(), [])?;
             // Renaming must not bypass a rule about names.
             let config = &before.config;
-            let renamed = Subject::container(name.as_str(), &config.image, &config.labels);
+            let renamed = Subject::new(name.as_str(), &config.labels);
             docker.policy.permit(&renamed)?;
         }
         let asked = self.container.as_str();

@@ -256,8 +256,8 @@ async fn requests_name_the_version_of_their_engine() {
             json!({"volume": volume, "confirm": volume}),
         ),
         (
-            "build_image",
-            json!({"tag": tag, "dockerfile": "FROM busybox:test\nRUN true"}),
+            "tag_image",
+            json!({"image": "busybox:test", "new_name": tag}),
         ),
         ("tag_image", json!({"image": tag, "new_name": other})),
         ("get_image", json!({"image": other})),

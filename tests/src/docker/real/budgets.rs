@@ -60,7 +60,8 @@ impl Lab {
 #[tokio::test]
 async fn answers_with_200_containers_are_small() {
     let Some(host) = real::docker() else { return };
-    let mut lab = Lab::at(host, &[("MCP_TOOLSETS", "all")]).await;
+    let path = format!("{}:/usr/bin:/bin", real::compose_dir().unwrap_or_default());
+    let mut lab = Lab::at(host, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]).await;
     lab.create_many(200).await;
     let listed = lab
         .weigh_tool("list_containers", json!({"all": true}))
@@ -156,6 +157,7 @@ impl Lab {
                 let (options, mut body) = self.prepare(&format!("many-with-a-long-name-{number}"));
                 let labels = [
                     ("com.docker.compose.config-hash", "1".to_owned()),
+                    ("com.docker.compose.oneoff", "False".to_owned()),
                     ("com.docker.compose.project", self.name("shop")),
                     ("com.docker.compose.service", format!("service-{number}")),
                 ];

@@ -39,6 +39,14 @@ async fn lab_with(env: &[(&str, &str)]) -> Option<Lab> {
     Some(Lab::at(real::docker()?, &env).await)
 }
 
+/// With the programs that build and bring up projects.
+async fn cli_lab(env: &[(&str, &str)]) -> Option<Lab> {
+    let (host, dir) = (real::docker()?, real::compose_dir()?);
+    let path = format!("{dir}:/usr/bin:/bin");
+    let env = [env, &[("MCP_TOOLSETS", "all"), ("PATH", &path)]].concat();
+    Some(Lab::at(host, &env).await)
+}
+
 /// As [`lab_with`], with nothing more.
 async fn lab() -> Option<Lab> {
     lab_with(&[]).await

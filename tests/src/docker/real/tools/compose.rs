@@ -6,7 +6,7 @@ use std::os::unix::fs::PermissionsExt as _;
 use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
-use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use super::{cli_lab, confirmed, fail, lab, lab_with, succeed, texts};
 use crate::harness::assert_contains;
 
 /// A project of two services, as compose would label it.
@@ -15,6 +15,7 @@ async fn project(lab: &mut Lab) -> String {
     let labels = |service: &str| {
         json!({"StopTimeout": 0, "Labels": {
             "com.docker.compose.config-hash": "1", "com.docker.compose.project": project, "com.docker.compose.service": service,
+            "com.docker.compose.oneoff": "False", "com.docker.compose.container-number": "1",
             "com.docker.compose.project.working_dir": "/srv/shop",
         }})
     };
@@ -68,7 +69,9 @@ async fn compose_logs_are_in_order_of_time() {
 
 #[tokio::test]
 async fn project_is_removed() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(mut lab) = cli_lab(&[]).await else {
+        return;
+    };
     let name = project(&mut lab).await;
     let made = |kind: &str| json!({"com.docker.compose.project": name, format!("com.docker.compose.{kind}"): "x"});
     let (network, volume) = (lab.name("shop_default"), lab.name("shop_data"));
@@ -104,7 +107,8 @@ async fn compose_up_needs_a_program_and_a_directory() {
     fails_with!(lab, "compose_up", {"directory": "/etc"}, "outside");
 
     // A program that prints its arguments and its environment, without secrets of the server.
-    let script = "#!/bin/sh\ncase \" $* \" in ' version ') exit;;\n*' config '*) echo '{}'; exit;; esac\n\
+    let script = "#!/bin/sh\ncase \" $* \" in ' version ') echo v2.30.1; exit;;\n\
+        *' bad '*' config '*) echo '{\"name\": \"bad\"}'; exit;;\n*' config '*) echo '{\"name\": \"shop_1\"}'; exit;; esac\n\
         echo \"$@\" >&2\npwd; env\n[ \"$2\" != bad ]\n";
     let program = dir.write("bin/docker-compose", script);
     fs::set_permissions(&program, fs::Permissions::from_mode(0o755)).unwrap();

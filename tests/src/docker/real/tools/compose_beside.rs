@@ -3,7 +3,7 @@
 use bollard::query_parameters::RemoveImageOptions;
 use serde_json::json;
 
-use super::super::super::lab::{Folder, Lab};
+use super::super::super::lab::{Folder, Lab, merged};
 use super::compose_cli::labs;
 use super::{succeed, texts};
 use crate::harness::real;
@@ -244,6 +244,82 @@ async fn down_leaves_what_the_real_one_leaves() {
                 "{ours_left:?}"
             );
             clean(&lab, &docker, &projects, &all.concat()).await;
+        }
+    }
+}
+
+/// The containers of a project with their states, as the engine tells them.
+async fn states(lab: &Lab, docker: &str, project: &str) -> Vec<String> {
+    let filter = format!("label=com.docker.compose.project={project}");
+    let format = "{{.Names}} {{.State}}";
+    let list = ["ps", "-a", "--filter", &filter, "--format", format];
+    let listed = lab.command(docker, &list).await.unwrap();
+    let mut all: Vec<_> = listed
+        .lines()
+        .map(|line| line.replace(project, "P"))
+        .collect();
+    all.sort();
+    all
+}
+
+#[tokio::test]
+async fn actions_do_what_the_real_ones_do() {
+    let (Some(docker), Some(compose)) = (real::docker_command(), real::compose_dir()) else {
+        return;
+    };
+    let compose = format!("{compose}/docker-compose");
+    let dir = Folder::new();
+    let yaml = "services:\n  web: {image: 'busybox:test', command: [sleep, '600'], stop_grace_period: 0s, depends_on: [db]}\n  \
+        db: {image: 'busybox:test', command: [sleep, '600'], stop_grace_period: 0s}\n";
+    for mut lab in labs(&dir).await {
+        let projects = ["real", "ours"].map(|who| lab.name(who));
+        for project in &projects {
+            for name in ["web-1", "web-2", "db-1"] {
+                lab.adopt(&format!("{}-{name}", &project[lab.prefix.len() + 1..]));
+            }
+            dir.write(&format!("{project}/compose.yaml"), yaml);
+        }
+        let [real, ours] = &projects;
+        let file = dir.path().join(real).join("compose.yaml");
+        let own = json!({"project": ours, "confirm": ours});
+        let up = merged(own.clone(), json!({"directory": dir.path().join(ours)}));
+        for (command, tool, arguments) in [
+            ("up -d db", "compose_up", json!({"services": ["db"]})),
+            ("up -d", "compose_up", json!({})),
+            (
+                "up -d --scale web=2",
+                "compose_up",
+                json!({"scale": {"web": 2}}),
+            ),
+            (
+                "stop web",
+                "compose_service",
+                json!({"action": "stop", "service": "web"}),
+            ),
+            ("start", "compose_service", json!({"action": "start"})),
+            (
+                "restart db",
+                "compose_service",
+                json!({"action": "restart", "service": "db"}),
+            ),
+            ("up -d", "compose_up", json!({})),
+            ("stop", "compose_service", json!({"action": "stop"})),
+            ("down", "compose_down", json!({})),
+        ] {
+            let named = ["-p", real, "-f", file.to_str().unwrap()];
+            let words = [&named[..], &command.split(' ').collect::<Vec<_>>()].concat();
+            lab.command(&compose, &words).await.unwrap();
+            let base = if tool == "compose_up" { &up } else { &own };
+            let mut arguments = merged(base.clone(), arguments);
+            if tool == "compose_service" {
+                arguments.as_object_mut().unwrap().remove("confirm");
+            }
+            succeed(&lab, tool, arguments).await;
+            let [real, ours] = [
+                states(&lab, &docker, real).await,
+                states(&lab, &docker, ours).await,
+            ];
+            assert_eq!(ours, real, "{command}");
         }
     }
 }

@@ -37,7 +37,6 @@ async fn project_cannot_do_what_a_container_cannot() {
     outside.write("inc.yml", "services: {other: {image: 'busybox:test'}}\n");
     outside.write("secret", "canary-32");
     outside.write("Dockerfile", "FROM busybox:test\n");
-    shop.write("Dockerfile", "FROM prod-image:1\n");
     let binds = json!({"create": {"binds": [format!("{}/a$$b", shop.str())]}});
     let policy = outside.write("policy.json", &binds.to_string());
     let out = outside.str();
@@ -45,10 +44,7 @@ async fn project_cannot_do_what_a_container_cannot() {
     let Some(mut bounded) = lab(
         &shop,
         &[
-            (
-                "DOCKER_MCP_DENY",
-                "name=*-prod,name=*-web-3,image=prod-image",
-            ),
+            ("DOCKER_MCP_DENY", "name=*-prod,name=*-web-3"),
             ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
         ],
     )
@@ -141,22 +137,6 @@ async fn project_cannot_do_what_a_container_cannot() {
         ),
         ("scale: 3".to_owned(), String::new(), "-web-3` is not"),
         (
-            "build: {context: ., dockerfile_inline: \"FROM busybox:test\\nRUN <<E\\nE\"}"
-                .to_owned(),
-            String::new(),
-            "a heredoc",
-        ),
-        (
-            "build: {context: ., args: {BUILDKIT_SYNTAX: x}}".to_owned(),
-            String::new(),
-            "BUILDKIT_SYNTAX",
-        ),
-        (
-            "build: {context: ., dockerfile: absent}".to_owned(),
-            String::new(),
-            "cannot be read",
-        ),
-        (
             "volumes: ['data:/x']".to_owned(),
             external("volumes"),
             "not accessible",
@@ -176,7 +156,6 @@ async fn project_cannot_do_what_a_container_cannot() {
             String::new(),
             "not accessible",
         ),
-        ("build: .".to_owned(), String::new(), "not accessible"),
         (format!("env_file: {out}/o.env"), String::new(), away),
         ("env_file: link/o.env".to_owned(), String::new(), away),
         (format!("label_file: {out}/o.env"), String::new(), away),
@@ -189,7 +168,7 @@ async fn project_cannot_do_what_a_container_cannot() {
         (
             String::new(),
             "include: ['https://127.0.0.1/x.yml']\n".to_owned(),
-            "plain paths",
+            "not valid",
         ),
         (format!("build: {out}"), String::new(), away),
         (
@@ -211,11 +190,6 @@ async fn project_cannot_do_what_a_container_cannot() {
             "labels: {docker-mcp-server.created: 'true'}".to_owned(),
             String::new(),
             "only this server",
-        ),
-        (
-            String::new(),
-            format!("# x\u{2028}include: [{out}/inc.yml]\n"),
-            "a line end of Unicode",
         ),
     ];
     for (service, end, reason) in rows {

@@ -63,8 +63,6 @@ async fn programs_end_with_the_call_and_with_the_server() {
         for how in ["cancel", "stop"] {
             let mut session = StdioSession::open(&lab.host, &env).await;
             let id = session.start("compose_up", up.clone()).await;
-            let accept = json!({"action": "accept", "content": {"confirm": true}});
-            session.reply(accept).await;
             wait_until("compose runs", async || programs(&project) > 0).await;
             match how {
                 "cancel" => session.cancel(id).await,

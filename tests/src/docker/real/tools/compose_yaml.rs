@@ -112,7 +112,7 @@ async fn project_is_deployed_from_text() {
         let running = ["tools running", "web running", "web running"];
         assert_eq!(states(&lab, &project).await, running);
         let wrong = merged(merged(named, confirm), json!({"scale": {"nope": 2}}));
-        fails_with!(lab, "compose_up", wrong, "`scale` names a service");
+        fails_with!(lab, "compose_up", wrong, "nope");
 
         let act = async |action: &str, service: &str| {
             let arguments = json!({"project": project, "service": service, "action": action});

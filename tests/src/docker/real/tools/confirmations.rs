@@ -6,12 +6,14 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Folder, Lab, merged};
 use super::stdio_session::StdioSession;
-use super::{call, lab, succeed};
+use super::{call, cli_lab, lab, succeed};
 use crate::harness::{assert_contains, real};
 
 /// The objects that the asking tools would stop, remove or overwrite.
 async fn plant(lab: &mut Lab) -> Folder {
-    let project = json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("project")});
+    let project = json!({"com.docker.compose.config-hash": "1", "com.docker.compose.project": lab.name("project"),
+        "com.docker.compose.service": "web", "com.docker.compose.container-number": "1",
+        "com.docker.compose.oneoff": "False"});
     succeed!(lab, "create_network", {"network": lab.name("mesh")});
     let options = json!({"StopTimeout": 0, "HostConfig": {"NetworkMode": lab.name("mesh")}});
     for name in ["killed", "removed", "replaced", "written", "left"] {
@@ -146,7 +148,9 @@ async fn state_of_all(lab: &Lab) -> String {
 /// While the client can ask, only the user's own yes counts: not a `confirm` of the model.
 #[tokio::test]
 async fn only_the_users_yes_lets_a_tool_lose_data() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(mut lab) = cli_lab(&[]).await else {
+        return;
+    };
     let folder = plant(&mut lab).await;
     lab.adopt("project-web-1");
     let compose = real::compose_dir().unwrap_or_default();

@@ -8,7 +8,7 @@ use serde_json::{Value, json};
 
 use super::super::super::lab::{Lab, merged};
 use super::stdio_session::StdioSession;
-use super::{exec_lab as lab, fail, lab_with, succeed};
+use super::{cli_lab, exec_lab as lab, fail, lab_with, succeed};
 use crate::docker::SERVER;
 use crate::harness::{Server, assert_contains, wait_until};
 
@@ -47,8 +47,11 @@ async fn the_time_of_a_call_is_what_its_arguments_ask_for() {
     assert_eq!(stopped["exit_code"], 137, "{stopped}");
     let build = json!({"tag": "mcp-test-never:1", "timeout_seconds": 6, "no_cache": true,
         "dockerfile": "FROM busybox:test\nRUN echo before && sleep 556"});
+    let Some(newest) = cli_lab(&env).await else {
+        return;
+    };
     fails_with!(
-        lab.server,
+        newest.server,
         "build_image",
         build,
         "did not end within 6 s",
@@ -207,7 +210,9 @@ async fn secrets_in_the_output_are_hidden() {
 
 #[tokio::test]
 async fn process_without_a_shell_is_reported_as_still_running() {
-    let Some(mut lab) = lab().await else { return };
+    let Some(mut lab) = cli_lab(&[("DOCKER_MCP_ALLOW_EXEC", "1")]).await else {
+        return;
+    };
     let tag = format!("{}:1", lab.name("bare"));
     let dockerfile =
         "FROM scratch\nCOPY --from=busybox:test /bin/busybox /sleep\nCMD [\"/sleep\", \"600\"]";

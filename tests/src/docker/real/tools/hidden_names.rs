@@ -65,7 +65,7 @@ async fn plant(lab: &mut Lab) -> Visible {
     let port = shown["ports"][0].as_str().unwrap();
     let port = port[port.find(':').unwrap() + 1..port.find('-').unwrap()].to_owned();
     let commit = CommitContainerOptionsBuilder::new().container(&secret);
-    let commit = commit.repo(&lab.name("hidden-image")).tag("1").build();
+    let commit = commit.repo(&lab.name("picture")).tag("1").build();
     let config: bollard::models::ContainerConfig = serde_json::from_value(json!({})).unwrap();
     lab.docker.commit_container(commit, config).await.unwrap();
     // Its log names the hidden service, as a message about a failed connection does.
@@ -95,7 +95,7 @@ async fn uproot(lab: &Lab) {
     for name in ["hidden-net", "net"] {
         lab.docker.remove_network(&lab.name(name)).await.unwrap();
     }
-    for name in ["hidden-image", "hidde-image"] {
+    for name in ["picture", "hidde-image"] {
         let image = format!("{}:1", lab.name(name));
         let image = lab
             .docker
@@ -185,7 +185,7 @@ async fn no_tool_mentions_a_hidden_object() {
     let Some(mut lab) = lab().await else { return };
     let visible = plant(&mut lab).await;
     let pattern = lab.name("hidden-*");
-    let deny = format!("name={pattern},image={pattern}");
+    let deny = format!("name={pattern}");
     let env = [("DOCKER_MCP_DENY", &*deny), ("DOCKER_MCP_ALLOW_EXEC", "1")];
     let bounded = lab_with(&env).await.unwrap();
     let hidden = lab.name("hidden-");

@@ -8,127 +8,108 @@ use super::{call, fail, succeed};
 use crate::harness::real;
 
 /// Dockerfiles by which the builder would reach the host's network; `;` ends a line.
-const FETCHES: [&str; 18] = [
+const FETCHES: [&str; 13] = [
     "FROM scratch;ADD http://127.0.0.1:7/x /x",
     "FROM scratch;ADD https://169.254.169.254/latest/ /x",
-    "FROM scratch;add --checksum=sha256:0 http://127.0.0.1:7/x /x",
+    "FROM scratch;add --checksum=sha256:7aa7a5359173d05b63cfd682e3c38487f3cb4f7f1d60659fe59fab1505977d4c http://127.0.0.1:7/x /x",
     "FROM scratch;ADD [\"\\u0068ttp://127.0.0.1:7/x\", \"/x\"]",
-    "FROM scratch;ADD \"http\"://127.0.0.1:7/x /x",
     "FROM scratch;ARG U=http://127.0.0.1:7/x;ADD ${U} /x",
     "FROM scratch;ENV U=tp://127.0.0.1:7/x;ADD ht$U /x",
     "FROM scratch;AD\\;D http://127.0.0.1:7/x /x",
     "# escape=`;FROM scratch;ADD `;http://127.0.0.1:7/x /x",
     "FROM scratch;ADD git@127.0.0.1:x.git /x",
     "FROM scratch;ADD https://127.0.0.1:7/x.git#main /x",
-    "FROM scratch;ONBUILD ADD http://127.0.0.1:7/x /x",
-    "FROM scratch;COPY <<E /x;ADD http://127.0.0.1:7/x /x;E",
+    "FROM scratch;COPY <<E /x;y;E;ADD http://127.0.0.1:7/x /x",
     "FROM busybox:test;RUN --network=host true",
-    "FROM busybox:test;RUN --security=insecure true",
-    "# syntax=127.0.0.1:7/frontend;FROM scratch",
-    "#!x;// syntax=127.0.0.1:7/frontend;FROM scratch",
-    "ARG I=busybox:test;ARG I=other;FROM $I",
+    "FROM BASE;LABEL c=d",
 ];
 
-const REFUSED: &str = "This server does not build with";
+const REFUSED: &str = "A build may not fetch an address or a repository";
 
-/// A server on each engine that may use the host's network, and one that may not.
+/// A server that may use the host's network, and one that may not, with the programs of Docker; on each engine.
 async fn pairs(folder: &Folder) -> Vec<(Lab, Lab)> {
     let policy = r#"{"create": {"host_namespaces": true}}"#;
     let policy = folder.write("policy.json", policy);
-    let policy = [
+    let Some(dir) = real::compose_dir() else {
+        return Vec::new();
+    };
+    let path = format!("{dir}:/usr/bin:/bin");
+    let env = [
         ("MCP_TOOLSETS", "all"),
+        ("PATH", &*path),
+        ("DOCKER_MCP_PROJECT_DIR", folder.str()),
         ("DOCKER_MCP_POLICY", policy.to_str().unwrap()),
     ];
     let mut pairs = Vec::new();
     for host in real::docker_engines() {
-        let free = Lab::at(host.clone(), &policy).await;
-        pairs.push((free, Lab::at(host, &policy[..1]).await));
+        let free = Lab::at(host.clone(), &env).await;
+        pairs.push((free, Lab::at(host, &env[..3]).await));
     }
     pairs
 }
 
+/// With `build_image` and in a project. The operator may allow it, also on an engine whose BuildKit knows no
+/// policy.
 #[tokio::test]
 async fn builder_fetches_nothing() {
     let folder = Folder::new();
     for (free, bounded) in pairs(&folder).await {
-        let tag = free.name("fetch:1");
+        let is_old = real::docker().as_ref() != Some(&free.host);
+        let (tag, base) = (free.name("fetch:1"), free.name("onbuild:1"));
+        let trigger = "FROM scratch\nONBUILD ADD http://127.0.0.1:7/x /x\nLABEL a=b";
+        succeed!(free, "build_image", {"tag": base, "dockerfile": trigger});
+        let reason = if is_old {
+            "older than Docker 24"
+        } else {
+            REFUSED
+        };
         for row in FETCHES {
-            let arguments = json!({"tag": tag, "dockerfile": row.replace(';', "\n")});
+            let dockerfile = row.replace(';', "\n").replace("BASE", &base);
+            let arguments = json!({"tag": tag, "dockerfile": dockerfile});
             let text = fail(&bounded, "build_image", arguments).await;
-            assert!(text.starts_with(REFUSED), "{row}: {text}");
+            assert!(text.contains(reason), "{row}: {text}");
             assert!(text.contains("host_namespaces"), "{row}: {text}");
+            // Compose replaces variables in its files.
+            let web =
+                json!({"image": tag, "build": {"context": ".", "dockerfile_inline": dockerfile}});
+            let yaml = json!({"services": {"web": web}})
+                .to_string()
+                .replace('$', "$$");
+            let arguments = json!({"directory": folder.path(), "project": free.name("x"),
+                "yaml": yaml, "build": true, "confirm": free.name("x")});
+            let text = fail(&bounded, "compose_up", arguments).await;
+            assert!(text.contains(reason), "{row}: {text}");
         }
-        let arguments = json!({"tag": tag, "dockerfile": "FROM scratch",
-            "build_args": {"BUILDKIT_SYNTAX": "127.0.0.1:7/x"}});
-        let text = fail(&bounded, "build_image", arguments).await;
-        assert!(text.starts_with(REFUSED), "{text}");
         // The same, where the operator allows it: it reaches a port on which no program listens.
         let arguments = json!({"tag": tag, "dockerfile": FETCHES[0].replace(';', "\n")});
         let text = fail(&free, "build_image", arguments).await;
         assert!(text.contains("connection refused"), "{text}");
-        // An image whose children fetch, and a frontend that was built here under a known name.
-        let base = free.name("onbuild:1");
-        let trigger = "FROM scratch\nONBUILD ADD http://127.0.0.1:7/x /x\nLABEL a=b";
-        let frontend = format!("docker/dockerfile:{}", free.name("x"));
-        for (tag, dockerfile) in [(&base, trigger), (&frontend, "FROM scratch\nLABEL a=b")] {
-            succeed!(free, "build_image", {"tag": tag, "dockerfile": dockerfile});
-        }
-        for dockerfile in [
-            format!("FROM {base}\nLABEL c=d"),
-            format!("ARG B={base}\nFROM scratch AS x\nFROM ${{B}} AS y\nFROM x"),
-            format!("FROM scratch\nRUN x \\\\\nFROM {base}"),
-            format!("# syntax={frontend}\nFROM scratch"),
-        ] {
-            let arguments = json!({"tag": tag, "dockerfile": dockerfile});
-            let text = fail(&bounded, "build_image", arguments).await;
-            assert!(text.starts_with(REFUSED), "{dockerfile}: {text}");
-        }
-        // What has nothing to do with the network. The name of the stage cannot be the beginning of an id.
-        let usual = "# syntax=docker/dockerfile:1\nARG I=busybox:test\nFROM ${I} AS one\nADD one /x/\nADD \
+        // This has nothing to do with the network.
+        let usual = "ARG I=busybox:test\nFROM ${I} AS one\nADD one /x/\nADD \
             ./t$HOME* /y/\nRUN echo ADD http://127.0.0.1/\nFROM one\nCOPY --from=one /x/one /z";
         let arguments = json!({"tag": tag, "dockerfile": usual, "files": {"one": "1", "t": "2"}});
-        let built = call(&bounded, "build_image", arguments).await;
-        assert!(!built.to_string().contains(REFUSED), "{built}");
-        for image in [&tag, &base, &frontend] {
-            call(
-                &free,
-                "remove_image",
-                json!({"image": image, "confirm": image}),
-            )
-            .await;
+        succeed(
+            if is_old { &free } else { &bounded },
+            "build_image",
+            arguments,
+        )
+        .await;
+        for image in [&tag, &base] {
+            succeed!(free, "remove_image", {"image": image, "confirm": image});
         }
     }
 }
 
-/// The builds of a project are bound like those of `build_image`.
 #[tokio::test]
-async fn builds_of_projects_fetch_nothing() {
+async fn builds_of_projects_have_no_contexts_or_options_of_the_host() {
     let dir = Folder::new();
     let Some(lab) = labs(&dir).await.into_iter().next() else {
         return;
     };
-    let build = |build: Value| {
-        let web = json!({"image": format!("{}:1", lab.name("web")), "build": build});
-        // Compose replaces variables in its files.
-        json!({"services": {"web": web}})
-            .to_string()
-            .replace('$', "$$")
-    };
     dir.write("Dockerfile", "FROM scratch\n");
-    let mut rows: Vec<(Value, &str)> = FETCHES
-        .iter()
-        .map(|row| json!({"context": ".", "dockerfile_inline": row.replace(';', "\n")}))
-        .map(|build| (build, REFUSED))
-        .collect();
-    dir.write("remote/Dockerfile", &FETCHES[0].replace(';', "\n"));
     let option = "the option";
     let context = "absolute path";
-    rows.extend([
-        (json!("./remote"), REFUSED),
-        (
-            json!({"context": ".", "dockerfile": "remote/Dockerfile"}),
-            REFUSED,
-        ),
+    for (row, reason) in [
         (json!({"context": ".", "network": "host"}), option),
         (json!({"context": ".", "ssh": ["default"]}), option),
         (json!({"context": ".", "privileged": true}), option),
@@ -154,18 +135,14 @@ async fn builds_of_projects_fetch_nothing() {
             json!({"context": ".", "additional_contexts": {"x": "docker-image://127.0.0.1:7/x"}}),
             context,
         ),
-    ]);
-    for (row, reason) in rows {
-        let arguments = json!({"directory": dir.path(), "project": lab.name("x"),
-            "yaml": build(row.clone())});
+    ] {
+        let web = json!({"image": format!("{}:1", lab.name("web")), "build": row});
+        let yaml = json!({"services": {"web": web}}).to_string();
+        let arguments = json!({"directory": dir.path(), "project": lab.name("x"), "yaml": yaml});
         let shown = call(&lab, "compose_config", arguments.clone()).await;
         assert!(shown.to_string().contains(reason), "{row}: {shown}");
-        let text = fail(
-            &lab,
-            "compose_up",
-            merged(arguments, json!({"build": true})),
-        )
-        .await;
+        let build = merged(arguments, json!({"build": true}));
+        let text = fail(&lab, "compose_up", build).await;
         assert!(text.contains(reason), "{row}: {text}");
     }
 }

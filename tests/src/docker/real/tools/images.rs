@@ -2,13 +2,12 @@
 
 use std::fs;
 
-use bollard::query_parameters::ListContainersOptions;
 use serde_json::{Value, json};
 
-use super::super::super::lab::{Folder, Lab};
+use super::super::super::lab::{Folder, merged};
 use super::stdio_session::StdioSession;
-use super::{confirmed, fail, lab, lab_with, registry, succeed, texts};
-use crate::harness::{assert_contains, assert_lacks, assert_starts_with, real, wait_until};
+use super::{cli_lab, confirmed, fail, lab, registry, succeed, texts};
+use crate::harness::{assert_contains, assert_lacks, real, wait_until};
 
 const COPY_ALL: &str = "FROM busybox:test\nCOPY . /all\nRUN find /all\n";
 
@@ -29,7 +28,9 @@ async fn images_are_listed_and_inspected() {
 
 #[tokio::test]
 async fn an_image_is_built_named_and_removed() {
-    let Some(lab) = lab().await else { return };
+    let Some(lab) = cli_lab(&[]).await else {
+        return;
+    };
     let [tag, other] = [1, 2].map(|number| format!("{}:{number}", lab.name("app")));
     let dockerfile = "FROM busybox:test\nARG GREETING\nRUN echo $GREETING\nENV API_KEY=canary-9\nCOPY conf/a.txt /a.txt\nUSER 1000";
     let built = succeed!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile,
@@ -39,6 +40,7 @@ async fn an_image_is_built_named_and_removed() {
     assert_lacks(&log, "canary-9");
     let image = succeed(&lab, "get_image", json!({"image": tag})).await;
     assert_has!(image, {"id": built["id"], "user": "1000"});
+    assert_eq!(built["steps"], 3, "{built}");
     assert!(!image.to_string().contains("canary-9"), "{image}");
 
     succeed!(lab, "tag_image", {"image": tag, "new_name": other});
@@ -51,63 +53,13 @@ async fn an_image_is_built_named_and_removed() {
 
 #[tokio::test]
 async fn failed_build_returns_its_last_output() {
-    let Some(lab) = lab().await else { return };
+    let Some(lab) = cli_lab(&[]).await else {
+        return;
+    };
     let tag = format!("{}:1", lab.name("app"));
     let dockerfile = "FROM busybox:test\nRUN echo no luck; exit 7";
-    fails_with!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile}, "no luck", "code: 7");
+    fails_with!(lab, "build_image", {"tag": tag, "dockerfile": dockerfile}, "no luck", "exit code: 7");
     fails_with!(lab, "build_image", {"tag": tag}, "Give dockerfile or directory");
-}
-
-/// Instructions that a base image adds to a build are judged as those of the Dockerfile.
-#[tokio::test]
-async fn base_images_bring_no_images_past_the_rules() {
-    for host in real::docker_engines() {
-        let free = Lab::at(host.clone(), &[("MCP_TOOLSETS", "all")]).await;
-        let (prod, base) = (free.name("prod"), free.name("base"));
-        let rule = format!("image={prod}");
-        let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_DENY", &*rule)];
-        let bounded = Lab::at(host, &env).await;
-        let theirs = format!("{prod}:1");
-        succeed!(free, "build_image", {"tag": theirs, "dockerfile": "FROM busybox:test\nLABEL a=b"});
-        let tag = format!("{}:1", free.name("app"));
-        let mut made = vec![theirs.clone()];
-        for (number, trigger, reason) in [
-            (
-                1,
-                format!("COPY --from={theirs} /bin/busybox /x"),
-                "not accessible",
-            ),
-            (
-                2,
-                "COPY --fr'o'm=x /bin/busybox /x".to_owned(),
-                "a quoted option",
-            ),
-            (3, "RUN true".to_owned(), ""),
-            // An earlier stage.
-            (4, "COPY --from=first /bin/busybox /x".to_owned(), ""),
-        ] {
-            let base = format!("{base}:{number}");
-            let dockerfile = format!("FROM busybox:test\nONBUILD {trigger}");
-            succeed!(free, "build_image", {"tag": base, "dockerfile": dockerfile});
-            made.push(base.clone());
-            let dockerfile = format!("FROM busybox:test AS first\nFROM {base}\nLABEL a=b");
-            let build = json!({"tag": tag, "dockerfile": dockerfile});
-            match reason {
-                "" => _ = succeed(&bounded, "build_image", build).await,
-                reason => fails_with!(bounded, "build_image", build, reason),
-            }
-        }
-        let missing = format!("FROM {}:9", free.name("missing"));
-        let build = json!({"tag": tag, "dockerfile": missing});
-        fails_with!(bounded, "build_image", build, "Call pull_image", "ONBUILD");
-        let foreign = "FROM --platform=linux/arm64 busybox:test\nLABEL a=b";
-        let build = json!({"tag": tag, "dockerfile": foreign});
-        fails_with!(bounded, "build_image", build, "without a platform");
-        made.push(tag);
-        for image in made.into_iter().rev() {
-            succeed!(free, "remove_image", {"image": image, "confirm": image});
-        }
-    }
 }
 
 #[tokio::test]
@@ -121,7 +73,7 @@ async fn only_allowed_directories_are_built() {
         dir.write(&format!("in/{file}"), "x");
     }
     std::os::unix::fs::symlink(&outside, inside.join("link")).unwrap();
-    let Some(lab) = lab_with(&[("DOCKER_MCP_PROJECT_DIR", inside.to_str().unwrap())]).await else {
+    let Some(lab) = cli_lab(&[("DOCKER_MCP_PROJECT_DIR", inside.to_str().unwrap())]).await else {
         return;
     };
     let tag = format!("{}:1", lab.name("app"));
@@ -160,20 +112,19 @@ async fn dockerignore_exceptions_do_not_send_secrets() {
         dir.write(file, "x");
     }
     let text = dir.str();
-    let env = [("MCP_TOOLSETS", "all"), ("DOCKER_MCP_PROJECT_DIR", text)];
-    for host in real::docker_engines().into_iter().chain(real::podman()) {
-        let lab = Lab::at(host, &env).await;
-        let tag = format!("localhost/{}:1", lab.name("app"));
-        let built = succeed!(lab, "build_image", {"tag": tag, "directory": text, "no_cache": true});
-        let log = built["log"].as_str().unwrap();
-        for sent in ["/all/src/main.c", "/all/src/keys/public.key"] {
-            assert!(log.contains(sent), "{sent}: {log}");
-        }
-        for kept in [".env", "node_modules", "private.key", "/all/Dockerfile"] {
-            assert!(!log.contains(kept), "{kept}: {log}");
-        }
-        succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
+    let Some(lab) = cli_lab(&[("DOCKER_MCP_PROJECT_DIR", text)]).await else {
+        return;
+    };
+    let tag = format!("localhost/{}:1", lab.name("app"));
+    let built = succeed!(lab, "build_image", {"tag": tag, "directory": text, "no_cache": true});
+    let log = built["log"].as_str().unwrap();
+    for sent in ["/all/src/main.c", "/all/src/keys/public.key"] {
+        assert!(log.contains(sent), "{sent}: {log}");
     }
+    for kept in [".env", "node_modules", "private.key", "/all/Dockerfile"] {
+        assert!(!log.contains(kept), "{kept}: {log}");
+    }
+    succeed!(lab, "remove_image", {"image": tag, "confirm": tag});
 }
 
 #[tokio::test]
@@ -214,28 +165,81 @@ async fn cancelled_pull_stops() {
 }
 
 #[tokio::test]
-async fn build_reports_steps_and_can_be_cancelled() {
-    let Some(lab) = lab().await else { return };
+async fn build_reports_progress_and_can_be_cancelled() {
+    let Some(lab) = cli_lab(&[]).await else {
+        return;
+    };
     let tag = format!("{}:1", lab.name("slow"));
-    let mut session = StdioSession::open(&lab.host, &[]).await;
-    let dockerfile = format!("FROM busybox:test\nLABEL a={tag}\nRUN sleep 600");
+    let path = format!("{}:/usr/bin:/bin", real::compose_dir().unwrap());
+    let mut session = StdioSession::open(&lab.host, &[("PATH", &path)]).await;
+    let seconds = 100_000 + u32::from(uuid::Uuid::new_v4().as_fields().1);
+    let dockerfile = format!("FROM busybox:test\nRUN sleep {seconds}");
     let arguments = json!({"tag": tag, "dockerfile": dockerfile, "no_cache": true});
     let id = session.start("build_image", arguments).await;
-    let first = session.until("notifications/progress").await;
-    assert_starts_with(&first["params"]["message"], "Step 1/");
-    while session.until("notifications/progress").await["params"]["progress"] != 3.0 {}
-    session.cancel(id).await;
-    let running = async || {
-        let rows = lab.docker.list_containers(None::<ListContainersOptions>);
-        let mut count = 0;
-        for row in rows.await.unwrap() {
-            let arguments = json!({"container": row.id, "sections": ["command", "labels"]});
-            let result = super::call(&lab, "get_container", arguments).await;
-            count += usize::from(result.to_string().contains(&tag));
-        }
-        count
+    let is_step = |message: &Value| {
+        message
+            .as_str()
+            .is_some_and(|text| text.contains("[2/2] RUN"))
     };
-    wait_until("the end of the build", async || running().await == 0).await;
+    while !is_step(&session.until("notifications/progress").await["params"]["message"]) {}
+    // The processes of the engine are seen from here.
+    let runs = || {
+        let all = fs::read_dir("/proc").unwrap().flatten();
+        let mut lines = all.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
+        lines.any(|line| String::from_utf8_lossy(&line).starts_with(&format!("sleep\0{seconds}")))
+    };
+    wait_until("the step runs", async || runs()).await;
+    session.cancel(id).await;
+    wait_until("the end of the build", async || !runs()).await;
+}
+
+/// The real program and the tool, of the same directory.
+#[tokio::test]
+async fn built_images_are_those_of_the_command() {
+    let dir = Folder::new();
+    dir.write("app/run.sh", "echo hi\n");
+    dir.write(
+        "app/Dockerfile",
+        "FROM busybox:test AS base\nARG WORD=none\nENV WORD=$WORD\nFROM base AS one\nCOPY --chmod=755 run.sh /\n\
+         RUN --mount=type=cache,target=/cache touch /cache/x\nCOPY <<E /note\nhello\nE\nFROM one\nUSER 7\n",
+    );
+    let app = dir.path().join("app");
+    let Some(lab) = cli_lab(&[("DOCKER_MCP_PROJECT_DIR", dir.str())]).await else {
+        return;
+    };
+    let program = format!("{}/docker-buildx", real::compose_dir().unwrap());
+    for (number, options, arguments) in [
+        (1, vec![], json!({})),
+        (2, vec!["--target=one"], json!({"target": "one"})),
+        (
+            3,
+            vec!["--build-arg=WORD=two", "--no-cache"],
+            json!({"build_args": {"WORD": "two"}, "no_cache": true}),
+        ),
+    ] {
+        let [real, ours] = ["real", "ours"].map(|who| format!("{}:{number}", lab.name(who)));
+        let tag = format!("--tag={real}");
+        let directory = app.to_str().unwrap();
+        let command = [&["build", "--load", &tag], &options[..], &[directory]].concat();
+        lab.command(&program, &command).await.unwrap();
+        let arguments = merged(arguments, json!({"tag": ours, "directory": app}));
+        succeed(&lab, "build_image", arguments).await;
+        let mut images = Vec::new();
+        for image in [&real, &ours] {
+            let mut image =
+                serde_json::to_value(lab.docker.inspect_image(image).await.unwrap()).unwrap();
+            let labels = image["Config"].as_object_mut().unwrap().remove("Labels");
+            images.push((
+                image["Config"].clone(),
+                image["RootFS"]["Layers"].as_array().unwrap().len(),
+            ));
+            drop(labels);
+        }
+        assert_eq!(images[0], images[1]);
+        for image in [real, ours] {
+            succeed!(lab, "remove_image", {"image": image, "confirm": image});
+        }
+    }
 }
 
 #[tokio::test]

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use super::super::super::lab::Lab;
-use super::{confirmed, fail, lab, lab_with, succeed, texts};
+use super::{cli_lab, confirmed, fail, lab, lab_with, succeed, texts};
 
 /// An environment whose server sees only its own objects.
 async fn isolated_lab() -> Option<Lab> {
@@ -90,7 +90,9 @@ async fn unused_networks_and_volumes_are_pruned() {
 
 #[tokio::test]
 async fn unused_images_are_shown() {
-    let Some(lab) = lab().await else { return };
+    let Some(lab) = cli_lab(&[]).await else {
+        return;
+    };
     let tag = format!("{}:1", lab.name("unused"));
     let arguments = json!({"tag": tag, "dockerfile": format!("FROM busybox:test\nLABEL a={tag}")});
     succeed(&lab, "build_image", arguments).await;
