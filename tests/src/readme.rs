@@ -352,6 +352,6 @@ async fn gateway_files_are_valid() {
             files += 1;
         }
     }
-    assert_eq!(files, 8);
+    assert_eq!(files, 7);
     std::fs::remove_dir_all(&folder).unwrap();
 }

@@ -1,4 +1,4 @@
-//! Runs the `curl` lines of the README and compares the answers.
+//! Runs the `curl` lines of the README and of `docs/first-calls.md`, and compares the answers.
 
 use std::process::Command;
 
@@ -62,7 +62,10 @@ impl Example {
 }
 
 fn examples() -> Vec<Example> {
-    let blocks = blocks("README.md");
+    let blocks: Vec<_> = ["README.md", "docs/first-calls.md"]
+        .into_iter()
+        .flat_map(blocks)
+        .collect();
     let pair = |pair: &[Block]| {
         let [command, answer] = pair else { return None };
         let is_curl = command.language == "sh" && command.text.starts_with("curl ");
@@ -73,7 +76,7 @@ fn examples() -> Vec<Example> {
         })
     };
     let examples: Vec<_> = blocks.windows(2).filter_map(pair).collect();
-    assert!(examples.len() >= 5);
+    assert!(examples.len() >= 6);
     examples
 }
 
