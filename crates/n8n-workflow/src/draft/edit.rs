@@ -41,7 +41,7 @@ pub struct Operation {
     output: Option<u16>,
     /// Number of the input, from 0.
     input: Option<u16>,
-    /// Of replace_text: the parameter, such as jsCode or options.a[0].value.
+    /// Of replace_text: the parameter, such as `jsCode` or `options.a[0].value`.
     path: Option<String>,
     /// A text that is there once.
     find: Option<String>,
@@ -65,7 +65,7 @@ enum Op {
 }
 
 /// Applies all operations, in order. Texts are replaced in what was `shown` of the draft, in which values are
-/// hidden; [`super::restore`] puts those back.
+/// hidden; [`super::restore()`] puts those back.
 ///
 /// # Errors
 /// The first operation that is not possible, and why; then none is applied.

@@ -137,7 +137,11 @@ impl NodeFailure {
         let mut expressions = Vec::new();
         let parameters = Value::Object(node.parameters.clone());
         visit_texts(&parameters, "", &mut |path, text| {
-            let is_it = |parameter: &String| path.ends_with(parameter.as_str());
+            // n8n names the parameter itself, or the one around it.
+            let is_it = |parameter: &String| {
+                let mut parts = path.split(['.', '[']);
+                path.ends_with(parameter.as_str()) || parts.any(|part| part == parameter)
+            };
             if text.starts_with('=') && self.parameter.as_ref().is_none_or(is_it) {
                 expressions.push(text.to_owned());
             }

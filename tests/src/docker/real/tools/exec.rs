@@ -136,7 +136,7 @@ async fn command_that_cannot_run_is_explained() {
     assert_eq!(other["exit_code"], 126, "{other}");
     for (more, reason) in [
         (json!({"user": "nosuch"}), "unable to find user nosuch"),
-        (json!({"working_dir": "/etc/passwd"}), "not a directory"),
+        (json!({"working_dir": "/etc/passwd"}), "chdir to cwd"),
     ] {
         let more = merged(more, json!({"command": ["id"]}));
         let refused = execute(&lab, &name, more).await;
