@@ -1,5 +1,7 @@
 # One image for each server:  docker build --build-arg SERVER=n8n-mcp-server .
-# It holds the program and the root certificates, nothing else: no shell, no libraries.
+# It holds the program and the root certificates, nothing else: no shell, no libraries. Tokens of git hosts
+# (OPENHANDS_GIT_TOKENS) need the program git:  --build-arg BASE=alpine/git
+ARG BASE=scratch
 FROM rust:1.95-alpine AS build
 RUN apk add --no-cache build-base ca-certificates
 WORKDIR /src
@@ -10,7 +12,7 @@ ARG SERVER
 RUN cargo build --release --locked --package "$SERVER" \
  && cp "target/release/$SERVER" /server
 
-FROM scratch
+FROM $BASE
 ARG SERVER
 # The registry of MCP finds the name of the server here, as the proof that the image belongs to it.
 LABEL io.modelcontextprotocol.server.name="io.github.mcp-servers/$SERVER" \

@@ -3,8 +3,8 @@
 //! The machine of the agent server runs git in the directory of a task: for snapshots of it, changes since one
 //! ([`Changes`]), a commit of its content ([`Commit`]).
 //!
-//! Requests that need a credential are made by this process, which speaks git's own protocol over HTTP.
-//! Packs of objects are passed on between the git host and the machine of the agent server, and no
+//! What needs a credential is done by the program git on the machine of this server, in a directory of its own.
+//! Bundles are passed on between the git host and the machine of the agent server, and no
 //! credential ever is: no agent, hook or configuration of a repository there can read or use it.
 
 mod changes;
@@ -12,10 +12,9 @@ mod commit;
 mod fetch;
 mod forge;
 mod host;
-mod pkt_line;
+mod program;
 mod pull_request;
 mod repository;
-mod smart_http;
 mod snapshot;
 
 pub(crate) use changes::{
@@ -23,9 +22,9 @@ pub(crate) use changes::{
     part_end,
 };
 pub(crate) use commit::{Commit, NewCommit};
-pub(crate) use fetch::start_fetch;
+pub(crate) use fetch::{gaps, start_fetch};
 pub(crate) use host::{GitHosts, HostedRepository};
+pub(crate) use program::{Push, Refs, reason};
 pub(crate) use pull_request::PullRequest;
 pub(crate) use repository::{Repository, is_ref_name};
-pub(crate) use smart_http::{Refs, Service};
 pub(crate) use snapshot::{EXIT_NO_DIRECTORY, is_object_id, printed_id, snapshot_script};

@@ -94,6 +94,7 @@ impl Service for OpenHands {
     }
 
     async fn run(self: Arc<Self>, server: Arc<Server>) {
+        self.set_call_timeout(server.call_timeout());
         if !server.is_read_only() {
             self.allow_checks();
         }

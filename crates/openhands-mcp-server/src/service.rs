@@ -1,7 +1,8 @@
 //! The state that all tools share.
 
-use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::time::Duration;
 
 use anyhow::{anyhow, ensure};
 use mcp_core::server::ChangeNotifier;
@@ -19,6 +20,9 @@ use crate::runner::Runner;
 use crate::workspace::Root;
 use crate::workspace::mcp_servers::{self, McpServer};
 
+/// The timeout of calls until the server has started.
+const DEFAULT_CALL_TIMEOUT: Duration = Duration::from_secs(30);
+
 /// The shared state of all tools. The state of tasks is kept at the agent server.
 pub(crate) struct OpenHands {
     pub(crate) servers: Servers,
@@ -35,6 +39,8 @@ pub(crate) struct OpenHands {
     pub(crate) callbacks: Callbacks,
     /// The verify commands of tasks may be run.
     may_check: AtomicBool,
+    /// The timeout of calls.
+    call_timeout: OnceLock<Duration>,
     /// The principals of tasks; `None` if all see all tasks.
     owners: Option<Owners>,
     /// Tasks that have ended, for the time in which the agent server does not answer.
@@ -108,11 +114,22 @@ impl OpenHands {
             callbacks,
             runner: Arc::new(Runner::new(servers.clone(), options.max_parallel)),
             may_check: AtomicBool::new(false),
+            call_timeout: OnceLock::new(),
             owners: (!options.share_tasks).then(Owners::default),
             ended: EndedTasks::default(),
             servers,
             changes: ChangeNotifier::new(),
         })
+    }
+
+    /// The timeout of calls, which [`Self::set_call_timeout`] has set.
+    pub(crate) fn call_timeout(&self) -> Duration {
+        *self.call_timeout.get().unwrap_or(&DEFAULT_CALL_TIMEOUT)
+    }
+
+    /// Sets the timeout of calls, once.
+    pub(crate) fn set_call_timeout(&self, timeout: Duration) {
+        self.call_timeout.get_or_init(|| timeout);
     }
 
     /// Lets this server run the verify commands of tasks, because it is not read-only.

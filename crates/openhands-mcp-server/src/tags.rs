@@ -47,6 +47,9 @@ const REPOSITORY_TAG: &str = "mcprepository";
 const PUBLISHED_TAG: &str = "mcppublished";
 const PUBLISHING_TAG: &str = "mcppublishing";
 const DEAD_SERVERS_TAG: &str = "mcpdead";
+const BRANCH_TAG: &str = "mcpbranch";
+/// The parts of its repository that were not fetched.
+const GAPS_TAG: &str = "mcpgaps";
 
 /// The tags of a conversation: ours, and those of other programs.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -142,8 +145,43 @@ impl ConversationTags {
     /// The reason why we stopped the task.
     pub(crate) fn stop_reason(&self) -> Option<StopReason> {
         let value = self.get(STOP_REASON_TAG)?;
+        let value = value.split_once(' ').map_or(value, |(name, _)| name);
         let known = STOP_REASONS.iter().find(|(_, name)| *name == value);
         known.map(|(reason, _)| *reason)
+    }
+
+    /// What git or OpenHands says about that reason.
+    pub(crate) fn stop_text(&self) -> Option<&str> {
+        let (_, text) = self.get(STOP_REASON_TAG)?.split_once(' ')?;
+        Some(text)
+    }
+
+    /// Adds such a text to the reason, unless it is empty.
+    pub(crate) fn set_stop_text(&mut self, text: &str) {
+        if let Some(reason) = self.get(STOP_REASON_TAG).filter(|_| !text.is_empty()) {
+            let value = one_line(&format!("{reason} {text}"), MAX_VALUE_CHARS);
+            self.set(STOP_REASON_TAG, Some(value));
+        }
+    }
+
+    /// The branch on which it works, if that is known.
+    pub(crate) fn branch(&self) -> Option<&str> {
+        self.get(BRANCH_TAG)
+    }
+
+    /// Keeps the branch, if it is short enough.
+    pub(crate) fn set_branch(&mut self, branch: Option<&str>) {
+        let branch = branch.filter(|branch| branch.chars().count() <= MAX_VALUE_CHARS);
+        self.set(BRANCH_TAG, branch.map(str::to_owned));
+    }
+
+    /// The parts of its repository that were not fetched.
+    pub(crate) fn gaps(&self) -> Option<&str> {
+        self.get(GAPS_TAG)
+    }
+
+    pub(crate) fn set_gaps(&mut self, gaps: Option<&str>) {
+        self.set(GAPS_TAG, gaps.map(|gaps| one_line(gaps, MAX_VALUE_CHARS)));
     }
 
     pub(crate) fn set_stop_reason(&mut self, reason: Option<StopReason>) {

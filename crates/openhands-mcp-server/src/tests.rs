@@ -1,14 +1,11 @@
-//! Faults of the agent server, invalid arguments, and the app server, through the tools.
+//! Faults of the agent server that the real one cannot be made to show, and invalid arguments, through the tools.
 
-mod app_server;
 mod arguments;
 mod fake;
 mod faults;
 mod other_servers;
 mod resume;
 mod run_task;
-mod sandboxed;
-mod secrets;
 mod verify;
 
 use std::sync::Arc;

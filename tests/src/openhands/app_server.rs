@@ -5,6 +5,7 @@ use std::time::Duration;
 
 use mcp_client::Client;
 use serde_json::{Value, json};
+use uuid::Uuid;
 
 use super::{NAME, assert_error, call, call_with_id, start_task, tool_error};
 use crate::harness::real::{OpenHands, openhands_app};
@@ -17,6 +18,7 @@ async fn client(real: &OpenHands) -> Client {
         ("OPENHANDS_URL", &*real.url),
         ("OPENHANDS_API_KEY", &*real.api_key),
         ("MCP_TOOLSETS", "all"),
+        ("OPENHANDS_CALLBACK_HOSTS", "127.0.0.1:1"),
     ];
     stdio_client(NAME, &env).await
 }
@@ -137,4 +139,60 @@ async fn failed_start_says_its_reason_and_can_be_deleted() {
     let deleted = json!({"task_id": id, "confirm": id});
     assert_eq!(call(&client, "delete_task", deleted).await["deleted"], true);
     assert_eq!(listed(&client, id).await, None);
+}
+
+#[tokio::test]
+async fn one_task_has_a_key_and_what_is_not_possible_is_refused() {
+    let Some(real) = openhands_app() else { return };
+    let client = client(&real).await;
+    let keyed = json!({"task": "SAY: once", "idempotency_key": Uuid::new_v4().to_string(),
+        "wait_seconds": 0});
+    let first = call(&client, "run_task", keyed.clone()).await["task_id"].clone();
+    assert_eq!(
+        call(&client, "run_task", keyed.clone()).await["task_id"],
+        first
+    );
+    wait_until(&client, &first, &["finished"]).await;
+    assert_eq!(call(&client, "run_task", keyed).await["task_id"], first);
+    let task = |more: Value| {
+        let mut task = json!({"task": "t"});
+        task.as_object_mut()
+            .unwrap()
+            .extend(more.as_object().unwrap().clone());
+        task
+    };
+    for (tool, arguments) in [
+        ("create_agent", json!({"config_file": "a.toml"})),
+        ("get_agent", json!({"agent_id": "a"})),
+        ("delete_agent", json!({"agent_id": "a", "confirm": "a"})),
+        ("list_tasks", json!({"status": "running"})),
+        ("run_task", task(json!({"workspace": "w"}))),
+        ("run_task", task(json!({"confirm": "always"}))),
+        ("run_task", task(json!({"max_iterations": 5}))),
+        ("run_task", task(json!({"agent": "reviewer"}))),
+        (
+            "run_task",
+            task(json!({"context": {"file": "a", "content": "b"}})),
+        ),
+        (
+            "run_task",
+            task(json!({"context": {"repository": "https://h.test/r"}})),
+        ),
+        (
+            "run_task",
+            task(json!({"callback_url": "http://127.0.0.1:1/hook"})),
+        ),
+        (
+            "send_message",
+            json!({"task_id": first, "message": "m", "callback_url": "http://127.0.0.1:1/hook"}),
+        ),
+        (
+            "resume_task",
+            json!({"task_id": first, "callback_url": "http://127.0.0.1:1/hook"}),
+        ),
+    ] {
+        let error = tool_error(&client, tool, arguments).await;
+        assert_contains(&error, "OpenHands V1 app server");
+        assert!(!error.contains('\n') && error.len() < 350, "{error}");
+    }
 }

@@ -18,6 +18,14 @@ async fn time_limit_stops_the_task() {
     let run = call(&client, "run_task", task).await;
     let status = wait_for_status(&client, &run["task_id"], "failed").await;
     assert_contains(&status["error"], "reached its time limit");
+    // The list is filtered by the status that it shows.
+    for (status, expected) in [("failed", true), ("paused", false), ("cancelled", false)] {
+        let list = call!(client, "list_tasks", {"status": status, "limit": 50});
+        let rows = list["tasks"].as_array().unwrap();
+        assert!(rows.iter().all(|row| row["status"] == status), "{list}");
+        let is_listed = rows.iter().any(|row| row["task_id"] == run["task_id"]);
+        assert_eq!(is_listed, expected, "{status}: {list}");
+    }
     let result = call_with_id(&client, "get_task_result", &run["task_id"]).await;
     assert_eq!(result["last_output"], "so far");
 }

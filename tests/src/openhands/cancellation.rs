@@ -1,5 +1,6 @@
 //! Stopping a task: with `cancel_task`, or by cancelling the call.
 
+use std::process::Command;
 use std::time::{Duration, Instant};
 
 use mcp_client::{Error, Options};
@@ -7,17 +8,23 @@ use serde_json::json;
 use uuid::Uuid;
 
 use super::{both_transports, call, call_with_id, client, run_task, start_task, wait_for_status};
-use crate::harness::wait_until;
+use crate::harness::{assert_contains, wait_until};
 
-/// Returns true if a process with this argument runs. The agent server is on this machine.
-fn runs(argument: &str) -> bool {
+/// The processes with this argument. The agent server is on this machine.
+fn processes(argument: &str) -> Vec<String> {
     let processes = std::fs::read_dir("/proc").unwrap().flatten();
-    let mut lines =
-        processes.filter_map(|process| std::fs::read(process.path().join("cmdline")).ok());
-    lines.any(|line| {
+    let found = processes.filter(|process| {
+        let line = std::fs::read(process.path().join("cmdline")).unwrap_or_default();
         let mut words = line.split(|byte| *byte == 0);
         words.any(|word| word == argument.as_bytes())
-    })
+    });
+    found
+        .map(|process| process.file_name().into_string().unwrap())
+        .collect()
+}
+
+fn runs(argument: &str) -> bool {
+    !processes(argument).is_empty()
 }
 
 async fn wait_until_runs(argument: &str, expected: bool) {
@@ -40,7 +47,8 @@ async fn cancel_task_kills_the_command_within_a_second() {
         let began = Instant::now();
         let cancelled = call_with_id(&client, "cancel_task", id).await;
         took.push(began.elapsed());
-        let expected = json!({"task_id": id, "status": "cancelled", "message": "It was stopped."});
+        let message = "It was stopped, and none of its commands runs in its directory.";
+        let expected = json!({"task_id": id, "status": "cancelled", "message": message});
         assert_eq!(cancelled, expected);
         wait_until_runs(&seconds, false).await;
         let status = call_with_id(&client, "get_task_status", id).await;
@@ -51,6 +59,33 @@ async fn cancel_task_kills_the_command_within_a_second() {
     // The faster of two, because other tests keep the machine busy. The agent server waits 5 s for a step.
     let fastest = took.iter().min();
     assert!(fastest < Some(&Duration::from_secs(4)), "{took:?}");
+}
+
+#[tokio::test]
+async fn command_that_ignores_signals_is_killed_or_named() {
+    let Some(client) = client().await else { return };
+    let shared = format!("shared-{}", Uuid::new_v4().simple());
+    for workspace in [json!(null), json!(shared)] {
+        let seconds = unique_seconds();
+        let task = format!("RUN: bash -c 'trap \"\" INT TERM HUP; sleep {seconds}; true'");
+        let run = json!({"task": task, "workspace": workspace, "wait_seconds": 0});
+        let run = call(&client, "run_task", run).await;
+        wait_until_runs(&seconds, true).await;
+        let cancelled = call_with_id(&client, "cancel_task", &run["task_id"]).await;
+        assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
+        if workspace.is_null() {
+            assert_contains(&cancelled["message"], "none of its commands runs");
+            assert!(!runs(&seconds));
+            continue;
+        }
+        // Commands of others may run there.
+        assert_contains(&cancelled["message"], "commands still run in its directory");
+        assert_contains(&cancelled["message"], "sleep");
+        for process in processes(&seconds) {
+            let killed = Command::new("kill").args(["-9", &process]).status();
+            assert!(killed.unwrap().success());
+        }
+    }
 }
 
 #[tokio::test]

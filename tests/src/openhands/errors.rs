@@ -63,7 +63,7 @@ async fn pending_confirmation_is_reported_and_can_be_cancelled() {
     let waits = &status["confirmation"]["actions"][0];
     assert_eq!(waits["arguments"]["command"], "echo asked", "{status}");
     let cancelled = call_with_id(&client, "cancel_task", &id).await;
-    assert_has!(cancelled, {"status": "cancelled", "message": "It was stopped."});
+    assert_eq!(cancelled["status"], "cancelled", "{cancelled}");
     let result = call_with_id(&client, "get_task_result", &id).await;
     assert!(result.get("last_output").is_none(), "it was run: {result}");
 }

@@ -3,13 +3,16 @@
 use std::time::{Duration, Instant};
 
 use serde_json::json;
+use uuid::Uuid;
 
 use super::gate::Gate;
+use super::proxy::Proxy;
 use super::{
-    assert_error, both_transports, call, call_with_id, client, run_task, start_task, tool_error,
-    wait_for_state,
+    assert_error, both_transports, call, call_with_id, client, client_with, run_task, server_with,
+    start_task, tool_error, wait_for_state,
 };
 use crate::harness::assert_starts_with;
+use crate::harness::real::openhands;
 
 #[tokio::test]
 async fn finished_task_continues_with_its_history() {
@@ -109,4 +112,61 @@ async fn empty_messages_are_refused() {
     let run = run_task(&client, "SAY: a").await;
     let empty = tool_error!(client, "send_message", {"task_id": run["task_id"], "message": " "});
     assert_starts_with(&empty, "message must have");
+}
+
+#[tokio::test]
+async fn one_call_waits_for_any_or_all_of_several_tasks() {
+    let Some(client) = client().await else { return };
+    let gate = Gate::new();
+    let slow = start_task(&client, &format!("RUN: {}", gate.pass())).await["task_id"].clone();
+    let fast = start_task(&client, "SAY: fast").await["task_id"].clone();
+    let ids = json!([slow, fast]);
+    let any = call!(client, "wait_task", {"task_ids": ids, "until": "any", "wait_seconds": 25});
+    assert_has!(any["tasks"][0], {"task_id": slow, "status": "running"});
+    assert_has!(any["tasks"][1], {"task_id": fast, "status": "finished", "result": "fast"});
+    gate.open();
+    let all = call!(client, "wait_task", {"task_ids": ids, "wait_seconds": 25});
+    assert_has!(all["tasks"][0], {"task_id": slow, "status": "finished"});
+    let unknown = call!(client, "wait_task", {"task_ids": [fast, Uuid::new_v4()]});
+    assert_eq!(unknown["tasks"][0]["status"], "finished", "{unknown}");
+    assert_starts_with(&unknown["tasks"][1]["error"], "There is no task");
+    for wrong in [
+        json!({}),
+        json!({"task_id": fast, "task_ids": ids}),
+        json!({"task_ids": []}),
+    ] {
+        assert_error(&client, "wait_task", wrong, "Give task_id, or task_ids").await;
+    }
+}
+
+#[tokio::test]
+async fn wait_is_as_long_as_a_call_may_take() {
+    let Some(real) = openhands() else { return };
+    let (_server, client) = server_with(&real, &[("MCP_CALL_TIMEOUT", "8")]).await;
+    let gate = Gate::new();
+    let starter = client_with(&real, &[]).await;
+    let run = start_task(&starter, &format!("RUN: {}", gate.pass())).await;
+    let began = Instant::now();
+    let wait = json!({"task_id": run["task_id"], "wait_seconds": 600});
+    let waited = call(&client, "wait_task", wait).await;
+    assert_eq!(waited["status"], "running", "{waited}");
+    assert!(began.elapsed() > Duration::from_secs(2));
+    gate.open();
+}
+
+#[tokio::test]
+async fn message_whose_answer_is_lost_is_delivered_once() {
+    let Some(real) = openhands() else { return };
+    let proxy = Proxy::start(real).await;
+    let client = client_with(&proxy.real, &[]).await;
+    let run = run_task(&client, "SAY: first").await;
+    proxy.lose_response("/events HTTP");
+    let sent = call!(client, "send_message", {"task_id": run["task_id"], "message": "SAY: second",
+        "wait_seconds": 25});
+    assert_has!(sent, {"status": "finished", "result": "second"});
+    let messages =
+        call!(client, "get_task_events", {"task_id": run["task_id"], "kinds": ["message"]});
+    let messages = messages["events"].as_array().unwrap().iter();
+    let texts = messages.filter(|message| message["text"] == "user: SAY: second");
+    assert_eq!(texts.count(), 1);
 }

@@ -112,7 +112,10 @@ fn http_backend(root: &Path, request: &Request) -> Response {
         .target
         .split_once('?')
         .unwrap_or((&request.target, ""));
-    let kind = request.headers.get("content-type");
+    let header = |name: &str| {
+        let value = request.headers.get(name);
+        value.map_or("", |value| value.to_str().unwrap())
+    };
     let mut running = Command::new("git")
         .arg("http-backend")
         .env("GIT_PROJECT_ROOT", root)
@@ -120,10 +123,9 @@ fn http_backend(root: &Path, request: &Request) -> Response {
         .env("PATH_INFO", path)
         .env("QUERY_STRING", query)
         .env("REQUEST_METHOD", &request.method)
-        .env(
-            "CONTENT_TYPE",
-            kind.map_or("", |kind| kind.to_str().unwrap()),
-        )
+        .env("CONTENT_TYPE", header("content-type"))
+        .env("HTTP_CONTENT_ENCODING", header("content-encoding"))
+        .env("GIT_PROTOCOL", header("git-protocol"))
         .env("CONTENT_LENGTH", request.body.len().to_string())
         .env("REMOTE_USER", "tester")
         .stdin(Stdio::piped())
@@ -137,11 +139,9 @@ fn http_backend(root: &Path, request: &Request) -> Response {
     let end = output.windows(4).position(|part| part == b"\r\n\r\n");
     let end = end.unwrap();
     let head = String::from_utf8_lossy(&output[..end]);
-    let status = head.lines().find_map(|line| line.strip_prefix("Status: "));
-    let status = status.map_or(200, |status| status[..3].parse().unwrap());
-    Response::Http(
-        status,
-        "application/octet-stream",
-        output[end + 4..].to_vec().into(),
-    )
+    let field = |name: &str| head.lines().find_map(|line| line.strip_prefix(name));
+    let status = field("Status: ").map_or(200, |status| status[..3].parse().unwrap());
+    // Git tells the versions of its protocol by it.
+    let kind = field("Content-Type: ").unwrap_or("text/plain").to_owned();
+    Response::Http(status, kind.leak(), output[end + 4..].to_vec().into())
 }

@@ -2,6 +2,7 @@
 
 use serde_json::{Value, json};
 
+use super::resources::read;
 use super::{
     agent_server, assert_error, both_transports, call, call_with_id, client, client_with, run_task,
     tool_error,
@@ -204,6 +205,49 @@ async fn keys_of_models_are_not_shown() {
     let url = settings["agent_settings"]["llm"]["base_url"].as_str();
     for secret in [&*real.api_key, "not-a-key", "api_key", url.unwrap()] {
         assert_lacks(&shown, secret);
+    }
+}
+
+#[tokio::test]
+async fn secrets_in_what_an_agent_writes_are_redacted() {
+    let Some(real) = openhands() else { return };
+    let client = client_with(&real, &[]).await;
+    // Assembled here, so that no secret scanner reports it.
+    let secret = format!("ghp_{}", "0123456789abcdefghijABCDEFGHIJKLMNOP");
+    let text = format!("before {secret} after");
+    let task = format!("RUN: echo '{text}' | tee a\nFINISH: {text}");
+    let run = run_task(&client, &task).await;
+    let id = &run["task_id"];
+    let agent =
+        json!({"config_file": format!("agent-{}", id.as_str().unwrap()), "instructions": text});
+    let agent = call(&client, "create_agent", agent).await["agent_id"].clone();
+    let mut shown = vec![("run_task".to_owned(), run.to_string())];
+    for (tool, arguments) in [
+        ("get_task_result", json!({"task_id": id})),
+        ("get_task_result", json!({"task_id": id, "part": "output"})),
+        ("wait_task", json!({"task_id": id})),
+        ("wait_task", json!({"task_ids": [id]})),
+        ("get_task_changes", json!({"task_id": id})),
+        ("get_task_patch", json!({"task_id": id})),
+        ("get_task_events", json!({"task_id": id})),
+        ("get_task_file", json!({"task_id": id, "file": "a"})),
+        ("list_tasks", json!({"limit": 50})),
+        ("get_agent", json!({"agent_id": agent})),
+    ] {
+        shown.push((
+            tool.to_owned(),
+            call(&client, tool, arguments).await.to_string(),
+        ));
+    }
+    for end in ["", "/events", "/diff"] {
+        let uri = format!("openhands://tasks/{}{end}", id.as_str().unwrap());
+        let contents = read(&client, &uri).await;
+        shown.push((uri, contents));
+    }
+    call!(client, "delete_agent", {"agent_id": agent, "confirm": agent});
+    for (name, answer) in shown {
+        assert!(answer.contains("before *** after"), "{name}: {answer}");
+        assert_lacks(&answer, &secret[4..]);
     }
 }
 

@@ -87,6 +87,7 @@ async fn refusals_of_the_git_host_start_no_task() {
     let other = format!("{}/other/app.git", host.service.url);
     let failed = call(&client, "run_task", run(json!({"repository": other}))).await;
     assert_contains(&failed["error"], "could not be fetched");
+    assert_contains(&failed["error"], "Git says: fatal: ");
     for request in host.service.requests() {
         let has_token = request.headers.contains_key("authorization");
         assert_eq!(
@@ -99,6 +100,76 @@ async fn refusals_of_the_git_host_start_no_task() {
     let refused = tool_error(&client, "run_task", run(json!({"repository": host.url()}))).await;
     assert_contains(&refused, "does not allow this with the token");
     assert_lacks(&refused, "wrong");
+}
+
+#[tokio::test]
+async fn history_and_other_branches_are_fetched_on_request() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let (_server, with_token) = server_for(&real, &host, "").await;
+    let look =
+        "RUN: { git log --format=%s; git branch -r; git tag; git blame -s f.txt | wc -l; } | cat";
+    let everything = "third\nsecond\nfirst\n  origin/dev\n  origin/trunk\nv1\n1";
+    let one = "third\n  origin/dev\n  origin/trunk\nv1\n1";
+    for (depth, expected) in [(0, everything), (1, one)] {
+        let context = json!({"repository": host.url(), "branch": "dev", "depth": depth});
+        let run =
+            call!(with_token, "run_task", {"task": look, "context": context, "wait_seconds": 25});
+        assert_eq!(run["last_output"], expected, "{run}");
+        assert_eq!(run["branch"], "dev", "{run}");
+    }
+    // A commit, by its id.
+    let first = git(&host.bare(), &["rev-parse", "trunk~1"]);
+    let context = json!({"repository": host.url(), "branch": first.trim()});
+    let run = call!(with_token, "run_task", {"task": look, "context": context, "wait_seconds": 25});
+    assert_starts_with(&run["last_output"], "first\n");
+    let wrong = json!({"task": look, "context": {"depth": 1}});
+    assert_error(&with_token, "run_task", wrong, "context.depth needs").await;
+}
+
+#[tokio::test]
+async fn submodules_and_files_of_lfs_are_named() {
+    let Some(real) = openhands() else { return };
+    let host = GitHost::start("git").await;
+    let (_server, client) = server_for(&real, &host, "").await;
+    let work = host.place.0.join("work");
+    let head = git(&work, &["rev-parse", "HEAD"]);
+    let link = format!("160000,{},sub", head.trim());
+    let pointer = format!(
+        "version https://git-lfs.github.com/spec/v1\noid sha256:{}\nsize 5\n",
+        "0".repeat(64)
+    );
+    std::fs::write(work.join("big.dat"), pointer).unwrap();
+    std::fs::write(work.join(".gitattributes"), "*.dat filter=lfs\n").unwrap();
+    git(&work, &["add", "-A"]);
+    git(&work, &["update-index", "--add", "--cacheinfo", &link]);
+    git(&work, &["commit", "-q", "-m", "large"]);
+    git(
+        &work,
+        &[
+            "push",
+            "-q",
+            host.bare().to_str().unwrap(),
+            "HEAD:refs/heads/large",
+        ],
+    );
+    let context = json!({"repository": host.url(), "branch": "large"});
+    let run = call!(client, "run_task", {"task": "RUN: echo changed > big.dat", "context": context,
+        "wait_seconds": 25});
+    let warnings = run["warnings"].to_string();
+    assert_contains(
+        &warnings,
+        "submodules are empty: sub; files in Git LFS are pointers: big.dat",
+    );
+    assert_eq!(run["changed_files"], json!(["M big.dat"]), "{run}");
+    let asks = json!({"task_id": run["task_id"], "title": "x"});
+    assert_error(
+        &client,
+        "publish_task",
+        asks,
+        "Git LFS keeps the content of these changed files",
+    )
+    .await;
 }
 
 /// Publishes with the confirmation that the refusal asks for.
@@ -376,6 +447,9 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         assert_eq!(run["changed_files"], json!(["A same"]), "{run}");
         assert_eq!(run["last_output"], "one\nf.txt g.bin mine", "{run}");
         let branch = format!("task-{}", &id.as_str().unwrap()[..8]);
+        assert_eq!(run["branch"], branch, "{run}");
+        let directory = Path::new(run["directory"].as_str().unwrap());
+        assert!(directory.join("same").exists(), "{run}");
         assert_eq!(
             git(&clone, &["log", "-1", "--format=%s", &branch]),
             "second\n"
@@ -385,6 +459,11 @@ async fn parallel_tasks_work_in_worktrees_of_one_repository() {
         let branch = published["branch"].as_str().unwrap();
         let same = git(&host.bare(), &["show", &format!("{branch}:same")]);
         assert_eq!(same.trim(), name);
+        let delete = json!({"task_id": id, "confirm": id});
+        assert_eq!(call(&client, "delete_task", delete).await["deleted"], true);
+        assert!(!directory.exists());
+        let short = &id.as_str().unwrap()[..8];
+        assert_lacks(&git(&clone, &["branch"]), short);
     }
     assert!(!clone.join("same").exists());
     for (workspace, reason) in [

@@ -16,7 +16,7 @@ use crate::harness::{Server, assert_contains, binary};
 /// Much longer than any update takes.
 const UPDATE_TIMEOUT: Duration = Duration::from_secs(30);
 
-async fn read(client: &Client, uri: &str) -> String {
+pub(super) async fn read(client: &Client, uri: &str) -> String {
     let params = json!({"uri": uri});
     let result = client.request("resources/read", &params).await.unwrap();
     let result: Value = serde_json::from_str(result.get()).unwrap();

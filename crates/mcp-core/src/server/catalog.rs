@@ -233,6 +233,11 @@ impl Server {
         }
     }
 
+    /// The timeout of a tool call.
+    pub fn call_timeout(&self) -> std::time::Duration {
+        self.settings.call_timeout
+    }
+
     /// True if no tool may change anything (`--read-only`).
     pub fn is_read_only(&self) -> bool {
         self.features.read_only

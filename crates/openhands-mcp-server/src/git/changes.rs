@@ -6,9 +6,10 @@ use std::collections::BTreeMap;
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use mcp_core::tool::ToolError;
-use upstream::redact::{redacted, redacted_code};
+use upstream::redact::redacted_code;
 use upstream::text::{fitting, one_line, visible};
 
+use super::program::reason;
 use super::snapshot::{
     EXIT_NO_DIRECTORY, EXIT_NO_GIT, EXIT_TIMEOUT, RANGE, is_object_id, printed_id, run_in,
 };
@@ -18,9 +19,8 @@ const COMPARE: &str = include_str!("compare.sh");
 
 /// The exit code of the script if the content is another one than expected.
 const EXIT_OTHER_CONTENT: i32 = 79;
-/// Characters of one name in a list, and of the words of git.
+/// Characters of one name in a list.
 const MAX_NAME_CHARS: usize = 120;
-const MAX_REASON_CHARS: usize = 200;
 
 /// The reason why changes are not known.
 pub(crate) enum ChangesError {
@@ -284,11 +284,7 @@ pub(crate) fn failure_reason(exit_code: Option<i32>, error: &str) -> String {
         Some(EXIT_NO_DIRECTORY) => "the task's directory is gone from the agent server".to_owned(),
         Some(EXIT_NO_GIT) => "the agent server has no git".to_owned(),
         None | Some(-1 | EXIT_TIMEOUT) => "git took too long".to_owned(),
-        Some(_) => {
-            let said = error.lines().find(|line| !line.trim().is_empty());
-            let said = redacted(said.unwrap_or("no reason given")).into_owned();
-            format!("git failed ({})", one_line(&said, MAX_REASON_CHARS))
-        }
+        Some(_) => format!("git failed ({})", reason(error)),
     }
 }
 

@@ -1,4 +1,4 @@
-//! A commit of what a task changed, and the pack with its objects. No reference, index or file of the
+//! A commit of what a task changed, and the bundle with its objects. No reference, index or file of the
 //! repository changes, and no hook runs.
 
 use std::collections::BTreeMap;
@@ -13,9 +13,9 @@ use super::changes::{
 use super::snapshot::{EXIT_NO_DIRECTORY, RANGE, is_object_id, run_in};
 use crate::api::{AgentServer, TaskId, shell_quoted};
 
-/// Larger packs are refused.
-const MAX_PACK_BYTES: u64 = 64 << 20;
-/// A pack is read in parts of this size.
+/// Larger bundles are refused.
+const MAX_BUNDLE_BYTES: u64 = 64 << 20;
+/// A bundle is read in parts of this size.
 const PART_BYTES: u64 = 4 << 20;
 /// The author of commits, which is that of OpenHands' own.
 const AUTHOR: &str = "OpenHands";
@@ -34,6 +34,7 @@ const EXIT_NO_BASE: i32 = 80;
 const EXIT_LARGE_FILES: i32 = 81;
 const EXIT_IGNORED_FILES: i32 = 82;
 const EXIT_PRIVATE_FILES: i32 = 83;
+const EXIT_LFS_FILES: i32 = 84;
 
 pub(crate) struct NewCommit<'a> {
     pub(crate) message: &'a str,
@@ -49,7 +50,7 @@ pub(crate) struct NewCommit<'a> {
 
 pub(crate) struct Commit {
     pub(crate) id: String,
-    parent: String,
+    pub(crate) parent: String,
     /// Such as `2 files changed, 3 insertions(+)`.
     pub(crate) summary: String,
     /// The first bytes of what it changes.
@@ -125,6 +126,12 @@ impl Commit {
                  patch of get_task_patch by hand.",
                 names()
             ),
+            Some(EXIT_LFS_FILES) => format!(
+                "Git LFS keeps the content of these changed files, which cannot be pushed from here, so nothing \
+                 is published: {}. Apply the patch of get_task_patch by hand, or have the agent keep them out \
+                 of LFS (.gitattributes).",
+                names()
+            ),
             code => format!(
                 "Nothing is published: {}.",
                 failure_reason(code, printed.error())
@@ -172,11 +179,11 @@ impl Commit {
         })
     }
 
-    /// The pack with the objects that the git host lacks.
+    /// The bundle with the objects that the git host lacks.
     ///
     /// # Errors
     /// It is too large, or git fails, or the agent server.
-    pub(crate) async fn pack(
+    pub(crate) async fn bundle(
         &self,
         server: &AgentServer,
         id: TaskId,
@@ -185,17 +192,20 @@ impl Commit {
         let Self {
             id: commit, parent, ..
         } = self;
-        let file = format!(".mcp-servers/{commit}.pack");
+        // The agent server gives only files of the workspace.
+        let file = format!(".mcp-servers/{commit}.bundle");
         let script = format!(
-            "mkdir -p .mcp-servers || exit 76\n\
+            "file=$(pwd)/{file}\n\
+             mkdir -p .mcp-servers || exit 76\n\
              enter .\n\
-             printf '%s\\n' {commit} ^{parent} | git pack-objects --revs --thin --stdout -q > {file} || \
-             {{ rm -f {file}; exit 76; }}\n\
-             [ \"$(wc -c < {file})\" -le {MAX_PACK_BYTES} ] || {{ rm -f {file}; exit {EXIT_TOO_LARGE}; }}\n"
+             GIT_DIR=$(neutral \"$format\") && export GIT_DIR\n\
+             git update-ref refs/mcp/commit {commit} &&\n\
+             git bundle create -q \"$file\" refs/mcp/commit ^{parent} || {{ rm -f -- \"$file\"; exit 76; }}\n\
+             [ \"$(wc -c < \"$file\")\" -le {MAX_BUNDLE_BYTES} ] || \
+             {{ rm -f -- \"$file\"; exit {EXIT_TOO_LARGE}; }}\n"
         );
         let variables = [("store", directory.store.unwrap_or_default())];
         let printed = run_in(server, directory.path, &variables, &[&script]).await?;
-        let directory = shell_quoted(directory.path);
         match printed.exit_code {
             Some(0) => {}
             Some(EXIT_TOO_LARGE) => {
@@ -203,24 +213,27 @@ impl Commit {
                     "The changes are larger than 64 MiB, so they are not published.",
                 ));
             }
-            _ => {
-                return Err(ToolError::conflict(
-                    "git could not pack the changes in time.",
-                ));
+            code => {
+                let reason = failure_reason(code, printed.error());
+                return Err(ToolError::conflict(format!(
+                    "Nothing is published: {reason}."
+                )));
             }
         }
-        let mut pack = Vec::new();
+        let mut bundle = Vec::new();
         loop {
-            let at = pack.len() as u64;
+            let at = bundle.len() as u64;
             let part = server.workspace_file(id, &file, at, PART_BYTES).await?;
-            pack.extend_from_slice(&part.bytes);
-            if part.bytes.is_empty() || pack.len() as u64 >= part.size.min(MAX_PACK_BYTES) {
+            bundle.extend_from_slice(&part.bytes);
+            if part.bytes.is_empty() || bundle.len() as u64 >= part.size.min(MAX_BUNDLE_BYTES) {
                 break;
             }
         }
-        let remove =
-            format!("cd -P -- {directory} && rm -f {file} && rmdir .mcp-servers 2>/dev/null");
+        let remove = format!(
+            "cd -P -- {} && rm -f {file} && rmdir .mcp-servers 2>/dev/null",
+            shell_quoted(directory.path)
+        );
         server.run_script(&remove).await?;
-        Ok(pack)
+        Ok(bundle)
     }
 }

@@ -26,6 +26,10 @@ lines() { tr '\0' '\n' | LC_ALL=C sort -u; }
 git diff-tree -r -z --no-renames --name-only "$old" "$new" | lines > "$work/set"
 cut -d ' ' -f 2- "$work/changed-large" | LC_ALL=C grep -Fx -f "$work/set" > "$work/names"
 refuse_names 81 "$work/names"
+# Their content is not in git.
+tr '\n' '\0' < "$work/set" | git check-attr -z --stdin filter | tr '\0' '\n' |
+    awk 'NR % 3 == 1 { name = $0 } NR % 3 == 0 && $0 == "lfs" { print name }' > "$work/names"
+refuse_names 84 "$work/names"
 sed -n 's/^~//p' "$work/base" > "$work/ignored"
 git diff-tree -r -z --no-renames --diff-filter=A --name-only "$old" "$new" | lines |
     LC_ALL=C awk -v ignored="$work/ignored" '

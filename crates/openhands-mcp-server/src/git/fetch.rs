@@ -1,27 +1,24 @@
 //! Fetching a repository into the directory of a task, which takes a while in a large one.
 //!
 //! The machine of the agent server fetches it by itself, with credentials that it may have. Where the
-//! operator has configured a credential, this process fetches it and passes the pack on.
-
-use std::time::Duration;
+//! operator has configured a credential, this server fetches it and passes it on as a bundle.
 
 use mcp_core::tool::ToolError;
+use tokio::io::AsyncReadExt as _;
 use tokio::time::timeout;
 use uuid::Uuid;
 
 use super::host::{GitHosts, HostedRepository};
+use super::program::FETCH_TIMEOUT;
 use super::repository::{Repository, is_ref_name};
-use super::smart_http::{PackStream, Refs, Service};
-use super::snapshot::{EXIT_NO_DIRECTORY, snapshot_script};
+use super::snapshot::{EXIT_NO_DIRECTORY, is_object_id, snapshot_script};
 use crate::api::{AgentServer, shell_quoted};
 
-/// The timeout for fetching a repository.
-const FETCH_SECONDS: u64 = 900;
 /// The timeout for the snapshot of what was fetched, and of the uploaded files.
 const SNAPSHOT_SECONDS: u64 = 120;
-/// A pack is passed on in parts of this size.
-const PART_BYTES: usize = 4 << 20;
-/// The directory of packs that are being passed on, below the root of tasks.
+/// A bundle is passed on in parts of this size.
+const PART_BYTES: u64 = 4 << 20;
+/// The directory of bundles that are being passed on, below the root of tasks.
 const DIRECTORY: &str = ".mcp-fetches";
 
 /// A fetch that was started.
@@ -33,7 +30,7 @@ pub(crate) struct Fetch {
 }
 
 /// Starts fetching the repository into the new directory `name` below `root`. Uploaded files replace those of
-/// the repository. The initial snapshot is kept in `store`. Fetches without history if the git server supports it.
+/// the repository. The initial snapshot is kept in `store`. Without a `depth` only one commit is fetched.
 ///
 /// # Errors
 /// The git host refuses it, or has no such branch. Later failures end the script with an error.
@@ -41,62 +38,64 @@ pub(crate) async fn start_fetch(
     server: &AgentServer,
     (root, store): (&str, &str),
     name: &str,
-    from: &Repository,
+    (from, depth): (&Repository, Option<u32>),
     hosts: &GitHosts,
 ) -> Result<Fetch, ToolError> {
     let directory = format!("{root}/{name}");
+    let seconds = FETCH_TIMEOUT.as_secs();
     let Some(hosted) = hosts.find(from) else {
-        let reference = shell_quoted(from.branch.as_deref().unwrap_or("HEAD"));
-        let get = format!(
-            "git fetch -q --depth 1 origin {reference} 2>/dev/null || git fetch -q origin {reference}\n\
-             head=FETCH_HEAD\n"
-        );
+        let get = fetch_there(from.branch.as_deref(), depth);
         let script = script((&directory, store), from, from.branch.as_deref(), &get);
         return Ok(Fetch {
-            script: server.start_script(&script, FETCH_SECONDS).await?,
+            script: server.start_script(&script, seconds).await?,
             branch: from.branch.clone(),
         });
     };
-    let refs = hosted.refs(Service::UploadPack).await?;
-    let default = refs.default_branch().filter(|name| is_ref_name(name));
-    let branch = from.branch.as_deref().or(default);
-    let head = branch.and_then(|branch| Some((branch, refs.branch_or_tag(branch)?)));
-    let Some((branch, head)) = head else {
-        return Err(ToolError::not_found(match &from.branch {
+    let refs = hosted.refs().await?;
+    let default = refs.default_branch.clone();
+    let default = default.filter(|name| is_ref_name(name));
+    let wanted = from.branch.clone().or(default).and_then(|branch| {
+        let is_commit = is_object_id(&branch);
+        let known = refs.full_name(&branch);
+        let name = known.or_else(|| is_commit.then(|| branch.clone()))?;
+        Some((branch, name))
+    });
+    let (branch, wanted) = wanted.ok_or_else(|| {
+        ToolError::not_found(match &from.branch {
             Some(branch) => {
                 format!("context.branch: the repository has no branch or tag {branch}.")
             }
             None => "context.repository has no commit on its default branch.".to_owned(),
-        }));
-    };
-    let (branch, head) = (branch.to_owned(), head.to_owned());
+        })
+    })?;
     let parts = format!("{root}/{DIRECTORY}/{name}");
     let get = format!(
         "parts={parts}\n\
          trap 'rm -rf -- \"$parts\"' EXIT\n\
          until [ -s \"$parts/end\" ]; do sleep 0.2; done\n\
-         [ \"$(head -n 1 \"$parts/end\")\" = done ]\n\
-         cat \"$parts\"/part-* | git index-pack --stdin > /dev/null\n\
+         [ \"$(head -n 1 \"$parts/end\")\" = done ] || {{ sed 1d \"$parts/end\" >&2; exit 76; }}\n\
          sed 1d \"$parts/end\" > .git/shallow\n\
          [ -s .git/shallow ] || rm .git/shallow\n\
-         head={head}\n",
+         cat \"$parts\"/part-* > \"$parts/bundle\"\n\
+         git fetch -q --no-write-fetch-head \"$parts/bundle\" '+refs/*:refs/*'\n\
+         head=$(git rev-parse refs/mcp/head)\n\
+         git update-ref -d refs/mcp/head\n\
+         export GIT_LFS_SKIP_SMUDGE=1\n",
         parts = shell_quoted(&parts),
     );
     let script = script((&directory, store), from, Some(&branch), &get);
-    let script = server.start_script(&script, FETCH_SECONDS).await?;
+    let script = server.start_script(&script, seconds).await?;
     let server = server.clone();
     tokio::spawn(async move {
-        let limit = Duration::from_secs(FETCH_SECONDS);
-        let passed = timeout(limit, pass_on(&server, &parts, &hosted, &refs, &head)).await;
-        let end = match passed {
-            Ok(Ok(shallow)) => ["done".to_owned()].into_iter().chain(shallow).collect(),
+        let passed = pass_on(&server, &parts, &hosted, &wanted, depth);
+        let end = match timeout(FETCH_TIMEOUT, passed).await {
+            Ok(Ok(shallow)) => format!("done\n{shallow}"),
             Ok(Err(error)) => {
                 tracing::warn!(directory, %error, "cannot pass a repository on");
-                vec!["failed".to_owned()]
+                format!("failed\n{}\n", error.message())
             }
             Err(_) => return,
         };
-        let end = end.join("\n") + "\n";
         if let Err(failure) = server.upload(&format!("{parts}/end"), end.into()).await {
             tracing::warn!(directory, ?failure, "cannot end a fetch");
         }
@@ -107,32 +106,57 @@ pub(crate) async fn start_fetch(
     })
 }
 
-/// Passes the pack on in parts. Returns the commits whose parents are left out.
+/// Fetches the repository and passes it on in parts. Returns the commits whose parents are left out.
 async fn pass_on(
     server: &AgentServer,
     directory: &str,
     from: &HostedRepository,
-    refs: &Refs,
-    head: &str,
-) -> Result<Vec<String>, ToolError> {
-    let mut pack: PackStream = from.fetch(refs, head).await?;
-    let (mut part, mut count) = (Vec::with_capacity(PART_BYTES), 0);
-    loop {
-        let bytes = pack.next().await?;
-        part.extend_from_slice(bytes.as_deref().unwrap_or_default());
-        if part.len() >= PART_BYTES || (bytes.is_none() && !part.is_empty()) {
-            // The shell sorts the names.
-            let path = format!("{directory}/part-{count:06}");
-            server.upload(&path, std::mem::take(&mut part)).await?;
-            count += 1;
+    wanted: &str,
+    depth: Option<u32>,
+) -> Result<String, ToolError> {
+    let bundle = from.fetch(wanted, depth).await?;
+    let unreadable = |cause| ToolError::conflict("The bundle cannot be read.").caused_by(cause);
+    let mut file = tokio::fs::File::open(bundle.path())
+        .await
+        .map_err(unreadable)?;
+    for count in 0.. {
+        let mut part = Vec::new();
+        let mut next = (&mut file).take(PART_BYTES);
+        next.read_to_end(&mut part).await.map_err(unreadable)?;
+        if part.is_empty() {
+            break;
         }
-        if bytes.is_none() {
-            return Ok(pack.shallow);
-        }
+        // The shell sorts the names.
+        let path = format!("{directory}/part-{count:06}");
+        server.upload(&path, part).await?;
     }
+    Ok(bundle.shallow.clone())
 }
 
-/// The script around `get`, which gets the objects and sets `head`.
+/// Commands that fetch on the machine of the agent server, and set `head`.
+fn fetch_there(branch: Option<&str>, depth: Option<u32>) -> String {
+    let wanted = shell_quoted(branch.unwrap_or("HEAD"));
+    let get = match depth {
+        None => format!(
+            "git fetch -q --depth 1 origin {wanted} 2>/dev/null || git fetch -q origin {wanted}\n"
+        ),
+        Some(depth) => {
+            let limit = match depth {
+                0 => String::new(),
+                depth => format!("--depth {depth} "),
+            };
+            let all = "'+refs/heads/*:refs/remotes/origin/*'";
+            format!("git fetch -q {limit}--tags origin {wanted} {all}\n")
+        }
+    };
+    format!(
+        "{get}head=$(git rev-parse FETCH_HEAD)\n\
+         named=$(git ls-remote --symref origin HEAD 2>/dev/null | \
+         sed -n 's|^ref: refs/heads/\\(.*\\)\tHEAD$|\\1|p')\n"
+    )
+}
+
+/// The script around `get`, which gets the objects and sets `head`, and `named` to the default branch if it is known.
 fn script(
     (directory, store): (&str, &str),
     from: &Repository,
@@ -141,27 +165,70 @@ fn script(
 ) -> String {
     format!(
         "mkdir -p -- {dir} && cd -P -- {dir} || exit {EXIT_NO_DIRECTORY}\n\
-         export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git\n\
+         export GIT_TERMINAL_PROMPT=0 GIT_ALLOW_PROTOCOL=https:http:ssh:git:file\n\
          export GIT_SSH_COMMAND='ssh -oBatchMode=yes'\n\
          set -e\n\
          [ -e .git ] || git init -q\n\
          git remote add origin {url} 2>/dev/null || git remote set-url origin {url}\n\
+         named=\n\
          {get}\
+         branch={branch}\n\
+         branch=${{branch:-${{named:-main}}}}\n\
          head=$(git rev-parse \"$head^{{commit}}\")\n\
-         git update-ref refs/heads/{branch} \"$head\"\n\
-         git update-ref refs/remotes/origin/{branch} \"$head\"\n\
-         git symbolic-ref HEAD refs/heads/{branch}\n\
+         git update-ref \"refs/heads/$branch\" \"$head\"\n\
+         git update-ref \"refs/remotes/origin/$branch\" \"$head\"\n\
+         git symbolic-ref HEAD \"refs/heads/$branch\"\n\
          git read-tree HEAD\n\
          git checkout-index -a -q || true\n\
          # So that later snapshots need not read all files.\n\
          git update-index -q --refresh > /dev/null 2>&1 || true\n\
-         git rev-parse 'HEAD^{{tree}}'\n\
+         git ls-files -s | sed -n 's/^160000 [^\t]*\t/{SUBMODULE}/p'\n\
+         ! git grep -q filter=lfs HEAD -- ':(glob)**/.gitattributes' ||\n\
+         git grep -lI '^version https://git-lfs' | sed 's/^/{LFS_FILE}/' || true\n\
          set +e\n\
          {snapshot}\
          exit 0\n",
         snapshot = snapshot_script(store, SNAPSHOT_SECONDS),
         dir = shell_quoted(directory),
         url = shell_quoted(&from.url),
-        branch = shell_quoted(branch.unwrap_or("main")),
+        branch = shell_quoted(branch.unwrap_or_default()),
     )
+}
+
+/// The start of a line with the name of a submodule, which is an empty directory, or of a file whose content is in Git
+/// LFS.
+const SUBMODULE: &str = "submodule ";
+const LFS_FILE: &str = "lfs ";
+
+/// A note about the parts of a repository that a fetch has left out, from what its script has printed.
+pub(crate) fn gaps(printed: &str) -> Option<String> {
+    let names = |start: &str| {
+        let names: Vec<&str> = printed
+            .lines()
+            .filter_map(|line| line.strip_prefix(start))
+            .collect();
+        names.join(", ")
+    };
+    let (submodules, files) = (names(SUBMODULE), names(LFS_FILE));
+    let mut notes = Vec::new();
+    if !submodules.is_empty() {
+        notes.push(format!("submodules are empty: {submodules}"));
+    }
+    if !files.is_empty() {
+        notes.push(format!("files in Git LFS are pointers: {files}"));
+    }
+    (!notes.is_empty()).then(|| notes.join("; "))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::gaps;
+
+    #[test]
+    fn gaps_are_named() {
+        let printed = "submodule a\nsubmodule b c\nlfs x.bin\n5\n";
+        let expected = "submodules are empty: a, b c; files in Git LFS are pointers: x.bin";
+        assert_eq!(gaps(printed).as_deref(), Some(expected));
+        assert_eq!(gaps("5\n"), None);
+    }
 }

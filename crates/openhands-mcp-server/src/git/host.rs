@@ -10,7 +10,7 @@ use mcp_core::tool::{ToolError, ToolErrorKind};
 use mcp_serve::Secret;
 use serde_json::Value;
 use upstream::http::{
-    Client, ErrorResponse, FailureTexts, Method, Request, ServiceProfile, SetupError, Url,
+    Client, ErrorResponse, FailureTexts, Fault, Method, Request, ServiceProfile, SetupError, Url,
 };
 use upstream::redact::redacted;
 use upstream::text::one_line;
@@ -27,10 +27,15 @@ const OPTIONS: OptionNames = OptionNames {
 
 /// Git hosts answer within a second; the rest is for slow networks.
 const TIMEOUT: Duration = Duration::from_secs(10);
-/// A list of 500,000 references has about 32 MB.
-const MAX_BODY: usize = 32 << 20;
+const MAX_BODY: usize = 4 << 20;
 /// Characters of a reason that the host gives.
 const MAX_REASON_CHARS: usize = 300;
+
+/// Texts of refusals, also of git itself.
+pub(super) const NOT_ALLOWED: &str =
+    "The git host {address} does not allow this with the token that the operator has configured.";
+pub(super) const ABSENT: &str = "There is no such repository at {address}, or the token that the operator has \
+     configured may not see it.";
 
 static PROFILE: ServiceProfile = ServiceProfile {
     user_agent: concat!(env!("CARGO_PKG_NAME"), "/", env!("CARGO_PKG_VERSION")),
@@ -53,18 +58,8 @@ static PROFILE: ServiceProfile = ServiceProfile {
                 ToolErrorKind::NotFound,
                 "The repository has moved to another address. Use that one.",
             ),
-            (
-                401..=403,
-                ToolErrorKind::Unauthorized,
-                "The git host {address} does not allow this with the token that the operator has \
-                 configured (HTTP {status}).",
-            ),
-            (
-                404..=404,
-                ToolErrorKind::NotFound,
-                "There is no such repository at {address}, or the token that the operator has \
-                 configured may not see it.",
-            ),
+            (401..=403, ToolErrorKind::Unauthorized, NOT_ALLOWED),
+            (404..=404, ToolErrorKind::NotFound, ABSENT),
             (
                 429..=429,
                 ToolErrorKind::Unavailable,
@@ -230,24 +225,43 @@ impl HostedRepository {
         self.pulls_path().is_some()
     }
 
-    /// A request of git's protocol; `rest` follows the repository in the path.
-    pub(crate) fn git_request(&self, method: Method, rest: &[&str]) -> Request {
-        let mut path = self.path.clone();
+    /// The address for git.
+    pub(super) fn git_url(&self) -> String {
         // GitLab redirects an address without the suffix.
-        if self.forge.is_some()
-            && let Some(name) = path.last_mut()
-        {
-            name.push_str(".git");
+        let suffix = if self.forge.is_some() { ".git" } else { "" };
+        format!("{}{suffix}", self.url())
+    }
+
+    /// The address of the host, without a credential.
+    pub(super) fn address(&self) -> &str {
+        self.git.address()
+    }
+
+    /// The setting that allows git the protocol of the host.
+    pub(super) fn protocol(&self) -> &'static str {
+        match self.git.base().scheme() {
+            "http" => "protocol.http.allow",
+            _ => "protocol.https.allow",
         }
-        path.extend(rest.iter().map(|part| (*part).to_owned()));
-        let basic = self.token.get().map(|token| {
-            token.map(|token| {
-                let user = self.forge.map_or("git", Forge::user);
-                own_user(&token).unwrap_or_else(|| basic(&format!("{user}:{token}")))
-            })
-        });
-        let request = self.git.request(method, path);
-        request.credential("Authorization", basic)
+    }
+
+    /// The header with the credential for git; `None` without a token.
+    ///
+    /// # Errors
+    /// The token cannot be read.
+    pub(super) fn authorization(&self) -> Result<Option<String>, ToolError> {
+        let token = self.token.get().map_err(Fault::CredentialUnreadable);
+        let token = token.map_err(|fault| self.git.failure(fault))?;
+        Ok(token.map(|token| {
+            let user = self.forge.map_or("git", Forge::user);
+            let basic = own_user(&token).unwrap_or_else(|| basic(&format!("{user}:{token}")));
+            format!("Authorization: {basic}")
+        }))
+    }
+
+    /// The error for a call of git that took too long.
+    pub(super) fn timed_out(&self, time: Duration) -> ToolError {
+        self.git.failure(Fault::Timeout(time)).into()
     }
 
     /// A request to the API of the forge.

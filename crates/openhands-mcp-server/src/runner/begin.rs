@@ -10,7 +10,7 @@ use super::{Runner, lock};
 use crate::api::{
     AgentServer, ApiFailure, ApiResult, Conversation, Execution, RunError, TaskId, event_kind,
 };
-use crate::git::printed_id;
+use crate::git::{gaps, printed_id, reason};
 use crate::tags::{ConversationTags, StopReason};
 
 /// The reason for the agent whose action no user has allowed.
@@ -96,29 +96,38 @@ impl Runner {
         if server.count_messages(id, "user").await? == 0 {
             return Ok(Begun::NotYet);
         }
-        let mut refused = None;
+        // The reason, and what git says about it.
+        let mut refused: Option<(StopReason, String)> = None;
         if let Some(fetch) = tags.fetch() {
             match server.finished_script(fetch).await? {
                 None => return Ok(Begun::NotYet),
                 Some(end) if end.exit_code == Some(0) => {
                     tags.set_fetch(None);
                     tags.set_base(printed_id(end.text()).as_deref());
+                    tags.set_gaps(gaps(end.text()).as_deref());
                     server.set_tags(id, tags.as_tags()).await?;
                 }
-                Some(_) => refused = Some(StopReason::NoRepository),
+                Some(end) => {
+                    let said = match end.exit_code {
+                        Some(code) if code >= 0 => reason(end.error()),
+                        _ => "it took too long".to_owned(),
+                    };
+                    refused = Some((StopReason::NoRepository, said));
+                }
             }
         }
         if let Some(model) = tags.model().filter(|_| refused.is_none()) {
             match use_model(server, id, model, tags.has_run()).await {
                 Err(failure) if !failure.is_transient() => {
                     tracing::warn!(task = %id, ?failure, "cannot set the model");
-                    refused = Some(StopReason::NoModel);
+                    refused = Some((StopReason::NoModel, String::new()));
                 }
                 set => set?,
             }
         }
-        if let Some(reason) = refused {
+        if let Some((reason, said)) = refused {
             tags.mark_stopped(reason);
+            tags.set_stop_text(&said);
             server.set_tags(id, tags.as_tags()).await?;
             return Ok(Begun::Yes);
         }

@@ -169,6 +169,7 @@ async fn create_new(
     tags.set_title(&spec.task);
     tags.set_base(workspace.base.as_deref());
     tags.set_snapshots(&store);
+    tags.set_branch(workspace.branch.as_deref());
     if let Some(repository) = &spec.workspace.repository {
         tags.set_repository(&repository.url, workspace.branch.as_deref());
     }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use schemars::JsonSchema;
-use serde::Serialize;
+use serde::{Deserialize, Serialize};
 
 use crate::api::{Execution, RunEnd, SandboxProblem, explain_run_end};
 use crate::tags::StopReason;
@@ -13,7 +13,7 @@ use crate::tags::StopReason;
 const QUIET_TIME: Duration = Duration::from_secs(600);
 
 /// The status of a task.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub(crate) enum TaskStatus {
     /// Its repository or sandbox is not ready yet.
@@ -50,6 +50,8 @@ pub(crate) struct TaskFacts {
     /// Its repository is being fetched.
     pub(crate) is_fetching: bool,
     pub(crate) stop_reason: Option<StopReason>,
+    /// What git says about that reason.
+    pub(crate) stop_text: Option<String>,
     /// Time since the last event, if known.
     pub(crate) quiet: Option<Duration>,
 }
@@ -85,7 +87,11 @@ impl TaskOutcome {
                 "Its repository is being fetched; it starts by itself. Call wait_task.",
             ),
             (Execution::Idle | Execution::Paused, _, Some(reason)) => {
-                Self::from_stop_reason(reason)
+                let mut outcome = Self::from_stop_reason(reason);
+                if let (Some(error), Some(text)) = (&mut outcome.error, &facts.stop_text) {
+                    *error += &format!(" Git says: {text}");
+                }
+                outcome
             }
             (Execution::Running, ..) => Self::running(facts.quiet),
             // A new conversation is idle until its first step starts.
@@ -194,6 +200,7 @@ impl TaskOutcome {
             run_end: None,
             is_fetching,
             stop_reason,
+            stop_text: None,
             quiet: None,
         };
         Self::from_facts(&facts).status
@@ -290,6 +297,7 @@ mod tests {
             run_end,
             is_fetching: false,
             stop_reason: None,
+            stop_text: None,
             quiet: Some(Duration::from_secs(60)),
         })
     }

@@ -1,9 +1,10 @@
 //! The report about a task, which most tools return.
 
+use std::borrow::Cow;
 use std::time::Duration;
 
 use mcp_core::tool::ToolError;
-use schemars::JsonSchema;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::Serialize;
 use tokio::time::{Instant, timeout_at};
 use upstream::text::one_line;
@@ -79,6 +80,12 @@ pub(crate) struct Report {
     /// Time of its runs.
     #[serde(skip_serializing_if = "Option::is_none")]
     seconds: Option<u64>,
+    /// Its directory on the machine of the agent.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    directory: Option<String>,
+    /// Branch there.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    branch: Option<String>,
     /// Such as "M src/a.py": added, modified, deleted, renamed.
     #[serde(skip_serializing_if = "Option::is_none")]
     changed_files: Option<Vec<String>>,
@@ -91,6 +98,33 @@ pub(crate) struct Report {
     /// Next step.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub(crate) next: Option<String>,
+}
+
+/// A report of which the schema names only what is always there: the whole one is that of get_task_result, and would be
+/// repeated for each tool.
+#[derive(Serialize)]
+#[serde(transparent)]
+pub(crate) struct ShortReport(pub(crate) Report);
+
+impl JsonSchema for ShortReport {
+    fn inline_schema() -> bool {
+        true
+    }
+
+    fn schema_name() -> Cow<'static, str> {
+        "ShortReport".into()
+    }
+
+    fn json_schema(generator: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "type": "object",
+            "properties": {
+                "task_id": generator.subschema_for::<TaskId>(),
+                "status": generator.subschema_for::<TaskStatus>(),
+            },
+            "required": ["task_id", "status"],
+        })
+    }
 }
 
 impl Report {
@@ -160,6 +194,11 @@ impl Report {
                  their tools: {names}."
             ));
         }
+        if let Some(gaps) = tags.gaps() {
+            report
+                .warnings
+                .push(format!("Parts of the repository are not there: {gaps}."));
+        }
         report.warnings.extend(undelivered(&tags));
         report
     }
@@ -209,6 +248,10 @@ impl Report {
         (self.result, self.next_offset) = output.result(max_result);
         self.last_output = output.last_output();
         self.exit_code = output.exit_code;
+        let directory = &task.conversation.workspace.working_dir;
+        self.directory = Some(directory.clone()).filter(|path| !path.is_empty());
+        let tags = ConversationTags::new(task.conversation.tags.clone());
+        self.branch = tags.branch().map(str::to_owned);
         match changed {
             Ok(changed) => {
                 let lines = changed.lines(0, MAX_CHANGED_BYTES);
@@ -270,6 +313,8 @@ impl Report {
             tokens: None,
             model: None,
             seconds: None,
+            directory: None,
+            branch: None,
             changed_files: None,
             warnings: Vec::new(),
             error: None,

@@ -82,7 +82,8 @@ pub(crate) async fn resume(
         }
         _ => {}
     }
-    if message.is_none() && server.count_messages(id, "user").await? == 0 {
+    let messages = server.count_messages(id, "user").await?;
+    if message.is_none() && messages == 0 {
         return refuse(
             "The start of the task was cut off, so its agent has no task: run it again.",
         );
@@ -122,7 +123,7 @@ pub(crate) async fn resume(
         return refuse("The state of the task has just changed: look at get_task_status.");
     }
     if let Some(message) = message {
-        server.prompt(id, message, false).await?;
+        send(server, id, message, messages).await?;
         // If it cannot run with the message, resume_task runs it.
         before.set_stop_reason(Some(StopReason::Cancelled));
     }
@@ -153,6 +154,31 @@ pub(crate) async fn resume(
     }
     drop(lock);
     Ok(())
+}
+
+/// Sends a message to an agent that stands still and has `before` of them.
+///
+/// # Errors
+/// The agent does not have it, or that is not known: the error says which.
+async fn send(
+    server: &AgentServer,
+    id: TaskId,
+    message: &str,
+    before: u64,
+) -> Result<(), ToolError> {
+    let failure = match server.prompt(id, message, false).await {
+        Err(failure) if failure.is_ambiguous() => failure,
+        sent => return Ok(sent?),
+    };
+    let now = server.count_messages(id, "user").await;
+    if now.is_ok_and(|now| now > before) {
+        return Ok(());
+    }
+    let error = ToolError::from(failure);
+    let message = "The agent server has not confirmed the message, and the agent was not started. It is not \
+                   known whether the agent has the message: if get_task_events shows it, call resume_task, \
+                   otherwise send it again.";
+    Err(ToolError::new(error.kind(), message).caused_by(error))
 }
 
 /// # Errors

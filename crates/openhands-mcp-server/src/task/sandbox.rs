@@ -119,6 +119,10 @@ fn request(
             "choose a workspace: every task has its own sandbox; leave workspace out",
         ),
         (
+            workspace.depth.is_some(),
+            "choose how much history is fetched: leave context.depth out",
+        ),
+        (
             spec.verify.is_some(),
             "check a task with a command: have the agent run it, and leave verify out",
         ),

@@ -215,6 +215,7 @@ async fn evaluate(
         stop_reason: tags
             .stop_reason()
             .or_else(|| stopped_over_budget(&conversation, &tags)),
+        stop_text: tags.stop_text().map(str::to_owned),
         quiet: time::since(&conversation.updated_at),
     });
     Ok((conversation, outcome, is_fetching || goes_on))

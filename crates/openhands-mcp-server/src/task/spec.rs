@@ -135,6 +135,7 @@ impl TaskSpec {
             repository,
             directory,
             has_worktree,
+            depth,
         } = &self.workspace;
         let mut whole = format!(
             "{:?}",
@@ -146,6 +147,9 @@ impl TaskSpec {
         }
         if *has_worktree {
             whole += "worktree";
+        }
+        if let Some(depth) = depth {
+            whole += &format!("depth {depth}");
         }
         if let Some(verify) = &self.verify {
             whole += &format!("{verify:?}");

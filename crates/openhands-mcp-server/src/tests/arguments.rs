@@ -41,12 +41,12 @@ async fn task_arguments_have_bounds() {
         (json!({"task": " \n"}), "task must say"),
         (json!({"task": longer}), "context.content"),
         (
-            json!({"task": "t", "wait_seconds": 26}),
-            "an integer from 0 to 25",
+            json!({"task": "t", "wait_seconds": 601}),
+            "an integer from 0 to 600",
         ),
         (
             json!({"task": "t", "wait_seconds": -1}),
-            "an integer from 0 to 25",
+            "an integer from 0 to 600",
         ),
         (
             json!({"task": "t", "idempotency_key": ""}),

@@ -2,12 +2,18 @@
 
 use std::sync::{Arc, Mutex};
 
-use base64::Engine as _;
-use base64::engine::general_purpose::STANDARD;
+use axum::Router;
+use axum::body::{Body, to_bytes};
+use axum::extract::Request;
+use axum::response::Response;
+use futures_util::stream;
 use mcp_core::tool::ToolError;
 use serde_json::{Value, json};
-use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
-use tokio::net::{TcpListener, TcpStream};
+use tokio::net::TcpListener;
+
+/// The output of our script for changes, without any: a snapshot, notes, a count, a list, the large files, and the size
+/// and text of the diff.
+const NO_CHANGES: &str = "5555555555555555555555555555555555555555\n\n0\n\n\n0\n\n";
 
 /// A request that the fake has received.
 #[derive(Clone, Debug)]
@@ -67,11 +73,14 @@ impl FakeAgentServer {
         let url = format!("http://{}", listener.local_addr().unwrap());
         let requests = Arc::new(Mutex::new(Vec::new()));
         let (log, reply) = (Arc::clone(&requests), Arc::new(reply));
-        tokio::spawn(async move {
-            while let Ok((stream, _)) = listener.accept().await {
-                tokio::spawn(serve(stream, Arc::clone(&log), Arc::clone(&reply)));
+        let app = Router::new().fallback(move |request: Request| {
+            let (log, reply) = (Arc::clone(&log), Arc::clone(&reply));
+            async move {
+                let answered = answer(request, &log, &*reply).await;
+                answered.unwrap_or_else(broken)
             }
         });
+        tokio::spawn(axum::serve(listener, app).into_future());
         Self { url, requests }
     }
 
@@ -93,12 +102,21 @@ impl FakeAgentServer {
     }
 }
 
-async fn serve(
-    mut stream: TcpStream,
-    log: Arc<Mutex<Vec<RecordedRequest>>>,
-    reply: Arc<impl Fn(&RecordedRequest, usize) -> Reply>,
-) {
-    let request = read(&mut stream).await;
+/// Answers a request; `None` closes the connection.
+async fn answer(
+    request: Request,
+    log: &Mutex<Vec<RecordedRequest>>,
+    reply: &impl Fn(&RecordedRequest, usize) -> Reply,
+) -> Option<Response> {
+    let (head, body) = request.into_parts();
+    let body = to_bytes(body, usize::MAX).await.unwrap();
+    let headers = head.headers.iter();
+    let headers = headers.map(|(name, value)| format!("{name}: {}", value.to_str().unwrap()));
+    let request = RecordedRequest {
+        target: format!("{} {}", head.method, head.uri),
+        head: headers.collect::<Vec<_>>().join("\n").to_ascii_lowercase(),
+        body: String::from_utf8_lossy(&body).into_owned(),
+    };
     let before = {
         let mut log = log.lock().unwrap();
         let same = log.iter().filter(|other| other.target == request.target);
@@ -112,46 +130,28 @@ async fn serve(
         Reply::Default => Reply::Json(200, default_body(request.path())),
         reply => reply,
     };
-    let json = "content-type: application/json".to_owned();
+    let json = ("content-type", "application/json".to_owned());
     let (status, header, body) = match reply {
         Reply::Json(status, body) => (status, json, body.to_string()),
-        Reply::Html(status) => (status, "content-type: text/html".into(), "<html>".into()),
-        Reply::Redirect(to) => (307, format!("location: {to}"), String::new()),
+        Reply::Html(status) => (
+            status,
+            ("content-type", "text/html".into()),
+            "<html>".into(),
+        ),
+        Reply::Redirect(to) => (307, ("location", to), String::new()),
         Reply::Large => (200, json, " ".repeat(9 * 1024 * 1024)),
-        Reply::Disconnect | Reply::Default => return,
+        Reply::Disconnect | Reply::Default => return None,
     };
-    let length = body.len();
-    let head = format!(
-        "HTTP/1.1 {status} X\r\n{header}\r\ncontent-length: {length}\r\nconnection: close\r\n\r\n"
-    );
-    // The client may have closed the connection.
-    let _ = stream.write_all((head + &body).as_bytes()).await;
+    let response = Response::builder()
+        .status(status)
+        .header(header.0, header.1);
+    Some(response.body(Body::from(body)).unwrap())
 }
 
-async fn read(stream: &mut TcpStream) -> RecordedRequest {
-    let mut bytes = Vec::new();
-    loop {
-        let text = String::from_utf8_lossy(&bytes).into_owned();
-        if let Some((head, body)) = text.split_once("\r\n\r\n") {
-            let (first, head) = head.split_once("\r\n").unwrap();
-            let head = head.to_ascii_lowercase();
-            let mut lines = head.lines();
-            let length = lines.find_map(|line| line.strip_prefix("content-length: "));
-            if body.len() >= length.map_or(0, |length| length.parse().unwrap()) {
-                let target = first.trim_end_matches(" HTTP/1.1").to_owned();
-                let body = body.to_owned();
-                return RecordedRequest { target, head, body };
-            }
-        }
-        stream.read_buf(&mut bytes).await.unwrap();
-    }
-}
-
-/// The output of our script for changes without a file: a snapshot, notes, a count, a list, the large files, and the
-/// size and text of the diff.
-pub(super) fn changes(diff: &str) -> String {
-    let (snapshot, size) = ("5".repeat(40), diff.len());
-    format!("{snapshot}\n\n0\n\n\n{size}\n{}\n", STANDARD.encode(diff))
+/// A response that ends before its body.
+fn broken() -> Response {
+    let cut = stream::once(async { Err::<String, _>(std::io::Error::other("cut")) });
+    Response::new(Body::from_stream(cut))
 }
 
 /// The body of the real agent server's response while tasks succeed.
@@ -165,7 +165,7 @@ fn default_body(path: &str) -> Value {
         }),
         ("/api/file/home", _) => json!({"home": "/home/agent"}),
         ("/api/file/upload", _) => json!({"success": true, "file_size": 1}),
-        (_, "execute_bash_command") => json!({"exit_code": 0, "stdout": changes("")}),
+        (_, "execute_bash_command") => json!({"exit_code": 0, "stdout": NO_CHANGES}),
         (_, "count") => json!(0),
         (_, "search") => json!({"items": [], "next_page_id": null}),
         (_, "interrupt") => json!({"success": true}),

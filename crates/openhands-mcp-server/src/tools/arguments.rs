@@ -31,6 +31,8 @@ pub(super) struct Context {
     repository: Option<String>,
     /// Its branch.
     branch: Option<String>,
+    /// Commits of all branches to fetch, 0 for all; default only the newest of the branch.
+    depth: Option<Bounded<0, 1_000_000>>,
 }
 
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -78,7 +80,9 @@ impl ContextFile {
 pub(super) struct TaskArguments {
     /// The task.
     pub(super) task: String,
-    /// Files or repository.
+    /// As in run_task.
+    // Its schema is there.
+    #[schemars(with = "Option<serde_json::Map<String, serde_json::Value>>")]
     pub(super) context: Option<Context>,
     /// Directory to work in.
     pub(super) workspace: Option<String>,
@@ -136,8 +140,12 @@ impl Context {
                 workspace.repository = Some(repository.map_err(ToolError::invalid_argument)?);
             }
             (None, Some(_)) => return refuse("context.branch needs context.repository."),
+            (None, None) if self.depth.is_some() => {
+                return refuse("context.depth needs context.repository.");
+            }
             (None, None) => {}
         }
+        workspace.depth = self.depth.map(Bounded::get);
         Ok(())
     }
 }

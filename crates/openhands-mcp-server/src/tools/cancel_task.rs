@@ -8,6 +8,7 @@ use crate::OpenHands;
 use crate::api::{ApiFailure, Backend, Execution, SandboxProblem, StartEnd, TaskId};
 use crate::tags::StopReason;
 use crate::task::{TaskSnapshot, TaskStatus};
+use crate::workspace::{LeftOver, left_over};
 
 /// Stops a task at once, with the command that it runs. What it has done stays.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -21,8 +22,8 @@ pub(crate) struct CancelTask {
 pub(crate) struct StopResult {
     task_id: TaskId,
     status: TaskStatus,
-    /// Whether this call stopped it.
-    message: &'static str,
+    /// Whether this call stopped it, and whether its commands have ended.
+    message: String,
 }
 
 impl Tool for CancelTask {
@@ -43,7 +44,8 @@ impl Tool for CancelTask {
                     return Ok(StopResult {
                         task_id,
                         status: TaskStatus::Cancelled,
-                        message: "It was stopped before it had started; its sandbox is deleted.",
+                        message: "It was stopped before it had started; its sandbox is deleted."
+                            .to_owned(),
                     });
                 }
                 service.task_server(task_id, call).await?
@@ -71,7 +73,7 @@ impl Tool for CancelTask {
                     return Ok(StopResult {
                         task_id,
                         status,
-                        message: "It was not running any more; nothing was changed.",
+                        message: "It was not running any more; nothing was changed.".to_owned(),
                     });
                 }
                 stop().await?;
@@ -84,9 +86,19 @@ impl Tool for CancelTask {
             Err(failure) => return Err(failure.into()),
         };
         let message = match status {
-            TaskStatus::Running => "It was told to stop and is still stopping.",
-            TaskStatus::Finished => "It ended before it could be stopped.",
-            _ => "It was stopped.",
+            TaskStatus::Running => "It was told to stop and is still stopping.".to_owned(),
+            TaskStatus::Finished => "It ended before it could be stopped.".to_owned(),
+            _ => match left_over(server, &task).await {
+                LeftOver::Nothing => {
+                    "It was stopped, and none of its commands runs in its directory.".to_owned()
+                }
+                LeftOver::Processes(names) => format!(
+                    "It was stopped, but commands still run in its directory, where others may work: {names}."
+                ),
+                LeftOver::Unknown => {
+                    "It was stopped. It is not known whether its last command has ended.".to_owned()
+                }
+            },
         };
         Ok(StopResult {
             task_id,

@@ -9,6 +9,7 @@ use super::list_tasks::task_words;
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiFailure, AppServer, Backend, Execution, StartEnd, TaskId};
 use crate::tags::{ConversationTags, StopReason};
+use crate::workspace::{has_worktree, remove_worktree};
 
 /// Deletes a task with its events and result, stopping it first. Its files stay on the agent server.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -50,7 +51,11 @@ impl DeleteTask {
         let server = &service.task_server(self.task_id, call).await?;
         let task = server.conversation(self.task_id).await?;
         let tags = ConversationTags::new(task.tags);
-        let loss = "all its events and its result";
+        let has_worktree = has_worktree(self.task_id, tags.branch());
+        let loss = match has_worktree {
+            true => "all its events, its result, and its worktree with its branch",
+            false => "all its events and its result",
+        };
         self.confirm(call, tags.title(), loss).await?;
         // A running command would delay the deletion by half a minute.
         if matches!(
@@ -58,6 +63,9 @@ impl DeleteTask {
             Execution::Running | Execution::Idle | Execution::Unknown
         ) {
             self.stop(service, server).await?;
+        }
+        if has_worktree {
+            remove_worktree(server, self.task_id, &task.workspace.working_dir).await?;
         }
         Ok(server.delete(self.task_id).await?)
     }

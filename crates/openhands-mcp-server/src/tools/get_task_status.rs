@@ -6,7 +6,7 @@ use serde::Deserialize;
 
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{Report, TaskSnapshot};
+use crate::task::{Report, ShortReport, TaskSnapshot};
 
 /// Returns the state of a task: queued, running, finished, failed (and why), waiting for a user.
 #[derive(Debug, Deserialize, JsonSchema)]
@@ -20,9 +20,9 @@ impl Tool for GetTaskStatus {
     const NAME: &'static str = "get_task_status";
     const EFFECT: Effect = Effect::ReadOnly;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
         let id = self.task_id;
         let task = async {
             let server = service.task_server(id, call).await?;
@@ -37,9 +37,9 @@ impl Tool for GetTaskStatus {
                 let mut report = Report::from_snapshot(&task);
                 report.warnings.extend(version.warning());
                 service.ended.record(id, task.last_state());
-                Ok(report)
+                Ok(ShortReport(report))
             }
-            Err(failure) => Report::from_failure(id, failure),
+            Err(failure) => Report::from_failure(id, failure).map(ShortReport),
         }
     }
 }

@@ -16,6 +16,9 @@ use crate::task::{TaskOutcome, TaskStatus};
 
 /// Tasks in an answer; each takes about 60 tokens.
 const DEFAULT_LIMIT: u32 = 20;
+/// Conversations in one response that is filtered, and the responses of one call.
+const PAGE_SIZE: u32 = 50;
+const MAX_PAGES: usize = 20;
 /// Characters of a title.
 const MAX_TITLE_CHARS: usize = 80;
 
@@ -24,43 +27,23 @@ const MAX_TITLE_CHARS: usize = 80;
 #[serde(deny_unknown_fields)]
 pub(crate) struct ListTasks {
     /// Only these.
-    status: Option<StatusFilter>,
+    status: Option<TaskStatus>,
     /// Default 20.
     limit: Option<Bounded<1, 50>>,
     /// Previous next_cursor.
     cursor: Option<String>,
 }
 
-#[derive(Clone, Copy, Debug, Deserialize, JsonSchema)]
-#[serde(rename_all = "snake_case")]
-enum StatusFilter {
-    /// At work.
-    Running,
-    /// Not started yet, or waiting for a message.
-    Idle,
-    /// Paused, cancelled or out of budget.
-    Paused,
-    /// Asking for permission.
-    WaitingForConfirmation,
-    /// Done.
-    Finished,
-    /// Ended early.
-    Failed,
-    /// Repeating itself.
-    Stuck,
-}
-
-impl From<StatusFilter> for Execution {
-    fn from(filter: StatusFilter) -> Self {
-        match filter {
-            StatusFilter::Running => Self::Running,
-            StatusFilter::Idle => Self::Idle,
-            StatusFilter::Paused => Self::Paused,
-            StatusFilter::WaitingForConfirmation => Self::WaitingForConfirmation,
-            StatusFilter::Finished => Self::Finished,
-            StatusFilter::Failed => Self::Error,
-            StatusFilter::Stuck => Self::Stuck,
-        }
+/// The state of the agent of all tasks with this status; `None` if they are in several states.
+fn execution(status: TaskStatus) -> Option<Execution> {
+    match status {
+        TaskStatus::Running => Some(Execution::Running),
+        TaskStatus::Queued | TaskStatus::Idle => Some(Execution::Idle),
+        TaskStatus::Paused => Some(Execution::Paused),
+        TaskStatus::WaitingForConfirmation => Some(Execution::WaitingForConfirmation),
+        TaskStatus::Finished => Some(Execution::Finished),
+        TaskStatus::Stuck => Some(Execution::Stuck),
+        TaskStatus::Cancelled | TaskStatus::Failed | TaskStatus::Unknown => None,
     }
 }
 
@@ -98,17 +81,43 @@ impl Tool for ListTasks {
             Backend::App(app) => return self.in_sandboxes(&service.servers, &app, limit).await,
             Backend::Agent(server) => server,
         };
-        let status = self.status.map(Execution::from);
-        let page = server.conversations(status, limit, self.cursor.as_deref());
-        let page = page.await?;
+        let execution = self.status.and_then(execution);
         let owner = service.owner(call);
-        let tasks = page.items.into_iter().filter(|task| {
+        let is_wanted = |task: &Conversation| {
             let tags = ConversationTags::new(task.tags.clone());
-            owner.as_ref().is_none_or(|owner| owner.may_see(&tags))
-        });
+            let may_see = owner.as_ref().is_none_or(|owner| owner.may_see(&tags));
+            may_see
+                && self
+                    .status
+                    .is_none_or(|status| status == listed_status(task))
+        };
+        // Of a page without a filter every task is shown.
+        let size = match (self.status, &owner) {
+            (None, None) => limit,
+            _ => PAGE_SIZE,
+        };
+        let (mut tasks, mut cursor) = (Vec::new(), self.cursor.clone());
+        for _ in 0..MAX_PAGES {
+            let page = server.conversations(execution, size, cursor.as_deref());
+            let page = page.await?;
+            cursor = page.next_page_id;
+            for task in page.items.into_iter().filter(is_wanted) {
+                if tasks.len() == limit as usize {
+                    // The cursor of the agent server is the id of the next one.
+                    return Ok(TaskPage {
+                        tasks,
+                        next_cursor: Some(task.id.simple()),
+                    });
+                }
+                tasks.push(ListedTask::from_agent_server(task));
+            }
+            if cursor.is_none() {
+                break;
+            }
+        }
         Ok(TaskPage {
-            tasks: tasks.map(ListedTask::from_agent_server).collect(),
-            next_cursor: page.next_page_id,
+            tasks,
+            next_cursor: cursor,
         })
     }
 }
@@ -171,6 +180,13 @@ impl ListTasks {
     }
 }
 
+/// The status of a task in the list.
+fn listed_status(task: &Conversation) -> TaskStatus {
+    let tags = ConversationTags::new(task.tags.clone());
+    let is_fetching = tags.fetch().is_some();
+    TaskOutcome::status_in_list(task.execution_status, is_fetching, tags.stop_reason())
+}
+
 /// The words of a task from its prompt, to which files and a repository may be added.
 pub(super) fn task_words(prompt: &str) -> String {
     let (task, _) = prompt
@@ -210,9 +226,8 @@ impl ListedTask {
     }
 
     fn from_agent_server(task: Conversation) -> Self {
+        let status = listed_status(&task);
         let tags = ConversationTags::new(task.tags);
-        let (is_fetching, stop_reason) = (tags.fetch().is_some(), tags.stop_reason());
-        let status = TaskOutcome::status_in_list(task.execution_status, is_fetching, stop_reason);
         let title = tags.title().or(task.title.as_deref());
         Self::new(task.id, status, title, &task.created_at, task.stats.cost())
     }

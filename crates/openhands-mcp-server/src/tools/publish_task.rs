@@ -12,7 +12,7 @@ use upstream::time::parse_timestamp;
 use crate::OpenHands;
 use crate::api::{AgentServer, ApiResult, Conversation, TaskId};
 use crate::git::{
-    Commit, HostedRepository, NewCommit, PullRequest, Refs, Repository, Service, is_ref_name,
+    Commit, HostedRepository, NewCommit, PullRequest, Push, Refs, Repository, is_ref_name,
 };
 use crate::runner::Runner;
 use crate::tags::ConversationTags;
@@ -140,8 +140,8 @@ impl PublishTask {
                  (OPENHANDS_GIT_HOSTS, OPENHANDS_GIT_TOKENS). get_task_patch gives the changes.",
             )
         })?;
-        let refs = hosted.refs(Service::ReceivePack).await?;
-        let base = self.base(&hosted, &refs, own_branch).await?;
+        let refs = hosted.refs().await?;
+        let base = self.base(&refs, own_branch)?;
         let (published, publishing) = (tags.published(), tags.publishing());
         let branch = match (self.branch, publishing.or(published)) {
             (Some(branch), _) => branch,
@@ -239,12 +239,7 @@ impl PublishTask {
     }
 
     /// The branch to merge into.
-    async fn base(
-        &self,
-        hosted: &HostedRepository,
-        refs: &Refs,
-        own_branch: Option<&str>,
-    ) -> Result<String, ToolError> {
+    fn base(&self, refs: &Refs, own_branch: Option<&str>) -> Result<String, ToolError> {
         if let Some(base) = &self.base {
             return match refs.branch(base) {
                 Some(_) => Ok(base.clone()),
@@ -254,13 +249,11 @@ impl PublishTask {
             };
         }
         // The task may have begun at a tag.
-        if let Some(own) = own_branch.filter(|own| refs.branch(own).is_some()) {
-            return Ok(own.to_owned());
-        }
-        let refs = hosted.refs(Service::UploadPack).await?;
-        let default = refs.default_branch().filter(|name| is_ref_name(name));
+        let own = own_branch.filter(|own| refs.branch(own).is_some());
+        let default = refs.default_branch.as_deref();
+        let default = default.filter(|name| is_ref_name(name));
         let none = || ToolError::conflict("The repository has no default branch: say base.");
-        default.map(str::to_owned).ok_or_else(none)
+        own.or(default).map(str::to_owned).ok_or_else(none)
     }
 }
 
@@ -316,8 +309,7 @@ impl Plan {
         if let Some(commit) = &self.commit {
             let tags = ConversationTags::new(self.task.tags.clone());
             let directory = changed_directory(server, &self.task, &tags).await?;
-            let pack = commit.pack(server, *id, &directory).await?;
-            let old = self.tip.as_deref();
+            let bundle = commit.bundle(server, *id, &directory).await?;
             let now = server.conversation(*id).await?;
             if !now.execution_status.is_stopped() {
                 return Err(at_work());
@@ -326,7 +318,15 @@ impl Plan {
             let mut tags = ConversationTags::from_task(&now);
             tags.set_publishing(&commit.id, &self.branch);
             server.set_tags(*id, tags.as_tags()).await?;
-            hosted.push(&self.branch, old, &commit.id, &pack).await?;
+            let push = Push {
+                branch: &self.branch,
+                old: self.tip.as_deref(),
+                commit: &commit.id,
+                parent: &commit.parent,
+                base: &self.base,
+                bundle: &bundle,
+            };
+            hosted.push(&push).await?;
             tracing::info!(task = %id, branch = self.branch, "task published");
             if let Err(failure) = set_published(server, *id, &commit.id, &self.branch).await {
                 let reason = ToolError::from(failure);

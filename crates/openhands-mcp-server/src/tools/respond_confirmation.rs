@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{PermissionAnswer, Report, ask_user, send_answer};
+use crate::task::{PermissionAnswer, ShortReport, ask_user, send_answer};
 
 /// Allows or refuses all actions in confirmation of a task that is waiting_for_confirmation. A refused
 /// agent stops: tell it what to do instead with send_message. Returns as run_task.
@@ -30,11 +30,11 @@ impl Tool for RespondConfirmation {
     const NAME: &'static str = "respond_confirmation";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
         let id = self.task_id;
-        let wait = WaitFor::new(self.wait_seconds);
+        let wait = WaitFor::new(self.wait_seconds, service);
         let mut answer = PermissionAnswer::new(self.confirmation_id, self.accept, self.reason)?;
         let server = service.task_server(id, call).await?;
         // The model may have accepted without asking its user.
@@ -48,6 +48,9 @@ impl Tool for RespondConfirmation {
             })?;
         }
         send_answer(service, &server, id, &answer).await?;
-        TaskWait::new(service, id, wait, call).follow().await
+        TaskWait::new(service, id, wait, call)
+            .follow()
+            .await
+            .map(ShortReport)
     }
 }

@@ -8,7 +8,7 @@ use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
 use crate::budget::BudgetRequest;
-use crate::task::{Continuation, Report, resume};
+use crate::task::{Continuation, ShortReport, resume};
 
 /// Resumes a task that was paused or cancelled or has failed; returns as run_task. Its limits are
 /// those of the whole task: raise the one that it has reached.
@@ -33,10 +33,10 @@ impl Tool for ResumeTask {
     const NAME: &'static str = "resume_task";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
+        let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds, service));
         let raised = BudgetRequest {
             iterations: self.max_iterations.map(Bounded::get),
             seconds: self.max_seconds.map(|seconds| seconds.get().into()),
@@ -51,6 +51,9 @@ impl Tool for ResumeTask {
             message: None,
         };
         resume(service, id, &with, wait.slot_by()).await?;
-        TaskWait::new(service, id, wait, call).follow().await
+        TaskWait::new(service, id, wait, call)
+            .follow()
+            .await
+            .map(ShortReport)
     }
 }

@@ -93,7 +93,7 @@ impl Tool for RunParallelTasks {
     type Output = ParallelRuns;
 
     async fn call(self, service: &OpenHands, call: &Call) -> Result<ParallelRuns, ToolError> {
-        let wait = WaitFor::new(self.wait_seconds);
+        let wait = WaitFor::new(self.wait_seconds, service);
         if !self.existing.is_empty() {
             return follow(service, self.existing, wait, call).await;
         }
@@ -235,7 +235,7 @@ impl ParallelRuns {
 }
 
 impl RunSummary {
-    fn new(ended: Result<Report, ToolError>) -> Self {
+    pub(super) fn new(ended: Result<Report, ToolError>) -> Self {
         let short = |text: String| one_line(&text, MAX_TEXT_CHARS);
         match ended {
             Ok(report) => Self {

@@ -9,7 +9,7 @@ use super::earlier;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{Confirm, Report, TaskSpec, create, task_of_question};
+use crate::task::{Confirm, ShortReport, TaskSpec, create, task_of_question};
 
 /// Gives a coding task to an OpenHands agent, which works on it with a shell and an editor. Returns
 /// the result if it is done in time, otherwise status running or queued and the task_id for wait_task.
@@ -54,10 +54,10 @@ impl Tool for RunTask {
     const EFFECT: Effect = Effect::Destructive;
     const TASK: TaskSupport = TaskSupport::Late;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
-        let wait = WaitFor::new(self.wait_seconds);
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
+        let wait = WaitFor::new(self.wait_seconds, service);
         let id = if let Some(id) = self.existing.or_else(|| task_of_question(call)) {
             id
         } else {
@@ -67,7 +67,7 @@ impl Tool for RunTask {
             create(service, call, spec).await?
         };
         let wait = TaskWait::new(service, id, wait, call);
-        wait.follow_and_ask().await
+        wait.follow_and_ask().await.map(ShortReport)
     }
 
     fn task_reference(&self, service: &OpenHands, call: &Call) -> Option<String> {

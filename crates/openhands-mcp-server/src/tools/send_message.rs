@@ -7,7 +7,7 @@ use serde::Deserialize;
 use super::wait::{TaskWait, WaitFor, WaitSeconds};
 use crate::OpenHands;
 use crate::api::TaskId;
-use crate::task::{Continuation, Report, resume};
+use crate::task::{Continuation, ShortReport, resume};
 
 /// Bytes of a message.
 const MAX_MESSAGE_BYTES: usize = 200_000;
@@ -31,15 +31,15 @@ impl Tool for SendMessage {
     const NAME: &'static str = "send_message";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
         if self.message.trim().is_empty() || self.message.len() > MAX_MESSAGE_BYTES {
             return Err(ToolError::invalid_argument(format!(
                 "message must have 1 to {MAX_MESSAGE_BYTES} bytes."
             )));
         }
-        let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds));
+        let (id, wait) = (self.task_id, WaitFor::new(self.wait_seconds, service));
         service.check_owner(id, call).await?;
         let with = Continuation {
             message: Some(&self.message),
@@ -49,6 +49,9 @@ impl Tool for SendMessage {
             ..Continuation::default()
         };
         resume(service, id, &with, wait.slot_by()).await?;
-        TaskWait::new(service, id, wait, call).follow().await
+        TaskWait::new(service, id, wait, call)
+            .follow()
+            .await
+            .map(ShortReport)
     }
 }

@@ -14,6 +14,9 @@ use crate::task::{ObservedTask, Report, ask_user, observe, send_answer, stop_aba
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(28);
 /// Less than the hour for which tasks of the protocol are kept: one that expires is cancelled.
 const TASK_TIMEOUT: Duration = Duration::from_secs(55 * 60);
+/// A wait leaves this much of the timeout of calls for the report, and the answer this part of it.
+const REPORT_TIME: Duration = Duration::from_secs(5);
+const ANSWER_RESERVE: Duration = Duration::from_secs(3);
 /// The default wait leaves some of that time for the report.
 const DEFAULT_WAIT_SECONDS: u32 = 20;
 
@@ -21,8 +24,8 @@ const DEFAULT_WAIT_SECONDS: u32 = 20;
 const MIN_SLOT_WAIT: Duration = Duration::from_secs(2);
 const MAX_SLOT_WAIT: Duration = Duration::from_secs(10);
 
-/// The time for which a call waits, in seconds.
-pub(super) type WaitSeconds = Bounded<0, 25>;
+/// The time for which a call waits, in seconds. The timeout of calls bounds it, too.
+pub(super) type WaitSeconds = Bounded<0, 600>;
 
 /// The end of a call's wait, and the time by which the call must be answered.
 #[derive(Clone, Copy)]
@@ -33,10 +36,11 @@ pub(super) struct WaitFor {
 }
 
 impl WaitFor {
-    /// A wait that begins now.
-    pub(super) fn new(seconds: Option<WaitSeconds>) -> Self {
+    /// A wait that begins now, at most as long as calls of this server may take.
+    pub(super) fn new(seconds: Option<WaitSeconds>, service: &OpenHands) -> Self {
         let seconds = seconds.map_or(DEFAULT_WAIT_SECONDS, Bounded::get);
-        Self::from_duration(Duration::from_secs(seconds.into()))
+        let longest = service.call_timeout().saturating_sub(REPORT_TIME);
+        Self::from_duration(Duration::from_secs(seconds.into()).min(longest))
     }
 
     /// No wait, for a call that only starts a task.
@@ -48,7 +52,7 @@ impl WaitFor {
         let now = Instant::now();
         Self {
             until: now + duration,
-            answer_by: now + duration.max(ANSWER_TIMEOUT),
+            answer_by: now + (duration + ANSWER_RESERVE).max(ANSWER_TIMEOUT),
             duration,
         }
     }
@@ -104,6 +108,16 @@ impl<'a> TaskWait<'a> {
     pub(super) async fn observe(&mut self) -> ObservedTask {
         loop {
             let seen = self.observe_with(self.call).await;
+            if !self.becomes_task(&seen).await {
+                return seen;
+            }
+        }
+    }
+
+    /// The same without progress, for one of several tasks: their steps would be mixed up.
+    pub(super) async fn observe_quietly(&mut self) -> ObservedTask {
+        loop {
+            let seen = self.observe_with(&Call::default()).await;
             if !self.becomes_task(&seen).await {
                 return seen;
             }

@@ -9,7 +9,7 @@ use uuid::Uuid;
 use super::directory::{Directory, Root};
 use crate::api::{AgentServer, ApiResult, FileName, ScriptOutput, TaskId, shell_quoted};
 use crate::git::{
-    EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, snapshot_script, start_fetch,
+    EXIT_NO_DIRECTORY, GitHosts, Repository, printed_id, reason, snapshot_script, start_fetch,
 };
 
 /// Exit codes of the scripts below.
@@ -33,6 +33,8 @@ pub(crate) struct WorkspaceSpec {
     /// Files to upload, with their content.
     pub(crate) files: Vec<(FileName, FileContent)>,
     pub(crate) repository: Option<Repository>,
+    /// The commits of all branches that are fetched, 0 for all; `None` for one commit of one branch.
+    pub(crate) depth: Option<u32>,
 }
 
 /// The content of an uploaded file. Its `Debug` is that of a text where it is one, which fingerprints
@@ -57,7 +59,7 @@ pub(crate) struct Workspace {
     pub(crate) base: Option<String>,
     /// The id of the script that fetches its repository.
     pub(crate) fetch: Option<Uuid>,
-    /// The branch of that repository, if it is known.
+    /// The branch of its repository or worktree, if it is known.
     pub(crate) branch: Option<String>,
 }
 
@@ -102,7 +104,11 @@ pub(crate) async fn set_up(
             .then(|| worktree_script(&format!("{own_root}/{name}"), id));
         let directory = named_directory(server, root, rest, &spec.files, worktree).await?;
         upload(server, &directory, &spec.files).await?;
-        return snapshot(server, directory, store).await;
+        let workspace = snapshot(server, directory, store).await?;
+        return Ok(Workspace {
+            branch: spec.has_worktree.then(|| worktree_branch(id)),
+            ..workspace
+        });
     }
     let root = roots.first().map_or("", String::as_str);
     let directory = format!("{root}/{name}");
@@ -111,7 +117,8 @@ pub(crate) async fn set_up(
         new_directory(server, &directory).await?;
         return snapshot(server, directory, store).await;
     };
-    let fetch = start_fetch(server, (root, store), name, repository, hosts).await?;
+    let from = (repository, spec.depth);
+    let fetch = start_fetch(server, (root, store), name, from, hosts).await?;
     Ok(Workspace {
         directory,
         base: None,
@@ -176,23 +183,57 @@ async fn snapshot(
     })
 }
 
+/// The branch of the worktree of a task.
+fn worktree_branch(id: TaskId) -> String {
+    let id = id.to_string();
+    format!("task-{}", id.get(..8).unwrap_or_default())
+}
+
+/// Removes the worktree of a task with its branch. It may be gone already.
+pub(crate) async fn remove_worktree(
+    server: &AgentServer,
+    id: TaskId,
+    directory: &str,
+) -> Result<(), ToolError> {
+    let script = format!(
+        "cd -P -- {dir} 2>/dev/null || exit 0\n\
+         top=$(git rev-parse --path-format=absolute --git-common-dir) || exit 1\n\
+         cd / && run() {{ git -c core.hooksPath=/dev/null --git-dir=\"$top\" \"$@\"; }}\n\
+         run worktree remove --force -- {dir} && run branch -q -D {branch}\n",
+        dir = shell_quoted(directory),
+        branch = worktree_branch(id),
+    );
+    let printed = server.run_script(&script).await?;
+    match printed.exit_code {
+        Some(0) => Ok(()),
+        _ => Err(ToolError::conflict(format!(
+            "The worktree cannot be removed, so the task was not deleted. Git says: {}",
+            reason(printed.error())
+        ))),
+    }
+}
+
+/// Returns true if the task works in a worktree of its own.
+pub(crate) fn has_worktree(id: TaskId, branch: Option<&str>) -> bool {
+    branch == Some(&*worktree_branch(id))
+}
+
 /// Commands that make a worktree of the repository in the current directory and set `dir` to it. Tasks
 /// with worktrees of one repository share its branches, and each has a branch and files of its own.
 fn worktree_script(own: &str, id: TaskId) -> String {
-    let id = id.to_string();
     format!(
-        "git rev-parse -q --verify 'HEAD^{{commit}}' >/dev/null 2>&1 && ! git check-ignore -q . \
+        "git rev-parse --verify 'HEAD^{{commit}}' >/dev/null && ! git check-ignore -q . \
          || exit {EXIT_NO_COMMIT}\n\
          # It exists after an attempt that was cut off.\n\
-         if git rev-parse -q --verify refs/heads/task-{short} >/dev/null\n\
-         then set -- -f {own} task-{short}; else set -- -b task-{short} {own} HEAD; fi\n\
+         if git rev-parse -q --verify refs/heads/{branch} >/dev/null\n\
+         then set -- -f {own} {branch}; else set -- -b {branch} {own} HEAD; fi\n\
          [ -e {own}/.git ] || timeout {WORKTREE_SECONDS} git -c core.hooksPath=/dev/null worktree add -q \
-         \"$@\" >/dev/null 2>&1\n\
+         \"$@\" >/dev/null\n\
          case $? in 0) ;; 124) exit {EXIT_TOO_LONG} ;; *) exit {EXIT_NO_COMMIT} ;; esac\n\
          cd -P -- {own} && dir=$(pwd) || exit {EXIT_NO_DIRECTORY}\n\
          check\n",
         own = shell_quoted(own),
-        short = id.get(..8).unwrap_or_default(),
+        branch = worktree_branch(id),
     )
 }
 
@@ -245,10 +286,11 @@ async fn run(server: &AgentServer, script: &str) -> Result<ScriptOutput, ToolErr
              lead out of it. Name the directory itself.",
         )),
         Some(EXIT_NO_DIRECTORY) => Err(no_directory()),
-        Some(EXIT_NO_COMMIT) => Err(ToolError::conflict(
-            "worktree: git cannot make one, because workspace holds no repository with a commit. Leave \
-             worktree out.",
-        )),
+        Some(EXIT_NO_COMMIT) => Err(ToolError::conflict(format!(
+            "worktree: git cannot make one: workspace holds no repository with a commit, or git cannot use it. \
+             Leave worktree out. Git says: {}",
+            reason(printed.error())
+        ))),
         // -1 is a timeout. A directory that is printed can be used.
         None | Some(EXIT_TOO_LONG | -1) if !printed.text().contains('\n') => {
             Err(ToolError::conflict(

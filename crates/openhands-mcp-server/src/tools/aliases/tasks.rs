@@ -8,7 +8,7 @@ use serde_json::{Map, Value};
 
 use crate::OpenHands;
 use crate::api::FileName;
-use crate::task::{Report, TaskSpec, create};
+use crate::task::{ShortReport, TaskSpec, create};
 use crate::tools::run_parallel_tasks::{ParallelRuns, run};
 use crate::tools::wait::{TaskWait, WaitFor};
 use crate::workspace::FileContent;
@@ -32,13 +32,16 @@ impl Tool for ExecuteTask {
     const NAME: &'static str = "execute_task";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
         let wait = WaitFor::none();
         let spec = spec(self.agent_id, self.task, self.context, wait)?;
         let id = create(service, call, spec).await?;
-        TaskWait::new(service, id, wait, call).follow().await
+        TaskWait::new(service, id, wait, call)
+            .follow()
+            .await
+            .map(ShortReport)
     }
 }
 
@@ -62,14 +65,17 @@ impl Tool for ExecuteMcpTask {
     const NAME: &'static str = "execute_mcp_task";
     const EFFECT: Effect = Effect::Destructive;
     type Service = OpenHands;
-    type Output = Report;
+    type Output = ShortReport;
 
-    async fn call(self, service: &OpenHands, call: &Call) -> Result<Report, ToolError> {
+    async fn call(self, service: &OpenHands, call: &Call) -> Result<ShortReport, ToolError> {
         let wait = WaitFor::none();
         let (server, function) = (&self.server_name, &self.function_name);
         let task = mcp_prompt(&self.task, server, function, self.parameters);
         let id = create(service, call, spec(self.agent_id, task, None, wait)?).await?;
-        TaskWait::new(service, id, wait, call).follow().await
+        TaskWait::new(service, id, wait, call)
+            .follow()
+            .await
+            .map(ShortReport)
     }
 }
 
