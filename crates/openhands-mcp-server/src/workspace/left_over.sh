@@ -10,26 +10,25 @@ while [ "${next:-0}" -gt 1 ]; do
 done
 
 left_over() {
-    for process in /proc/[0-9]*; do
-        id=${process#/proc/}
+    # One program for all processes: there may be hundreds.
+    ls -ld /proc/[0-9]*/cwd 2>/dev/null | while read -r line; do
+        process=${line#* /proc/} at=${line#*/cwd -> }
+        id=${process%%/*}
         case " $above " in *" $id "*) continue ;; esac
-        at=$(readlink "$process/cwd" 2>/dev/null) || continue
         case $at/ in "$dir"/*) ;; *) continue ;; esac
-        line=$(cat "$process/stat" 2>/dev/null) || continue
+        line=$(cat "/proc/$id/stat" 2>/dev/null) || continue
         # Its state, parent, group, session and terminal.
         set -- ${line##*) }
         [ "$1" != Z ] || continue
         [ "$4" != "$id" ] || [ "$5" = 0 ] || continue
-        printf '%s %s
-' "$id" "$(cat "$process/comm" 2>/dev/null)"
+        printf '%s %s\n' "$id" "$(cat "/proc/$id/comm" 2>/dev/null)"
     done
 }
 
 for attempt in 1 2 3 4 5 6 7 8; do
     found=$(left_over)
     [ -n "$found" ] || exit 0
-    [ -z "$ends" ] || [ "$attempt" -lt 3 ] || kill -KILL $(printf '%s
-' "$found" | cut -d ' ' -f 1) 2>/dev/null
+    [ -z "$ends" ] || [ "$attempt" -lt 3 ] || kill -KILL $(printf '%s\n' "$found" | cut -d ' ' -f 1) 2>/dev/null
     sleep 0.25
 done
 left_over
