@@ -38,7 +38,7 @@ pub(super) struct ComposeProject {
     /// The first compose file, which may not exist yet.
     pub(super) file: PathBuf,
     pub(super) model: ComposeModel,
-    /// What is created is marked as this server's.
+    /// Marks what is created as this server's.
     pub(super) is_own: bool,
     compose: Cli,
 }

@@ -1,4 +1,4 @@
-//! What the paths of a server share.
+//! State that the paths of a server share.
 
 use std::num::NonZeroU32;
 use std::sync::Arc;
@@ -22,7 +22,7 @@ use super::request::HttpRequest;
 use crate::page_data::PageContent;
 use crate::{OwnPaths, SharedSessions};
 
-/// What the paths of a server share.
+/// State that the paths of a server share.
 pub(super) struct App {
     pub(super) guard: Guard,
     pub(super) rate: Option<RateLimit>,
@@ -34,7 +34,7 @@ pub(super) struct App {
     is_draining: AtomicBool,
 }
 
-/// What some servers have beside the paths of all.
+/// Paths and texts that some servers have beside those of all.
 #[derive(Default)]
 pub(crate) struct Extras {
     /// HTTP+SSE, too: `GET /sse` and `POST /messages`, the transport of 2024-11-05, for clients that have no other.
@@ -44,7 +44,7 @@ pub(crate) struct Extras {
     pub(crate) paths: Option<Arc<dyn OwnPaths>>,
     /// The sessions that it shares with other processes.
     pub(crate) shared: Option<Arc<dyn SharedSessions>>,
-    /// What the page for people shows beside the tools.
+    /// Facts that the page for people shows beside the tools.
     pub(crate) page: Option<PageContent>,
 }
 

@@ -50,7 +50,7 @@ pub(crate) struct Run {
 #[derive(Debug, Serialize, JsonSchema)]
 struct Waiting {
     node: Option<String>,
-    /// What continues it.
+    /// The event that continues it.
     r#for: &'static str,
     until: Option<String>,
     /// JSON Schema of the parameters for resume_execution.
@@ -279,7 +279,7 @@ fn handled(execution: &Execution) -> Option<String> {
 }
 
 impl Waiting {
-    /// What the last node of `execution` waits for, and what to do about it.
+    /// Describes the wait of the last node of `execution`: for what, and what to do about it.
     fn read(execution: &Execution, node: Option<String>) -> (Self, &'static str) {
         let workflow = execution.workflow_data.as_deref();
         let workflow = workflow.and_then(|raw| serde_json::from_str::<Workflow>(raw.get()).ok());
@@ -361,7 +361,7 @@ impl OutputSelection {
         (output, note.or_else(|| (limit < count).then(chosen)))
     }
 
-    /// What is selected of an answer: of the elements of a list, or of an object.
+    /// Selects a part of an answer: of the elements of a list, or of an object.
     fn of_answer(&self, answer: Box<RawValue>) -> Box<RawValue> {
         let list: Option<Vec<Box<RawValue>>> = serde_json::from_str(answer.get()).ok();
         let Some(list) = list.filter(|_| self.items.is_some() || !self.fields.is_empty()) else {
